@@ -1,0 +1,1 @@
+"""knowgap: question answering that notices what it does not know yet and goes and looks for it."""

@@ -1,0 +1,141 @@
+"""Every error that knowgap raises on purpose.
+
+::
+
+    KnowgapError
+    ├── UsageError                  the caller can mend it (the command line exits 2)
+    │   ├── ValueOutOfBounds        a hyperparameter or option outside its declared range
+    │   ├── UnknownName             a program, data set, metric or preset that does not exist
+    │   └── EmptyQuestion           nothing was asked
+    ├── DataError                   a record or file that cannot be read; names file, line and field
+    ├── IndexError_                 an index folder that cannot be used
+    │   ├── IndexMissing            nothing is there
+    │   ├── IndexDamaged            something is there, but not whole
+    │   └── IndexForeign            made by another engine, checkpoint or format version
+    ├── CheckpointError             an encoder or reranker checkpoint that is absent or altered
+    ├── ArtifactError               a compiled program that cannot be loaded
+    ├── StudyError                  a study that cannot be opened or continued
+    ├── MissingDependency           an optional package or a compiler is absent
+    └── LanguageModelError          the language model cannot be used
+        ├── LanguageModelUnreachable    no answer from its endpoint
+        └── SignatureNotServed          the embedded reader was asked for an act it does not know
+
+A message names the offending value, where it stood, and the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "ArtifactError",
+    "CheckpointError",
+    "DataError",
+    "EmptyQuestion",
+    "IndexDamaged",
+    "IndexError_",
+    "IndexForeign",
+    "IndexMissing",
+    "KnowgapError",
+    "LanguageModelError",
+    "LanguageModelUnreachable",
+    "MissingDependency",
+    "SignatureNotServed",
+    "StudyError",
+    "UnknownName",
+    "UsageError",
+    "ValueOutOfBounds",
+]
+
+
+class KnowgapError(Exception):
+    """Root of the tree; catch it to catch everything knowgap raises on purpose."""
+
+
+class UsageError(KnowgapError):
+    """Something the caller can mend: an option, an argument, a combination."""
+
+
+class ValueOutOfBounds(UsageError, ValueError):
+    """A value outside its declared range; the message gives name, value and bounds."""
+
+
+class UnknownName(UsageError, LookupError):
+    """A name that is not in its registry; the message lists close matches."""
+
+    @classmethod
+    def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownName:
+        """Build the error for `name`, a `kind`, with the nearest of the `known` names."""
+        names = sorted(known)
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")
+
+
+class EmptyQuestion(UsageError, ValueError):
+    """The question holds no visible character."""
+
+
+class DataError(KnowgapError, ValueError):
+    """A data file or record that cannot be read.
+
+    Args:
+        problem: what is wrong, and what would be right.
+        path: the file.
+        line: line number from 1 (JSON Lines) or record number from 1 (JSON array).
+        field: the field of the record.
+    """
+
+    def __init__(self, problem: str, *, path: object = None, line: int | None = None, field: str | None = None):
+        self.problem, self.path, self.line, self.field = problem, path, line, field
+        place = str(path) if path is not None else ""
+        if line is not None:
+            place += f":{line}"
+        if field is not None:
+            place += f" ({field})" if place else field
+        super().__init__(f"{place}: {problem}" if place else problem)
+
+
+class IndexError_(KnowgapError):
+    """An index folder that cannot be used."""
+
+
+class IndexMissing(IndexError_):
+    """No index at that path."""
+
+
+class IndexDamaged(IndexError_):
+    """An index that is not whole: truncated, altered or half-built."""
+
+
+class IndexForeign(IndexError_):
+    """An index of another engine, checkpoint or format version."""
+
+
+class CheckpointError(KnowgapError):
+    """A model checkpoint that is absent, of the wrong kind, or altered."""
+
+
+class ArtifactError(KnowgapError):
+    """A compiled program that cannot be loaded as asked."""
+
+
+class StudyError(KnowgapError):
+    """A study that cannot be opened, continued or concluded."""
+
+
+class MissingDependency(KnowgapError, ImportError):
+    """An optional package or a tool is absent; the message says how to get it."""
+
+
+class LanguageModelError(KnowgapError):
+    """The language model cannot be used as asked."""
+
+
+class LanguageModelUnreachable(LanguageModelError):
+    """The endpoint of the language model does not answer."""
+
+
+class SignatureNotServed(LanguageModelError):
+    """The embedded reader was asked for an act outside its small repertoire."""
