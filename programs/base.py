@@ -1,0 +1,246 @@
+"""The base of every program: hyperparameters, presets, the trace, and one way to ask and one to retrieve."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import copy
+import functools
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+from pydantic import ValidationError
+
+from knowgap.errors import EmptyQuestion, UnknownName
+from knowgap.programs.hyperparameters import Hyperparameter, Setting
+from knowgap.programs.run import Run, current_run, recording
+from knowgap.programs.steps import Malformed, Retrieved, Step
+from knowgap.retrieval.passage import Hit, Passage, Retriever
+
+__all__ = ["Program"]
+
+
+@functools.cache
+def _acall_pool() -> ThreadPoolExecutor:
+    """Threads for `acall`: asyncio's own pool has too few for calls that mostly wait."""
+    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
+
+
+class _Meter:
+    """Reads the language model's history entries of one predictor call.
+
+    DSPy appends an entry to every module in `caller_modules`; this stands there as one more, and so sees each call,
+    also those answered from the cache, whose usage DSPy clears elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self.history: list[dict[str, Any]] = []
+
+    def charge(self, run: Run, seconds: float) -> None:
+        """Put the calls on the run's ledger."""
+        for entry in self.history:
+            response = entry.get("response")
+            cached = not entry.get("usage")
+            usage = getattr(response, "usage", None)
+            prompt = _number(entry.get("usage"), "prompt_tokens") or _number(usage, "input_tokens", "prompt_tokens")
+            answer = _number(entry.get("usage"), "completion_tokens") or _number(
+                usage, "output_tokens", "completion_tokens"
+            )
+            run.cost.lm_calls += 1
+            run.cost.cached_calls += cached
+            run.cost.prompt_tokens += prompt
+            run.cost.completion_tokens += answer
+            run.cost.critical_calls += 1
+        run.cost.critical_seconds += seconds
+
+
+def _number(source: Any, *names: str) -> int:
+    for name in names:
+        value = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+        if value:
+            return int(value)
+    return 0
+
+
+class Program(dspy.Module):
+    """A question-answering method.
+
+    A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
+    algorithm in `forward(question)`, which returns a `dspy.Prediction` with `answer` and `passages`. Calling the
+    program adds `trace`. A program keeps nothing between questions and may be called from many threads.
+
+    Args:
+        retriever: where passages come from; None for programs that retrieve nothing.
+        concurrent: whether independent calls within a question run at the same time; the answer is the same.
+        **hyperparameters: values for the declared hyperparameters.
+
+    Raises:
+        UnknownName: for a hyperparameter that is not declared.
+        ValueOutOfBounds: for a value outside its bounds.
+    """
+
+    name: ClassVar[str] = "program"
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    needs_retriever: ClassVar[bool] = True
+    _shared: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
+        super().__init__()
+        self.retriever, self.concurrent = retriever, concurrent
+        declared = self.hyperparameters()
+        for name, declaration in declared.items():
+            declaration.write(self, hyperparameters.pop(name, declaration.default))
+        for name in hyperparameters:
+            raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
+
+    @classmethod
+    def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
+        """The declared hyperparameters by name, a base class' first."""
+        found: dict[str, Hyperparameter[Any]] = {}
+        for base in reversed(cls.__mro__):
+            found |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
+        return found
+
+    @classmethod
+    def preset(cls, name: str) -> dict[str, Any]:
+        """The hyperparameters that the paper uses for a family of tasks.
+
+        Raises:
+            UnknownName: when the program has no preset of that name.
+        """
+        if name not in cls.presets:
+            raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
+        return dict(cls.presets[name])
+
+    def values(self) -> dict[str, Any]:
+        """The current value of every hyperparameter."""
+        return {name: getattr(self, name) for name in self.hyperparameters()}
+
+    def configure(self, **values: Any) -> Program:
+        """Set hyperparameters, all or none, and return the program.
+
+        Raises:
+            UnknownName: for a name that is not declared.
+            ValueOutOfBounds: for a value outside its bounds.
+        """
+        declared = self.hyperparameters()
+        for name in values:
+            if name not in declared:
+                raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
+        checked = {name: declared[name].check(value) for name, value in values.items()}
+        for name, value in checked.items():
+            declared[name].write(self, value)
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
+        """Answer a question: `program(question="…")`.
+
+        Raises:
+            EmptyQuestion: when the question holds no visible character.
+        """
+        question = kwargs.get("question", args[0] if args else "")
+        if not isinstance(question, str) or not question.strip():
+            raise EmptyQuestion("the question is empty: ask something")
+        run = Run(time.perf_counter(), self.concurrent)
+        with recording(run):
+            output = super().__call__(question=question)
+        prediction = output[0] if isinstance(output, tuple) else output  # an optimizer may wrap what forward returns
+        prediction.trace = run.finish(self.name, question)
+        return output
+
+    async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
+        """The same as the call, without blocking the event loop."""
+        call = functools.partial(contextvars.copy_context().run, functools.partial(self, *args, **kwargs))
+        return await asyncio.get_running_loop().run_in_executor(_acall_pool(), call)
+
+    # What `forward` is written with.
+
+    def ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
+        """Ask the language model; None where its output could not be read, which the trace records.
+
+        DSPy's adapter has then tried its fallback already. Errors of the language model itself are raised.
+        """
+        run, meter, started = current_run(), _Meter(), time.perf_counter()
+        callers = [*(dspy.settings.caller_modules or []), meter]
+        problem = ""
+        prediction = None
+        try:
+            with dspy.context(caller_modules=callers, disable_history=False):
+                prediction = predictor(**inputs)
+        except (AdapterParseError, ValidationError) as error:
+            problem = " ".join(str(error).split())[:300]
+        meter.charge(run, time.perf_counter() - started)
+        if prediction is None:
+            self.note(Malformed(act=self._act(predictor), problem=problem))
+        return prediction
+
+    def retrieve(self, queries: Sequence[str], k: int, retriever: Retriever | None = None) -> list[list[Hit]]:
+        """Search for all `queries` at once and note what came back."""
+        source = retriever or self.retriever
+        if source is None:
+            raise UnknownName(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
+        found = source.search(list(queries), k)
+        run = current_run()
+        run.cost.retrievals += len(queries)
+        ids = [[hit.passage.id for hit in hits] for hits in found]
+        self.note(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in found for hit in hits))
+        return found
+
+    def note(self, step: Step, *passages: Passage) -> None:
+        """Write a step to the trace."""
+        current_run().add(step, *passages)
+
+    def reads(self, passages: Sequence[Passage]) -> None:
+        """Count passages as read by the language model."""
+        run = current_run()
+        for passage in passages:
+            run.passages.setdefault(passage.id, passage)
+            run.read[passage.id] = None
+
+    def iteration(self, number: int) -> None:
+        """Begin iteration `number`, from 1."""
+        run = current_run()
+        run.iteration = run.cost.iterations = number
+
+    def _act(self, predictor: dspy.Module) -> str:
+        """The attribute name of a predictor."""
+        return next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
+
+    # What keeps hyperparameters and shared parts whole in DSPy's hands.
+
+    def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
+        """Take demonstrations and hyperparameters from a saved state.
+
+        A hyperparameter that an older state lacks keeps its default, with a warning.
+        """
+        state = dict(state)
+        for name, declaration in self.hyperparameters().items():
+            if name not in state:
+                warnings.warn(
+                    f"the saved {self.name} has no hyperparameter {name}: it keeps its default {declaration.default!r}",
+                    stacklevel=2,
+                )
+                state[name] = {"value": declaration.default}
+        super().load_state(state, **kwargs)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        for key, value in self.__getstate__().items():
+            shared = key in self._shared or isinstance(value, type)
+            twin.__dict__[key] = value if shared else copy.deepcopy(value, memo)
+        twin.history, twin.callbacks = [], list(self.callbacks)
+        return twin
+
+    def __repr__(self) -> str:
+        changed = {
+            name: value.value
+            for name, value in vars(self).items()
+            if isinstance(value, Setting) and value.value != value.declaration.default
+        }
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"

@@ -1,0 +1,113 @@
+"""A trace as a tree that a person reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowgap.programs.steps import Step
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from knowgap.programs.trace import Trace
+
+__all__ = ["describe_step", "trace_tree"]
+
+
+def _short(text: str, width: int = 150) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _names(trace: Trace, ids: list[str], most: int = 8) -> str:
+    titles = [trace.passages.get(i, {}).get("title") or i for i in ids[:most]]
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return (", ".join(titles) or "nothing") + more
+
+
+def describe_step(trace: Trace, step: Step) -> list[str]:
+    """A step in words: a headline, then details, one line each."""
+    match step.kind:  # pyright: ignore[reportAttributeAccessIssue]
+        case "asked":
+            return [f"asked: {step.question}"]
+        case "retrieved":
+            return ["retrieved"] + [
+                f"{_short(query)} → {_names(trace, hits, 5)}"
+                for query, hits in zip(step.queries, step.hits, strict=True)
+            ]
+        case "reranked":
+            limit = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
+            kept = [f"{trace.passages.get(i, {}).get('title') or i} ({score:.2f})" for i, score in step.kept.items()]
+            return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
+        case "compressed":
+            return [f"{_names(trace, [step.passage])}, {step.how}: {_short(step.text)}"]
+        case "prompted":
+            return [f"the model's own knowledge: {_short(step.text)}"]
+        case "extracted":
+            pairs = zip(step.statements, step.sources, strict=True)
+            return ["learnt"] + [f"{_short(statement)} [{_names(trace, ids)}]" for statement, ids in pairs]
+        case "rejected":
+            return [f"rejected ({step.why}): {_short(step.what)}"]
+        case "missing":
+            return [f"missing: {_short(step.missing)}"]
+        case "queried":
+            again = [f"asked before: {_short(query)}" for query in step.repeated]
+            return ["asks next", *(_short(query) for query in step.queries), *again]
+        case "noted":
+            return [f"note: {_short(step.note, 400)}"]
+        case "compared":
+            return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
+        case "judged":
+            about = f" of {_names(trace, [step.passage])}" if step.passage else ""
+            return [f"{step.what}{about}: {'yes' if step.value else 'no'}" + _because(step.reason)]
+        case "filtered":
+            return [f"kept {_names(trace, step.kept)}; dropped {_names(trace, step.dropped)}" + _because(step.reason)]
+        case "decomposed":
+            return ["decomposed into", *step.questions]
+        case "refined":
+            return [f"{step.action}: {_short(step.query)}"]
+        case "reasoned":
+            return [f"{step.what}: {_short(step.text, 300)}"]
+        case "answered":
+            sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
+            return [f"answer: {step.answer or '(empty)'}{sure}"]
+        case "selected":
+            return [f"selected by {step.strategy}: {step.answer}"]
+        case "malformed":
+            return [f"unreadable output of {step.act}: {_short(step.problem, 100)}"]
+        case _:
+            return [f"stopped: {step.reason}"]
+
+
+def _because(reason: str) -> str:
+    return f": {_short(reason)}" if reason else ""
+
+
+def trace_tree(trace: Trace) -> Tree:
+    """The trace as a rich tree: iterations, branches, steps, and the cost below."""
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
+    root = Tree(f"[bold]{escape(trace.question)}[/bold]  [dim]{trace.program}[/dim]")
+    here, branch = root, root
+    iteration, path = 0, ""
+    for step in trace.steps:
+        if step.iteration != iteration:
+            iteration, path = step.iteration, ""
+            here = branch = root.add(f"[bold]iteration {iteration}[/bold]")
+        if step.branch != path:
+            path = step.branch
+            branch = here.add(f"[dim]{escape(path)}[/dim]") if path else here
+        headline, *details = (escape(line) for line in describe_step(trace, step))
+        colour = colours.get(step.kind)
+        node = branch.add(f"[{colour}]{headline}[/{colour}]" if colour else headline)
+        for line in details:
+            node.add(line)
+    cost = trace.cost
+    root.add(
+        f"[dim]{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
+        f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
+        f"{cost.passages} passages read, {cost.seconds:.2f} s[/dim]"
+    )
+    return root
