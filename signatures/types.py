@@ -1,0 +1,38 @@
+"""The typed values that signatures exchange with a language model."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+__all__ = ["STYLES", "SourcePassage", "Statement", "SubAnswer"]
+
+STYLES = {
+    "short": "the answer itself in one or a few words, no sentence around it",
+    "long": "a complete answer of several sentences that covers every reading of the question",
+    "yes_no": "yes or no, nothing else",
+    "news": "one or two factual sentences in the language of the question, with names, dates and figures",
+    "choice": "the letter of the right option, nothing else",
+}
+"""How an answer should be worded, by task family: the `style` input of every signature that answers."""
+
+
+class SourcePassage(BaseModel):
+    """A passage as the model sees it, under a number that it can cite."""
+
+    id: int = Field(description="number to cite it by, from 1")
+    title: str
+    text: str
+
+
+class Statement(BaseModel):
+    """One fact and where it was read."""
+
+    statement: str = Field(description="one self-contained sentence: full names, no pronouns")
+    sources: list[int] = Field(description="ids of the passages that say so")
+
+
+class SubAnswer(BaseModel):
+    """A sub-question with its answer."""
+
+    question: str
+    answer: str
