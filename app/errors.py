@@ -8,7 +8,7 @@
     │   ├── UnknownName             a program, data set, metric or preset that does not exist
     │   └── EmptyQuestion           nothing was asked
     ├── DataError                   a record or file that cannot be read; names file, line and field
-    ├── IndexError_                 an index folder that cannot be used
+    ├── IndexFolderError                 an index folder that cannot be used
     │   ├── IndexMissing            nothing is there
     │   ├── IndexDamaged            something is there, but not whole
     │   └── IndexForeign            made by another engine, checkpoint or format version
@@ -34,7 +34,7 @@ __all__ = [
     "DataError",
     "EmptyQuestion",
     "IndexDamaged",
-    "IndexError_",
+    "IndexFolderError",
     "IndexForeign",
     "IndexMissing",
     "KnowgapError",
@@ -97,19 +97,19 @@ class DataError(KnowgapError, ValueError):
         super().__init__(f"{place}: {problem}" if place else problem)
 
 
-class IndexError_(KnowgapError):
+class IndexFolderError(KnowgapError):
     """An index folder that cannot be used."""
 
 
-class IndexMissing(IndexError_):
+class IndexMissing(IndexFolderError):
     """No index at that path."""
 
 
-class IndexDamaged(IndexError_):
+class IndexDamaged(IndexFolderError):
     """An index that is not whole: truncated, altered or half-built."""
 
 
-class IndexForeign(IndexError_):
+class IndexForeign(IndexFolderError):
     """An index of another engine, checkpoint or format version."""
 
 
