@@ -1,0 +1,63 @@
+"""HotpotQA (Yang et al., 2018), distractor and full-wiki settings: a JSON array in the official layout.
+
+`{"_id", "question", "answer", "type", "supporting_facts": [[title, sentence]], "context": [[title, [sentence]]]}`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.records import Record, read_json_array
+
+__all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]
+
+
+def read_hotpotqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+    """Line or record numbers and examples of a file; their paragraphs go into the pool.
+
+    A supporting title that is not among the question's own paragraphs (which happens in the full-wiki setting) keeps its
+    title as gold id.
+    """
+    for record in read_json_array(path):
+        ids = pool_context(record, pool)
+        yield (
+            record.line,
+            make_example(
+                id=record.identifier("_id"),
+                question=record.text("question"),
+                answers=[record.text("answer")],
+                type=record.get("type", str, "bridge"),
+                gold_ids=[ids.get(title, title) for title in read_supporting_titles(record)],
+                candidates=ids.values(),
+            ),
+        )
+
+
+def pool_context(record: Record, pool: PassagePool) -> dict[str, str]:
+    """Pool a record's `context` and return passage ids by title, in its order; the first of equal titles counts."""
+    ids: dict[str, str] = {}
+    for paragraph in record.need("context", list):
+        title, sentences = _pair(record, paragraph, "context", "[title, [sentence, ...]]")
+        if not isinstance(sentences, list) or not all(isinstance(sentence, str) for sentence in sentences):
+            raise record.error(f"the sentences of {title!r} must be a list of strings", "context")
+        text = " ".join(stripped for sentence in sentences if (stripped := sentence.strip()))
+        ids.setdefault(title, pool.add(title, text))
+    return ids
+
+
+def read_supporting_titles(record: Record) -> list[str]:
+    """Titles of a record's `supporting_facts`, each once."""
+    facts = record.need("supporting_facts", list)
+    pairs = (_pair(record, fact, "supporting_facts", "[title, sentence number]") for fact in facts)
+    return list(dict.fromkeys(title for title, _ in pairs))
+
+
+def _pair(record: Record, value: Any, field: str, shape: str) -> tuple[str, Any]:
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
+        raise record.error(f"must hold {shape}, holds {str(value)[:60]}", field)
+    return value[0], value[1]

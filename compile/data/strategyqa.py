@@ -1,0 +1,78 @@
+"""StrategyQA (Geva et al., 2021): yes/no questions whose strategy is implicit, a JSON array in the official layout.
+
+`{"qid", "question", "answer": bool, "decomposition": [str], "evidence": per annotator, per step, lists of ids}`
+
+Paragraphs stand in a second file beside the questions, `<stem>_paragraphs.jsonl` (records with `title`, `para_index` and
+`contents`) or the release's `<stem>_paragraphs.json` (one object, by id); without it the corpus is empty. A passage id is
+`Title-para_index`, as the evidence refers to it. Gold passages are the union over the annotators.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.records import Record, read_json_array, read_json_lines, read_lines
+from knowgap.errors import DataError
+
+__all__ = ["read_strategyqa"]
+
+_NOT_IDS = frozenset({"operation", "no_evidence"})
+
+
+def read_strategyqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+    """Line or record numbers and examples of a file; the paragraphs beside it go into the pool."""
+    for record in _read_paragraphs(path):
+        title, index = record.text("title"), record.need("para_index", int)
+        text = record.text("contents" if "contents" in record.data else "content")
+        try:
+            pool.add(title, text, id=f"{title}-{index}")
+        except DataError as error:
+            raise record.error(error.problem, "para_index") from error
+    for record in read_json_array(path):
+        steps = [{"question": step, "answer": ""} for step in record.texts("decomposition")]
+        yield (
+            record.line,
+            make_example(
+                id=record.identifier("qid"),
+                question=record.text("question"),
+                answers=["yes" if record.need("answer", bool) else "no"],
+                type="yes_no",
+                gold_ids=_leaves(record, record.get("evidence", list, [])),
+                decomposition=steps,
+            ),
+        )
+
+
+def _leaves(record: Record, value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _leaves(record, item)
+    elif not isinstance(value, str):
+        raise record.error(f"must hold paragraph ids in nested lists, holds {value!r}", "evidence")
+    elif value not in _NOT_IDS:
+        yield value
+
+
+def _read_paragraphs(path: Path) -> Iterator[Record]:
+    lines = path.with_name(f"{path.stem}_paragraphs.jsonl")
+    if lines.exists():
+        yield from read_json_lines(lines)
+        return
+    release = path.with_name(f"{path.stem}_paragraphs.json")
+    if release.exists():
+        try:
+            paragraphs = json.loads("\n".join(line for _, line in read_lines(release)))
+        except json.JSONDecodeError as error:
+            raise DataError(f"is not JSON: {error.msg}", path=release, line=error.lineno) from error
+        if not isinstance(paragraphs, dict):
+            raise DataError("must be one JSON object of paragraphs by id", path=release)
+        for number, data in enumerate(paragraphs.values(), start=1):
+            if not isinstance(data, dict):
+                raise DataError("must be a JSON object", path=release, line=number)
+            yield Record(data, release, number)

@@ -1,0 +1,33 @@
+"""Answer normalisation of the SQuAD and HotpotQA evaluation scripts, and how answers are read from records."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+__all__ = ["normalize_answer", "predicted_answer", "reference_answers"]
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalize_answer(text: str) -> str:
+    """Lower-case, strip ASCII punctuation, drop English articles, squeeze white space (in this order).
+
+    This is the normalisation of the official SQuAD (Rajpurkar et al., 2016) and HotpotQA (Yang et al., 2018) scripts;
+    punctuation outside ASCII stays, as it does there.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def predicted_answer(prediction: Any) -> str | None:
+    """The prediction's `answer`, or None where it has none (absent, not a string, or blank)."""
+    answer = prediction if isinstance(prediction, str) else getattr(prediction, "answer", None)
+    return answer if isinstance(answer, str) and answer.strip() else None
+
+
+def reference_answers(example: Any) -> list[str]:
+    """All acceptable answers of an example: `answer` first, then `aliases` not equal to it."""
+    answers = [example.answer, *(getattr(example, "aliases", None) or [])]
+    return list(dict.fromkeys(str(answer) for answer in answers))

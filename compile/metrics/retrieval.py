@@ -1,0 +1,64 @@
+"""Recall, precision and reciprocal rank of the gold passages.
+
+All three compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. They
+are undefined for a question without gold passages, which is refused rather than scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from knowgap.errors import DataError
+
+__all__ = ["gold_ids", "mrr", "passage_ids", "precision", "recall"]
+
+
+def passage_ids(prediction: Any) -> list[str]:
+    """Ids in order, each once, of a prediction's `passages`, or of a list of passages, hits or ids."""
+    found = prediction if isinstance(prediction, (list, tuple)) else getattr(prediction, "passages", None)
+    return list(dict.fromkeys(_id(item) for item in found or ()))
+
+
+def _id(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, dict):
+        return str(item["id"])
+    return str(getattr(item, "passage", item).id)
+
+
+def gold_ids(example: Any) -> frozenset[str]:
+    """The example's gold ids; `DataError` where it has none."""
+    gold: Iterable[str] | None = getattr(example, "gold_ids", None)
+    if not gold:
+        raise DataError(
+            f"question {getattr(example, 'question', '')!r} names no gold passages, so retrieval cannot be scored",
+            field="gold_ids",
+        )
+    return frozenset(gold)
+
+
+def recall(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
+    """Share of the gold passages that stand among the first `k` (all where None)."""
+    gold = gold_ids(example)
+    return len(gold.intersection(passage_ids(prediction)[:k])) / len(gold)
+
+
+def precision(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
+    """Share of the first `k` passages (all where None) that are gold; 0 where nothing was retrieved.
+
+    The denominator is the number of passages there are, which may be fewer than `k`.
+    """
+    gold = gold_ids(example)
+    ids = passage_ids(prediction)[:k]
+    return len(gold.intersection(ids)) / len(ids) if ids else 0.0
+
+
+def mrr(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
+    """Reciprocal rank of the first gold passage among the first `k` (all where None); 0 where there is none."""
+    gold = gold_ids(example)
+    for rank, found in enumerate(passage_ids(prediction)[:k], start=1):
+        if found in gold:
+            return 1 / rank
+    return 0.0
