@@ -1,0 +1,203 @@
+"""BM25: words in common, weighed by how rare they are; on bm25s.
+
+The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"), with the k1 and b that Pyserini
+uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a script without spaces is a word.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
+from knowgap.retrieval.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.store import (
+    MemoryStore,
+    PassageStore,
+    Where,
+    check_k,
+    corpus_digest,
+    select_positions,
+    top_hits,
+)
+
+__all__ = ["BM25Index", "words"]
+
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased words of a text, in order; each CJK character is a word of its own."""
+    return _WORD.findall(text.lower())
+
+
+class _Analyzer:
+    """Text to stemmed words. PyStemmer's objects are not thread-safe, so that each thread has its own."""
+
+    def __init__(self, stemmer: str | None) -> None:
+        import Stemmer
+
+        if stemmer is not None and stemmer not in Stemmer.algorithms():
+            raise ValueOutOfBounds(f"stemmer = {stemmer!r}: known are {', '.join(Stemmer.algorithms())}, or None")
+        self._name, self._local = stemmer, threading.local()
+
+    def __call__(self, text: str) -> list[str]:
+        if self._name is None:
+            return words(text)
+        if not hasattr(self._local, "stemmer"):
+            import Stemmer
+
+            self._local.stemmer = Stemmer.Stemmer(self._name)
+        return self._local.stemmer.stemWords(words(text))
+
+
+class BM25Index:
+    """An index of passages by their words. Made by `build`, `open` or `from_passages`.
+
+    A query of which no word is in the corpus finds nothing; a passage without a word of the query is never returned.
+    """
+
+    def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: _Analyzer, manifest: Manifest) -> None:
+        self._store, self._engine, self._analyze, self.manifest = store, engine, analyzer, manifest
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+        stemmer: str | None = "english",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> BM25Index:
+        """Write an index to a folder and open it.
+
+        Args:
+            passages: what to index; read once. Title and text are both searched.
+            path: the folder; where the same index already stands there, it is opened as it is.
+            k1: how soon repetitions of a word stop counting, from 0.
+            b: how much a long passage is marked down, 0 to 1.
+            stemmer: a Snowball language of PyStemmer, or None.
+            overwrite: replace another index that stands at the path.
+            progress: called now and then.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+            ValueOutOfBounds: k1, b or stemmer.
+            UsageError: another index stands at the path.
+        """
+        analyzer, settings = cls._settings(k1, b, stemmer)
+        with build_index(path, overwrite=overwrite) as workshop:
+            workshop.clear()
+            store, digest = PassageStore.build(passages, workshop.folder)
+            manifest = Manifest("bm25", len(store), digest, settings)
+            if not workshop.stands(manifest):
+                engine = cls._index(store, analyzer, k1, b, progress)
+                engine.save(str(workshop.folder / "bm25"), show_progress=False)
+            workshop.finish(manifest)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> BM25Index:
+        """Open an index that `build` wrote; its arrays are memory-mapped.
+
+        Raises:
+            IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
+        """
+        import bm25s
+
+        path = Path(path)
+        manifest = Manifest.read(path, engine="bm25")
+        try:
+            engine = bm25s.BM25.load(str(path / "bm25"), mmap=True)
+        except (OSError, ValueError, KeyError) as error:
+            raise IndexDamaged(
+                f"{path}: the word statistics cannot be read ({error}); build the index again"
+            ) from error
+        return cls(PassageStore(path), engine, _Analyzer(manifest.settings["stemmer"]), manifest)
+
+    @classmethod
+    def from_passages(
+        cls, passages: Iterable[Passage], *, k1: float = 0.9, b: float = 0.4, stemmer: str | None = "english"
+    ) -> BM25Index:
+        """An index in memory; arguments and errors as for `build`."""
+        analyzer, settings = cls._settings(k1, b, stemmer)
+        store = MemoryStore(passages)
+        manifest = Manifest("bm25", len(store), corpus_digest(store), settings)
+        return cls(store, cls._index(store, analyzer, k1, b, None), analyzer, manifest)
+
+    @staticmethod
+    def _settings(k1: float, b: float, stemmer: str | None) -> tuple[_Analyzer, dict[str, Any]]:
+        if not k1 >= 0:
+            raise ValueOutOfBounds(f"k1 = {k1!r}: must be at least 0")
+        if not 0 <= b <= 1:
+            raise ValueOutOfBounds(f"b = {b!r}: must lie between 0 and 1")
+        return _Analyzer(stemmer), {"k1": k1, "b": b, "stemmer": stemmer, "method": "lucene"}
+
+    @staticmethod
+    def _index(
+        store: PassageStore | MemoryStore, analyzer: _Analyzer, k1: float, b: float, progress: Progress | None
+    ) -> Any:
+        import bm25s
+
+        if not len(store):
+            raise DataError("there are no passages to index")
+        vocabulary: dict[str, int] = {}
+        documents = []
+        for position, passage in enumerate(store):
+            stems = analyzer(f"{passage.title} {passage.text}")
+            # A passage without words gets an empty one, which no query has: bm25s cannot index a corpus without words.
+            documents.append([vocabulary.setdefault(stem, len(vocabulary)) for stem in stems or [""]])
+            if progress and (position + 1) % 10_000 == 0:
+                progress(position + 1, len(store), "reading words")
+        engine = bm25s.BM25(k1=k1, b=b, method="lucene")
+        engine.index((documents, vocabulary), create_empty_token=False, show_progress=False)
+        if progress:
+            progress(len(store), len(store), "reading words")
+        return engine
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def search(
+        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
+    ) -> list[list[Hit]]:
+        """The `k` best passages for each query that share a word with it.
+
+        Args:
+            queries: any strings; one without words finds nothing.
+            k: at most this many hits, from 1.
+            ids: search only the passages with these ids.
+            where: search only the passages for which this is true.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+        """
+        check_k(k)
+        allowed = select_positions(self._store, ids, where)
+        return [self._search(query, k, allowed) for query in queries]
+
+    def _search(self, query: str, k: int, allowed: npt.NDArray[np.int64] | None) -> list[Hit]:
+        known = self._engine.vocab_dict
+        terms = [known[stem] for stem in self._analyze(query) if stem in known]
+        if not terms:
+            return []
+        scores = np.asarray(self._engine.get_scores_from_ids(terms), dtype=np.float64)
+        if allowed is not None:
+            scores = scores[allowed]
+        return top_hits(self._store, np.where(scores > 0, scores, -np.inf), k, positions=allowed)
+
+    def __copy__(self) -> BM25Index:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> BM25Index:
+        return self

@@ -1,0 +1,260 @@
+"""What every retriever must do. An engine's tests subclass `RetrieverConformance`, its index `IndexConformance`."""
+
+import copy
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from knowgap.errors import DataError, IndexDamaged, IndexForeign, IndexMissing, UsageError, ValueOutOfBounds
+from knowgap.retrieval import Passage, Retriever, open_index
+
+_TOPICS = {
+    "river": "The river {0} rises in the hills of {1} and flows through {0} valley to the cold northern sea.",
+    "film": "{0} is a drama film directed by {1}, released in 19{2:02d} to warm reviews at several festivals.",
+    "band": "The band {0} was formed in {1} in 19{2:02d} by two brothers, a drummer and a violinist.",
+    "city": "{0} is a city of {2} thousand people; its mayor {1} lives near the old harbour.",
+}
+_NAMES = ["Aldren", "Brisk", "Corvane", "Dellow", "Ermine", "Foxhall", "Gandry", "Hollin", "Ispar", "Jorvale"]
+
+
+def corpus(n: int = 40) -> list[Passage]:
+    """Passages on a few topics, in an order that is not that of their ids."""
+    passages = []
+    for i in range(n):
+        topic = list(_TOPICS)[i % 4]
+        name, other = _NAMES[i % 10] + "abcdefgh"[i // 10 % 8], _NAMES[(7 * i + 3) % 10]
+        text = _TOPICS[topic].format(name, other, (i * 13) % 90 + 10)
+        passages.append(Passage(f"p{(i * 17) % 1000:03d}", f"{name} ({topic})", text))
+    return passages
+
+
+QUERIES = [
+    "Which film did Dellow direct?",
+    "Where does the river Aldrena flow?",
+    "band formed by brothers with a violinist",
+    "mayor of the city of Hollinb",
+    "cold northern sea",
+]
+
+
+class RetrieverConformance:
+    """Subclasses give `make(passages, folder)`, which returns a retriever over the passages."""
+
+    @classmethod
+    def make(cls, passages, folder):
+        raise AssertionError("a subclass says how its retriever is made")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def passages(cls):
+        return corpus()
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def folder(cls, tmp_path_factory):
+        return tmp_path_factory.mktemp("retriever")
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def retriever(cls, passages, folder):
+        return cls.make(passages, folder / "index")
+
+    def test_is_a_retriever(self, retriever):
+        assert isinstance(retriever, Retriever)
+
+    def test_order_ranks_and_uniqueness(self, retriever, passages):
+        for hits in retriever.search(QUERIES, 10):
+            assert 0 < len(hits) <= 10
+            assert [hit.rank for hit in hits] == list(range(1, len(hits) + 1))
+            assert [(-hit.score, hit.passage.id) for hit in hits] == sorted((-h.score, h.passage.id) for h in hits)
+            assert len({hit.passage.id for hit in hits}) == len(hits)
+            assert all(hit.passage in passages for hit in hits)
+
+    def test_finds_the_passage_that_is_asked_for(self, retriever, passages):
+        wanted = passages[::7]
+        found = retriever.search([str(passage) for passage in wanted], 3)
+        assert [hits[0].passage for hits in found] == wanted
+
+    def test_smaller_k_is_a_prefix(self, retriever):
+        for many, few in zip(retriever.search(QUERIES, 12), retriever.search(QUERIES, 4), strict=True):
+            assert [hit.passage.id for hit in few] == [hit.passage.id for hit in many[:4]]
+
+    def test_larger_k_after_a_smaller_one(self, retriever):
+        retriever.search(QUERIES, 1)
+        assert min(len(hits) for hits in retriever.search(QUERIES, 8)) > 1
+
+    def test_k_beyond_the_corpus(self, retriever, passages):
+        for hits in retriever.search(QUERIES, 10 * len(passages)):
+            assert 0 < len(hits) <= len(passages)
+
+    def test_no_queries(self, retriever):
+        assert retriever.search([], 5) == []
+
+    @pytest.mark.parametrize("blank", ["", "   ", "\n\t"])
+    def test_blank_query_finds_nothing(self, retriever, blank):
+        assert retriever.search([blank, QUERIES[0]], 3) == [[], retriever.search([QUERIES[0]], 3)[0]]
+
+    @pytest.mark.parametrize("k", [0, -1, 1.5, True])
+    def test_k_out_of_bounds(self, retriever, k):
+        with pytest.raises(ValueOutOfBounds, match="k = "):
+            retriever.search(QUERIES, k)
+
+    @pytest.mark.parametrize("query", ["北京是中国的首都", "Ærøskøbing – \u202e naïve 🦊", "a\x00b", "word " * 2000])
+    def test_odd_queries(self, retriever, query):
+        (hits,) = retriever.search([query], 5)
+        assert len(hits) <= 5
+
+    def test_batch_equals_single(self, retriever):
+        assert retriever.search(QUERIES, 5) == [retriever.search([query], 5)[0] for query in QUERIES]
+
+    def test_repeated_queries(self, retriever):
+        first, second = retriever.search([QUERIES[0], QUERIES[0]], 5)
+        assert first == second
+
+    def test_threads_equal_sequence(self, retriever):
+        queries = [f"{query} {i % 3}" for i, query in enumerate(QUERIES * 3)]
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(lambda query: retriever.search([query], 5)[0], queries))
+        assert together == retriever.search(queries, 5)
+
+    def test_copies_are_the_retriever_itself(self, retriever):
+        assert copy.deepcopy(retriever) is retriever
+        assert copy.deepcopy({"retriever": retriever})["retriever"] is retriever
+        assert copy.copy(retriever) is retriever
+
+    def test_equal_passages_are_ordered_by_id(self, tmp_path):
+        twins = [Passage(name, "Twin", "The very same words about a lighthouse.") for name in ("c", "a", "d", "b")]
+        retriever = self.make([*twins, *corpus(12)], tmp_path / "twins")
+        (hits,) = retriever.search(["Twin: The very same words about a lighthouse."], 3)
+        assert [hit.passage.id for hit in hits] == ["a", "b", "c"]
+
+    def test_one_passage(self, tmp_path):
+        (only,) = corpus(1)
+        (hits,) = self.make([only], tmp_path / "one").search([str(only)], 10)
+        assert [hit.passage for hit in hits] == [only]
+
+
+class FilterConformance:
+    """For retrievers whose `search` takes `ids=` and `where=`, and whose scores are exact."""
+
+    def test_ids_equal_post_filtering(self, retriever, passages):
+        ids = {passage.id for passage in passages[::3]}
+        everything = retriever.search(QUERIES, len(passages))
+        for hits, every in zip(retriever.search(QUERIES, 4, ids=ids), everything, strict=True):
+            expected = [hit for hit in every if hit.passage.id in ids][:4]
+            assert [hit.passage for hit in hits] == [hit.passage for hit in expected]
+            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-5)
+
+    def test_predicate_equals_ids(self, retriever, passages):
+        def rivers(passage):
+            return passage.title.endswith("(river)")
+
+        ids = {passage.id for passage in passages if rivers(passage)}
+        assert retriever.search(QUERIES, 5, where=rivers) == retriever.search(QUERIES, 5, ids=ids)
+
+    def test_both_filters(self, retriever, passages):
+        ids = [passage.id for passage in passages[:6]]
+        for hits in retriever.search(QUERIES, 9, ids=ids, where=lambda passage: passage.id != ids[0]):
+            assert {hit.passage.id for hit in hits} <= set(ids[1:])
+
+    def test_filters_that_admit_nothing(self, retriever):
+        assert retriever.search(QUERIES, 3, ids=[]) == [[]] * len(QUERIES)
+        assert retriever.search(QUERIES, 3, ids=["unheard of"]) == [[]] * len(QUERIES)
+
+
+class IndexConformance(RetrieverConformance, FilterConformance):
+    """For indexes in folders: `index_class` has `build(passages, path, …)` and `open(path)`."""
+
+    index_class = None
+
+    @classmethod
+    def make(cls, passages, folder):
+        return cls.index_class.build(passages, folder)
+
+    def test_moved_and_copied(self, retriever, passages, tmp_path):
+        expected = retriever.search(QUERIES, 7)
+        self.make(passages, tmp_path / "first")
+        shutil.copytree(tmp_path / "first", tmp_path / "copy")
+        (tmp_path / "elsewhere").mkdir()
+        shutil.move(tmp_path / "first", tmp_path / "elsewhere" / "moved")
+        for folder in (tmp_path / "copy", tmp_path / "elsewhere" / "moved"):
+            assert open_index(folder).search(QUERIES, 7) == expected
+
+    def test_built_in_one_piece(self, retriever, folder):
+        assert [path.name for path in folder.iterdir()] == ["index"]
+
+    def test_same_corpus_same_digest(self, retriever, passages, tmp_path):
+        again = self.make(passages, tmp_path / "again")
+        assert again.manifest.digest == retriever.manifest.digest
+        assert self.make(passages[1:], tmp_path / "other").manifest.digest != retriever.manifest.digest
+
+    def test_build_is_repeatable(self, passages, tmp_path):
+        self.make(passages, tmp_path / "index")
+        before = (tmp_path / "index" / "manifest.json").stat().st_mtime_ns
+        self.make(passages, tmp_path / "index")
+        assert (tmp_path / "index" / "manifest.json").stat().st_mtime_ns == before
+
+    def test_another_index_is_not_replaced_unasked(self, passages, tmp_path):
+        self.make(passages, tmp_path / "index")
+        with pytest.raises(UsageError, match="another index stands there"):
+            self.index_class.build(passages[2:], tmp_path / "index")
+        replaced = self.index_class.build(passages[2:], tmp_path / "index", overwrite=True)
+        assert len(replaced) == len(passages) - 2
+        assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+    def test_a_folder_of_something_else_is_never_replaced(self, passages, tmp_path):
+        (tmp_path / "letters").mkdir()
+        (tmp_path / "letters" / "dear.txt").write_text("…", encoding="utf-8")
+        with pytest.raises(IndexForeign, match="not an index"):
+            self.index_class.build(passages, tmp_path / "letters", overwrite=True)
+        assert (tmp_path / "letters" / "dear.txt").exists()
+
+    def test_interrupted_build_leaves_nothing_that_opens(self, passages, tmp_path):
+        def stream():
+            yield from passages[:5]
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            self.index_class.build(stream(), tmp_path / "index")
+        with pytest.raises(IndexMissing, match="not finished"):
+            open_index(tmp_path / "index")
+        assert len(self.index_class.build(passages, tmp_path / "index")) == len(passages)
+        assert [path.name for path in tmp_path.iterdir()] == ["index"]
+
+    @pytest.mark.parametrize("bad", ["duplicate", "none"])
+    def test_bad_corpora(self, passages, tmp_path, bad):
+        corpus = [*passages, passages[0]] if bad == "duplicate" else []
+        with pytest.raises(DataError, match="unique" if bad == "duplicate" else "no passages"):
+            self.index_class.build(corpus, tmp_path / "index")
+
+    def test_every_truncated_file_is_noticed(self, retriever, folder, tmp_path):
+        for name in retriever.manifest.files:
+            shutil.copytree(folder / "index", tmp_path / "index")
+            with (tmp_path / "index" / name).open("r+b") as file:
+                file.truncate(max(file.seek(0, 2) - 1, 0))
+            if (tmp_path / "index" / name).stat().st_size != retriever.manifest.files[name]["size"]:
+                with pytest.raises(IndexDamaged, match="bytes instead of"):
+                    open_index(tmp_path / "index")
+            (tmp_path / "index" / name).unlink()
+            with pytest.raises(IndexDamaged, match="missing"):
+                open_index(tmp_path / "index")
+            shutil.rmtree(tmp_path / "index")
+
+    def test_every_altered_file_is_noticed_on_verification(self, retriever, folder, tmp_path):
+        shutil.copytree(folder / "index", tmp_path / "index")
+        retriever.manifest.verify(tmp_path / "index")
+        for name in retriever.manifest.files:
+            path = tmp_path / "index" / name
+            content = path.read_bytes()
+            if content:
+                path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+                with pytest.raises(IndexDamaged, match="altered"):
+                    retriever.manifest.verify(tmp_path / "index")
+                path.write_bytes(content)
+
+    def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
+        self.make(passages, tmp_path / "index")
+        (tmp_path / "index" / "passages.bin").write_bytes(b"")
+        assert len(self.make(passages, tmp_path / "index")) == len(passages)
+        open_index(tmp_path / "index").manifest.verify(tmp_path / "index")
