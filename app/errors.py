@@ -8,7 +8,7 @@
     │   ├── UnknownName             a program, data set, metric or preset that does not exist
     │   └── EmptyQuestion           nothing was asked
     ├── DataError                   a record or file that cannot be read; names file, line and field
-    ├── IndexFolderError                 an index folder that cannot be used
+    ├── IndexFolderError            an index folder that cannot be used
     │   ├── IndexMissing            nothing is there
     │   ├── IndexDamaged            something is there, but not whole
     │   └── IndexForeign            made by another engine, checkpoint or format version

@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import ValidationError
 
 from knowgap.errors import EmptyQuestion, UnknownName
-from knowgap.programs.hyperparameters import Hyperparameter, Setting
+from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
 from knowgap.programs.run import Run, current_run, recording
 from knowgap.programs.steps import Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
@@ -107,6 +107,10 @@ class Program(dspy.Module):
         return found
 
     @classmethod
+    def _thresholds(cls) -> list[Threshold]:
+        return [declared for declared in cls.hyperparameters().values() if isinstance(declared, Threshold)]
+
+    @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
         """The hyperparameters that the paper uses for a family of tasks.
 
@@ -169,6 +173,9 @@ class Program(dspy.Module):
         callers = [*(dspy.settings.caller_modules or []), meter]
         problem = ""
         prediction = None
+        for threshold in self._thresholds():
+            if vars(self).get(threshold.predictor) is predictor:
+                threshold.apply(self, predictor)
         try:
             with dspy.context(caller_modules=callers, disable_history=False):
                 prediction = predictor(**inputs)

@@ -15,7 +15,7 @@ from dspy.predict.parameter import Parameter
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["Choice", "Hyperparameter", "Integer", "OptionalReal", "Real", "Setting", "Switch"]
+__all__ = ["Choice", "Hyperparameter", "Integer", "OptionalReal", "Real", "Setting", "Switch", "Threshold"]
 
 T = TypeVar("T")
 Self = TypeVar("Self", bound="Hyperparameter[Any]")
@@ -159,6 +159,32 @@ class Real(OptionalReal):
     def __get__(self, instance: object, owner: type) -> float: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
         return super().__get__(instance, owner)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+class Threshold(OptionalReal):
+    """The probability from which a model's yes counts as one; none asks for a plain yes or no.
+
+    With a threshold set, the predictor's boolean output is asked for as a DSPy decision (`Noul`): the backend gives a
+    probability, and DSPy compares it.
+
+    Args:
+        predictor: attribute name of the predictor that decides.
+        field: its boolean output.
+    """
+
+    def __init__(self, predictor: str, field: str, help: str, **kwargs: Any):
+        super().__init__(None, help, low=0.0, high=1.0, **kwargs)
+        self.predictor, self.field = predictor, field
+
+    def apply(self, instance: object, predictor: Any) -> None:
+        """Bring the predictor's decision configuration in line with the value held by `instance`."""
+        value = self.read(instance)
+        configured = predictor.fields.get(self.field, {}).get("threshold")
+        if value is None and configured is not None:
+            predictor.fields = {name: fields for name, fields in predictor.fields.items() if name != self.field}
+        elif value != configured:
+            fields = {**predictor.fields.get(self.field, {}), "threshold": value}
+            predictor.fields = {**predictor.fields, self.field: fields}
 
 
 class Switch(Hyperparameter[bool]):

@@ -1,0 +1,43 @@
+"""Plain retrieval-augmented generation: retrieve once, read, answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.sources import numbered
+from knowgap.programs.steps import Answered, Asked
+from knowgap.retrieval.passage import Retriever
+from knowgap.signatures import STYLES, AnswerFromPassages
+
+__all__ = ["RAG"]
+
+
+class RAG(Program):
+    """Retrieve k passages for the question and answer from them.
+
+    "Vanilla" (Adaptive-Note, table 1; k = 5), "VANILLA" (MIGRES, table 3), "RAG" (RA-ISF, table 1).
+    """
+
+    name = "rag"
+
+    top_k = Integer(5, "passages retrieved and read", low=1, high=50)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.answer = dspy.Predict(AnswerFromPassages)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` from one retrieval."""
+        self.note(Asked(question=question))
+        self.iteration(1)
+        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
+        self.reads(passages)
+        output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
+        answer = (output.answer or "").strip() if output is not None else ""
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        return dspy.Prediction(answer=answer, passages=passages)

@@ -1,0 +1,42 @@
+"""Retrieve once, reason over the passages, answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.sources import numbered
+from knowgap.programs.steps import Answered, Asked, Reasoned
+from knowgap.retrieval.passage import Retriever
+from knowgap.signatures import STYLES, ReasonedAnswer
+
+__all__ = ["RAGChainOfThought"]
+
+
+class RAGChainOfThought(Program):
+    """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
+
+    name = "rag_cot"
+
+    top_k = Integer(5, "passages retrieved and read", low=1, high=50)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.answer = dspy.Predict(ReasonedAnswer)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` from one retrieval; the prediction adds `reasoning`."""
+        self.note(Asked(question=question))
+        self.iteration(1)
+        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
+        self.reads(passages)
+        output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
+        answer = (output.answer or "").strip() if output is not None else ""
+        reasoning = (output.reasoning or "").strip() if output is not None else ""
+        self.note(Reasoned(what="chain of thought", text=reasoning))
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning)

@@ -1,0 +1,347 @@
+"""MIGRES: missing-information guided retrieve, extract and solve."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.run import at_once
+from knowgap.programs.sources import cited, distinct, numbered, tidy_lines
+from knowgap.programs.steps import (
+    Answered,
+    Asked,
+    Compressed,
+    Extracted,
+    Missing,
+    Prompted,
+    Queried,
+    Rejected,
+    Reranked,
+    Stopped,
+)
+from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
+from knowgap.retrieval.entailment import EntailmentModel
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.rerank import Reranker
+from knowgap.retrieval.sentences import split_sentences
+from knowgap.signatures import (
+    STYLES,
+    ExtractSnippet,
+    ExtractUsefulInfo,
+    LastAnswer,
+    MissingInfo,
+    PromptedKnowledge,
+    ProposeQueries,
+    SummarisePassage,
+)
+from knowgap.signatures.compress_passage import IRRELEVANT
+from knowgap.signatures.missing_info import UNANSWERABLE
+from knowgap.signatures.prompted_knowledge import UNKNOWN
+
+__all__ = ["MIGRES"]
+
+
+class MIGRES(Program):
+    """Extract what is known, name what is missing, ask for it, until the question can be answered.
+
+    Source: "LLMs Know What They Need: Leveraging a Missing Information Guided Framework to Empower Retrieval-Augmented
+    Generation" (MIGRES), section 3 and figure 1; hyperparameters of table 12; ablations of tables 5 and 6.
+
+    Where the released code departs from the paper, this follows the paper: a passage found by several queries keeps
+    its highest score (released: the last query's), passages are left out once read (released: once shown), knowledge
+    is prompted for all queries (released: for the first), and a question without a final answer counts as wrong
+    (released: it leaves the denominator). As in the released code, a missing-information text shorter than ten
+    characters gives way to the explanation, and the last answer alone may use the model's own knowledge.
+
+    Args:
+        retriever: the index to search.
+        reranker: scores (query, text) pairs; the embedded scorer where absent. The paper's is BGE-reranker-base.
+        entailment: says whether a passage entails a statement; the embedded one where absent. The paper's is
+            T5-XXL-TRUE-NLI.
+        **kwargs: `concurrent` and hyperparameters.
+    """
+
+    name = "migres"
+    presets: ClassVar = {
+        "multi_hop": {"iterations": 5, "delta": 3.0},
+        "open_domain": {"iterations": 3, "delta": 5.0},
+        "commonsense": {"iterations": 5, "delta": 0.0, "style": "yes_no"},
+    }
+    _shared = ("retriever", "reranker", "entailment")
+
+    iterations = Integer(5, "iterations at most (T, table 12)", low=1, high=10)
+    delta = OptionalReal(
+        None,
+        "relevance threshold δ on the reranker's raw score; none takes the reranker's own default",
+        low=-30.0,
+        high=30.0,
+        search=(-4.0, 8.0),
+    )
+    top_k = Integer(5, "passages read per iteration at most (k, table 12)", low=1, high=20)
+    retrieve_k = Integer(50, "passages retrieved per query (table 12)", low=1, high=200)
+    max_queries = Integer(3, "new queries per iteration at most (section 3.2)", low=1, high=5)
+    compression = Choice(
+        "sentences",
+        "how a passage is cut down before reading: sentence filter, nothing, summary or snippet (table 5)",
+        among=("sentences", "none", "summary", "snippet"),
+    )
+    check_entailment = Switch(True, "keep a statement only if a cited passage entails it (section 3.2)")
+    entailment_threshold = Real(
+        0.5,
+        "probability from which a passage entails a statement",
+        low=0.0,
+        high=1.0,
+        when={"check_entailment": [True]},
+    )
+    prompt_knowledge = Switch(True, "let the model write what it knows where no passage survives (table 6)")
+    memory = Switch(True, "remember queries and passages and use none twice (section 3.2)")
+    read_apart = Switch(False, "read each query's passages in a call of its own", tune=False)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(
+        self,
+        retriever: Retriever | None = None,
+        *,
+        reranker: Reranker | None = None,
+        entailment: EntailmentModel | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(retriever, **kwargs)
+        self.reranker = reranker or EmbeddedReranker()
+        self.entailment = entailment or EmbeddedEntailment()
+        self.leaf = dspy.Predict(ExtractUsefulInfo)
+        self.main = dspy.Predict(MissingInfo)
+        self.last = dspy.Predict(LastAnswer)
+        self.query = dspy.Predict(ProposeQueries)
+        self.knowledge = dspy.Predict(PromptedKnowledge)
+        self.summarise = dspy.Predict(SummarisePassage)
+        self.snippet = dspy.Predict(ExtractSnippet)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
+        self.note(Asked(question=question))
+        known: dict[str, list[Passage]] = {}
+        asked, queries, missing = [question], [question], ""
+        seen: set[str] = set()
+        reason = "iterations"
+        for step in range(1, self.iterations + 1):
+            self.iteration(step)
+            found = self._search(queries, seen)
+            learnt = self._read(question, queries, found, seen)
+            new = {statement: sources for statement, sources in learnt.items() if statement not in known}
+            known |= new
+            if step == self.iterations:
+                break
+            if new or not missing:  # without anything new, main would repeat itself
+                decision = self.ask(self.main, question=question, known=list(known), style=STYLES[self.style])
+                if decision is not None and not _unanswerable(decision.answer):
+                    self.note(Stopped(reason="answered"))
+                    return self._answer(decision, known, missing="")
+                missing = _missing(decision) or missing or question
+                self.note(Missing(missing=missing, known=list(known), explanation=_explanation(decision)))
+            queries = self._new_queries(question, known, missing, asked)
+            if not queries:
+                reason = "no new query"
+                break
+            asked += queries
+        self.note(Stopped(reason=reason))
+        decision = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
+        return self._answer(decision, known, missing)
+
+    def _search(self, queries: Sequence[str], seen: set[str]) -> dict[Passage, tuple[str, Passage]]:
+        """Retrieve, rerank and filter: passage as read → (its best query, the passage as found), best first."""
+        hits = self.retrieve(queries, self.retrieve_k)
+        pairs = [
+            (query, hit.passage)
+            for query, found in zip(queries, hits, strict=True)
+            for hit in found
+            if not (self.memory and hit.passage.id in seen)
+        ]
+        scores = self.reranker.score([(query, str(passage)) for query, passage in pairs])
+        best: dict[str, tuple[float, str, Passage]] = {}
+        for (query, passage), score in zip(pairs, scores, strict=True):
+            if passage.id not in best or score > best[passage.id][0]:
+                best[passage.id] = (score, query, passage)
+        delta = self.threshold
+        ranked = sorted(best.values(), key=lambda entry: (-entry[0], entry[2].id))
+        kept = [entry for entry in ranked if entry[0] >= delta]
+        self.note(
+            Reranked(
+                threshold=delta,
+                kept={passage.id: round(score, 4) for score, _, passage in kept},
+                dropped={passage.id: round(score, 4) for score, _, passage in ranked[len(kept) :]},
+            )
+        )
+        if self.compression in ("summary", "snippet"):
+            return self._compressed_by_model(kept)
+        kept = kept[: self.top_k]
+        if self.compression == "none":
+            return {passage: (query, passage) for _, query, passage in kept}
+        return self._filtered_by_sentence(kept, delta)
+
+    @property
+    def threshold(self) -> float:
+        """The δ in force: the hyperparameter, or the reranker's own default."""
+        return self.reranker.default_threshold if self.delta is None else self.delta
+
+    def _filtered_by_sentence(
+        self, kept: list[tuple[float, str, Passage]], delta: float
+    ) -> dict[Passage, tuple[str, Passage]]:
+        """Keep the sentences that score δ or more; the whole passage where it outscores them all."""
+        split = [split_sentences(passage.text) for _, _, passage in kept]
+        pairs = [
+            (query, str(Passage(passage.id, passage.title, sentence)))
+            for (_, query, passage), sentences in zip(kept, split, strict=True)
+            for sentence in sentences
+        ]
+        scores = iter(self.reranker.score(pairs))
+        result: dict[Passage, tuple[str, Passage]] = {}
+        for (score, query, passage), sentences in zip(kept, split, strict=True):
+            scored = [(sentence, next(scores)) for sentence in sentences]
+            chosen = [sentence for sentence, value in scored if value >= delta]
+            if not chosen or all(score > value for _, value in scored) or len(chosen) == len(sentences):
+                result[passage] = (query, passage)
+                continue
+            cut = Passage(passage.id, passage.title, " ".join(chosen))
+            self.note(Compressed(how="sentences", passage=passage.id, text=cut.text), passage)
+            result[cut] = (query, passage)
+        return result
+
+    def _compressed_by_model(self, kept: list[tuple[float, str, Passage]]) -> dict[Passage, tuple[str, Passage]]:
+        """Let the model summarise or excerpt passages, best first, until k of them are relevant (table 5)."""
+        summary = self.compression == "summary"
+        predictor = self.summarise if summary else self.snippet
+        result: dict[Passage, tuple[str, Passage]] = {}
+        for start in range(0, len(kept), self.top_k):
+            batch = kept[start : start + self.top_k]
+            tasks = [
+                functools.partial(self.ask, predictor, question=query, passage=str(passage))
+                for _, query, passage in batch
+            ]
+            self.reads([passage for _, _, passage in batch])
+            for (_, query, passage), output in zip(batch, at_once(tasks), strict=True):
+                text = (output.summary if summary else output.snippet) if output is not None else ""
+                if not text or text.strip().casefold().startswith(IRRELEVANT) or len(result) == self.top_k:
+                    continue
+                cut = Passage(passage.id, passage.title, text.strip())
+                self.note(Compressed(how="summary" if summary else "snippet", passage=passage.id, text=cut.text))
+                result[cut] = (query, passage)
+            if len(result) == self.top_k:
+                break
+        return result
+
+    def _read(
+        self, question: str, queries: Sequence[str], found: dict[Passage, tuple[str, Passage]], seen: set[str]
+    ) -> dict[str, list[Passage]]:
+        """The leaf module: useful statements and the passages that support each."""
+        if not found and self.prompt_knowledge:
+            found = self._prompted(queries, seen)
+        if not found:
+            return {}
+        seen.update(passage.id for passage in found)
+        self.reads([original for _, original in found.values()])
+        concerned = list(dict.fromkeys(query for query, _ in found.values()))
+        groups = [[q] for q in concerned] if self.read_apart else [concerned]
+        tasks = [
+            functools.partial(self._leaf, question, group, {p: o for p, (q, o) in found.items() if q in group})
+            for group in groups
+        ]
+        learnt: dict[str, list[Passage]] = {}
+        for part in at_once(tasks):
+            for statement, sources in part.items():
+                learnt[statement] = distinct([*learnt.get(statement, []), *sources])
+        return learnt
+
+    def _leaf(self, question: str, queries: list[str], originals: dict[Passage, Passage]) -> dict[str, list[Passage]]:
+        passages = list(originals)
+        output = self.ask(self.leaf, question=question, queries=queries, passages=numbered(passages))
+        claims: dict[str, list[Passage]] = {}
+        for item in output.statements if output is not None else ():
+            statement = " ".join(item.statement.split())
+            if statement:
+                sources = [originals[passage] for passage in cited(passages, item.sources)]
+                claims[statement] = distinct([*claims.get(statement, []), *sources])
+        if self.check_entailment:
+            claims = self._entailed(claims)
+        self.note(
+            Extracted(
+                statements=list(claims), sources=[[passage.id for passage in sources] for sources in claims.values()]
+            )
+        )
+        return claims
+
+    def _entailed(self, claims: dict[str, list[Passage]]) -> dict[str, list[Passage]]:
+        """The statements that some cited passage entails, with the passages that do."""
+        pairs = [(str(passage), statement) for statement, sources in claims.items() for passage in sources]
+        probabilities = iter(self.entailment.entails(pairs))
+        result: dict[str, list[Passage]] = {}
+        for statement, sources in claims.items():
+            holding = [passage for passage in sources if next(probabilities) >= self.entailment_threshold]
+            if holding:
+                result[statement] = holding
+            else:
+                why = "no cited passage entails it" if sources else "no passage cited"
+                self.note(Rejected(what=statement, why=why))
+        return result
+
+    def _prompted(self, queries: Sequence[str], seen: set[str]) -> dict[Passage, tuple[str, Passage]]:
+        """What the model knows about the queries, as a passage marked as its own."""
+        output = self.ask(self.knowledge, queries=list(queries))
+        text = output.passage.strip() if output is not None else ""
+        if not text or text.casefold().rstrip(".").strip() == UNKNOWN:
+            return {}
+        number = 1 + sum(passage_id.startswith("model:") for passage_id in seen)
+        passage = Passage(f"model:{number}", "the model's own knowledge", text)
+        self.note(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
+        return {passage: (queries[0], passage)}
+
+    def _new_queries(self, question: str, known: dict[str, list[Passage]], missing: str, asked: list[str]) -> list[str]:
+        """At most three queries for what is missing, none asked before."""
+        before = asked if self.memory else [question]
+        output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=before)
+        besides = asked if self.memory else []
+        queries, repeated = tidy_lines(output.queries if output is not None else None, self.max_queries, besides)
+        if not queries:  # the missing information itself is the next best query
+            queries, _ = tidy_lines([missing], 1, besides)
+        self.note(Queried(queries=queries, repeated=repeated))
+        return queries
+
+    def _answer(
+        self, decision: dspy.Prediction | None, known: dict[str, list[Passage]], missing: str
+    ) -> dspy.Prediction:
+        answer = (decision.answer or "").strip() if decision is not None else ""
+        if _unanswerable(answer):
+            answer = UNKNOWN
+        confidence = min(5, max(1, decision.confidence)) if decision is not None else 1
+        passages = distinct(passage for sources in known.values() for passage in sources)
+        self.note(
+            Answered(
+                answer=answer,
+                confidence=confidence,
+                explanation=_explanation(decision),
+                passages=[passage.id for passage in passages],
+            ),
+            *passages,
+        )
+        return dspy.Prediction(
+            answer=answer, passages=passages, confidence=confidence, known=list(known), missing=missing
+        )
+
+
+def _unanswerable(answer: str | None) -> bool:
+    return not (answer or "").strip() or UNANSWERABLE in str(answer).casefold()
+
+
+def _explanation(decision: dspy.Prediction | None) -> str:
+    return (decision.explanation or "").strip() if decision is not None else ""
+
+
+def _missing(decision: dspy.Prediction | None) -> str:
+    """What the main module found missing; its explanation where it hardly says."""
+    text = (decision.missing or "").strip() if decision is not None else ""
+    return text if len(text) >= 10 else _explanation(decision) or text

@@ -1,0 +1,22 @@
+"""Every test runs alone: no home folder, no cache, no network settings of the machine it runs on."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+# DSPy reads these when it is first imported.
+os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="knowgap-test-dspy-")
+os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "2")
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory):
+    """Keep the variables that configure knowgap out of the tests, and DSPy's memory cache empty."""
+    for name in [name for name in os.environ if name.startswith("KNOWGAP_") and name != "KNOWGAP_TEST_DATA"]:
+        monkeypatch.delenv(name)
+    import dspy
+
+    dspy.cache.reset_memory_cache()

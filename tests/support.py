@@ -1,0 +1,147 @@
+"""What the tests script: a language model that answers by rule, and a retriever that finds by table or by overlap."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import dspy
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from knowgap.retrieval.passage import Hit, Passage, rank_hits
+
+MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]\s*$", re.MULTILINE)
+OUTPUT = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
+
+Rule = Callable[[tuple[str, ...], dict[str, Any]], "Mapping[str, Any] | str"]
+
+
+class ScriptedEngine:
+    """Answers every request by a rule, and keeps what it was asked.
+
+    The rule gets the names of the output fields and the inputs (JSON values decoded where they are JSON), and returns
+    either a mapping of outputs, written in the chat format, or the reply's whole text.
+    """
+
+    def __init__(self, rule: Rule):
+        self.rule = rule
+        self.calls: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+        self.replies: list[str] = []
+        self._lock = threading.Lock()
+
+    def complete(self, request: Request) -> Response:
+        text = request.messages[-1].text or ""
+        body, _, requirements = text.rpartition("Respond with")
+        names = tuple(name for name in OUTPUT.findall(requirements) if name != "completed")
+        if not names:  # the JSON fallback words it differently
+            names = tuple(re.findall(r"`(\w+)`", requirements))
+        pieces = MARKER.split(body)
+        inputs = {name: _decoded(value.strip()) for name, value in zip(pieces[1::2], pieces[2::2], strict=True)}
+        reply = self.rule(names, inputs)
+        if not isinstance(reply, str):
+            reply = "\n\n".join(f"[[ ## {name} ## ]]\n{_encoded(value)}" for name, value in reply.items())
+            reply += "\n\n[[ ## completed ## ]]"
+        with self._lock:
+            self.calls.append((names, inputs))
+            self.replies.append(reply)
+        usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
+        message = Message.assistant([TextPart(reply)])
+        return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
+
+
+def scripted_lm(rule: Rule, *, cache: bool = False) -> tuple[dspy.LM, ScriptedEngine]:
+    """A language model that answers by `rule`, and its engine, which keeps the calls."""
+    engine = ScriptedEngine(rule)
+    return dspy.LM("test/scripted", engine=engine, cache=cache, num_retries=0), engine
+
+
+def by_output(script: Mapping[str, Sequence[Mapping[str, Any] | str] | Rule]) -> Rule:
+    """A rule from a table: for each act, named by one of its output fields, its replies in order, or a rule."""
+    position = dict.fromkeys(script, 0)
+    lock = threading.Lock()
+
+    def rule(outputs: tuple[str, ...], inputs: dict[str, Any]) -> Mapping[str, Any] | str:
+        for name, replies in script.items():
+            if name in outputs:
+                if callable(replies):
+                    return replies(outputs, inputs)
+                with lock:
+                    position[name] += 1
+                    return replies[position[name] - 1]
+        raise AssertionError(f"the script has no reply for {outputs}: {inputs}")
+
+    return rule
+
+
+class TableRetriever:
+    """Finds what a table says: query → passages, best first. A query that is not in the table finds nothing."""
+
+    def __init__(self, table: Mapping[str, Sequence[Passage]]):
+        self.table, self.searched = table, []
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        self.searched += queries
+        return [
+            rank_hits([(passage, 1.0 / n) for n, passage in enumerate(self.table.get(query, ()), start=1)], k)
+            for query in queries
+        ]
+
+
+class OverlapRetriever:
+    """Finds passages by shared words: deterministic, good enough to test programs with."""
+
+    def __init__(self, passages: Sequence[Passage]):
+        self.passages = list(passages)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        return [self._one(set(re.findall(r"\w+", query.lower())), k) for query in queries]
+
+    def _one(self, words: set[str], k: int) -> list[Hit]:
+        scored = [(p, float(len(words & set(re.findall(r"\w+", str(p).lower()))))) for p in self.passages]
+        return rank_hits([(passage, score) for passage, score in scored if score > 0], k)
+
+
+class TableReranker:
+    """Scores (query, text) pairs by a function; keeps what it was asked."""
+
+    name = "table"
+    scale = "test"
+
+    def __init__(self, score: Callable[[str, str], float], default_threshold: float = 0.0):
+        self.rule, self.default_threshold = score, default_threshold
+        self.pairs: list[tuple[str, str]] = []
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        self.pairs += pairs
+        return [float(self.rule(query, text)) for query, text in pairs]
+
+
+class TableEntailment:
+    """Entailment by a function of (premise, hypothesis); keeps what it was asked."""
+
+    name = "table"
+    default_threshold = 0.5
+
+    def __init__(self, rule: Callable[[str, str], float] = lambda premise, hypothesis: 1.0):
+        self.rule = rule
+        self.pairs: list[tuple[str, str]] = []
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        self.pairs += pairs
+        return [float(self.rule(premise, hypothesis)) for premise, hypothesis in pairs]
+
+
+def _decoded(value: str) -> Any:
+    if value[:1] in "[{":
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _encoded(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
