@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from knowgap.programs.steps import Step
+from knowgap.programs import steps as s
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -25,58 +25,60 @@ def _names(trace: Trace, ids: list[str], most: int = 8) -> str:
     return (", ".join(titles) or "nothing") + more
 
 
-def describe_step(trace: Trace, step: Step) -> list[str]:
+def describe_step(trace: Trace, step: s.Step) -> list[str]:
     """A step in words: a headline, then details, one line each."""
-    match step.kind:  # pyright: ignore[reportAttributeAccessIssue]
-        case "asked":
+    match step:
+        case s.Asked():
             return [f"asked: {step.question}"]
-        case "retrieved":
+        case s.Retrieved():
             return ["retrieved"] + [
                 f"{_short(query)} → {_names(trace, hits, 5)}"
                 for query, hits in zip(step.queries, step.hits, strict=True)
             ]
-        case "reranked":
+        case s.Reranked():
             limit = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
             kept = [f"{trace.passages.get(i, {}).get('title') or i} ({score:.2f})" for i, score in step.kept.items()]
             return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
-        case "compressed":
+        case s.Compressed():
             return [f"{_names(trace, [step.passage])}, {step.how}: {_short(step.text)}"]
-        case "prompted":
+        case s.Prompted():
             return [f"the model's own knowledge: {_short(step.text)}"]
-        case "extracted":
+        case s.Extracted():
             pairs = zip(step.statements, step.sources, strict=True)
             return ["learnt"] + [f"{_short(statement)} [{_names(trace, ids)}]" for statement, ids in pairs]
-        case "rejected":
+        case s.Rejected():
             return [f"rejected ({step.why}): {_short(step.what)}"]
-        case "missing":
+        case s.Missing():
             return [f"missing: {_short(step.missing)}"]
-        case "queried":
+        case s.Queried():
             again = [f"asked before: {_short(query)}" for query in step.repeated]
             return ["asks next", *(_short(query) for query in step.queries), *again]
-        case "noted":
+        case s.Noted():
             return [f"note: {_short(step.note, 400)}"]
-        case "compared":
+        case s.Compared():
             return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
-        case "judged":
+        case s.Judged():
             about = f" of {_names(trace, [step.passage])}" if step.passage else ""
             return [f"{step.what}{about}: {'yes' if step.value else 'no'}" + _because(step.reason)]
-        case "filtered":
+        case s.Filtered():
             return [f"kept {_names(trace, step.kept)}; dropped {_names(trace, step.dropped)}" + _because(step.reason)]
-        case "decomposed":
+        case s.Decomposed():
             return ["decomposed into", *step.questions]
-        case "refined":
+        case s.Refined():
             return [f"{step.action}: {_short(step.query)}"]
-        case "reasoned":
+        case s.Reasoned():
             return [f"{step.what}: {_short(step.text, 300)}"]
-        case "answered":
+        case s.Answered():
             sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
             return [f"answer: {step.answer or '(empty)'}{sure}"]
-        case "selected":
+        case s.Selected():
             return [f"selected by {step.strategy}: {step.answer}"]
-        case "malformed":
+        case s.Malformed():
             return [f"unreadable output of {step.act}: {_short(step.problem, 100)}"]
-        case _:
+        case s.Stopped():
             return [f"stopped: {step.reason}"]
+        case _:
+            return [type(step).__name__]
 
 
 def _because(reason: str) -> str:
