@@ -1,0 +1,71 @@
+# Two commands do all set-up: `make demo` and `make test`. Both create what they need and can be repeated.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_DIR ?= demo-output
+SOURCES := $(wildcard app/*.py signatures/*.py retrieval/*.py lms/*.py programs/*.py programs/baselines/*.py compile/*.py compile/data/*.py compile/metrics/*.py)
+# The list of source files, not their dates: a file that comes or goes renews the installation, an edit does not.
+NAMES := $(VENV)/.files-$(shell printf '%s' '$(SOURCES)' | cksum | cut -d' ' -f1)
+TREE := build/__editable__.knowgap-*/knowgap
+
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+export PYTHONUTF8 = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test install install-test lint format types imports unit notebooks docs bench clean
+
+help: ## show the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch goes first and alone: its version is pinned, so that no other package can pull in another build of it.
+$(VENV)/.core: $(VENV)/.created pyproject.toml constraints.txt
+	@echo "installing knowgap and what it needs (once; a few minutes)"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --config-settings editable_mode=strict
+	@rm -f $(VENV)/.files-*; touch $(NAMES) $@
+
+$(NAMES): $(VENV)/.core
+	@test -e $@ || $(BIN)/python -m pip install --quiet --no-deps --editable . --config-settings editable_mode=strict
+	@rm -f $(VENV)/.files-*; touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	@echo "installing what the tests need (once)"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]' --config-settings editable_mode=strict
+	@touch $@
+
+install: $(VENV)/.core $(NAMES) ## create the environment
+
+install-test: install $(VENV)/.test ## the same, with what the tests need
+
+demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load
+	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR)
+
+test: lint types imports unit notebooks ## lint, types, import contracts, tests, notebooks
+
+lint: install-test ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: install-test ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: install-test ## basedpyright, over the tree as it is installed
+	$(BIN)/basedpyright --pythonpath $(BIN)/python $(TREE)
+
+imports: install-test ## who may import whom
+	$(BIN)/lint-imports
+
+unit: install-test ## pytest
+	$(BIN)/python -m pytest -q
+
+notebooks: install-test ## execute the notebooks
+	$(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 -o testpaths=notebooks notebooks
+
+clean: ## remove the environment and all outputs
+	rm -rf $(VENV) build *.egg-info $(DEMO_DIR) bench-output .pytest_cache .ruff_cache

@@ -1,0 +1,169 @@
+"""From the words of a command line to the objects of the library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knowgap.errors import IndexMissing, UsageError
+
+if TYPE_CHECKING:
+    import dspy
+
+    from knowgap.compile.data import Dataset
+    from knowgap.programs.base import Program
+    from knowgap.retrieval.passage import Passage, Retriever
+
+__all__ = [
+    "EMBEDDED_NOTICE",
+    "build_index",
+    "default_index",
+    "home",
+    "language_model",
+    "make_program",
+    "open_data",
+    "open_retriever",
+    "parse_settings",
+    "split_of",
+]
+
+ENGINES = ("colbert", "bm25")
+EMBEDDED_NOTICE = (
+    "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
+    "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
+)
+
+
+def home() -> Path:
+    """The folder for what knowgap makes unasked: caches, and indexes of named data sets."""
+    if folder := os.environ.get("KNOWGAP_HOME"):
+        return Path(folder)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("knowgap"))
+
+
+def language_model(name: str | None, api_base: str | None = None, *, check: bool = True) -> dspy.LM:
+    """The language model called `name` (the embedded reader for None), reachable, with DSPy's cache in `home()`."""
+    from knowgap.lms import check_reachable, make_lm, quiet_dspy
+
+    quiet_dspy(home() / "lm-cache")
+    lm = make_lm(name or "extractive", api_base=api_base)
+    if check:
+        check_reachable(lm)
+    return lm
+
+
+def open_data(source: str, *, corpus: Path | None = None, seed: int = 0, whole: str | None = None) -> Dataset:
+    """The data set called `source`, or the one in that file or folder.
+
+    Args:
+        source: a name or a path.
+        corpus: passages to use instead of those that come with the questions.
+        seed: of the division into splits.
+        whole: the split that takes all questions, undivided.
+    """
+    from knowgap.compile.data import load_dataset
+
+    return load_dataset(source, corpus=corpus, seed=seed, split_as=whole)
+
+
+def split_of(data: Dataset, split: str, limit: int | None = None) -> list[dspy.Example]:
+    """The questions of one split, the first `limit` of them.
+
+    Raises:
+        UsageError: when the split is empty.
+    """
+    examples = list(data.splits.get(split, []))
+    if not examples:
+        sizes = ", ".join(f"{name} {len(part)}" for name, part in data.splits.items())
+        raise UsageError(f"{data.name} has no questions in its split {split!r} (it has {sizes})")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: ask at least one question")
+    return examples[:limit]
+
+
+def default_index(data: Dataset, engine: str) -> Path:
+    """Where the index of a data set's own corpus is kept when no folder is named."""
+    return home() / "indexes" / f"{data.name.replace(':', '-')}-{data.fingerprint[:12]}-{engine}"
+
+
+def build_index(
+    passages: Iterable[Passage], folder: Path, *, engine: str = "colbert", checkpoint: str | None = None, progress: Any = None
+) -> Retriever:
+    """Build an index of `passages` in `folder`, or continue a build that was cut off."""
+    from knowgap.retrieval import BM25Index, ColBERTIndex
+
+    if engine not in ENGINES:
+        raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
+    if engine == "bm25":
+        if checkpoint:
+            raise UsageError("--checkpoint goes with --engine colbert; bm25 has none")
+        return BM25Index.build(passages, folder)
+    return ColBERTIndex.build(passages, folder, checkpoint=checkpoint, progress=progress)
+
+
+def open_retriever(
+    index: Path | None, data: Dataset | None = None, *, engine: str = "colbert", progress: Any = None
+) -> Retriever:
+    """The index in a folder; without one, the index of the data set's own corpus, built at first use."""
+    from knowgap.retrieval import open_index
+
+    if index is not None:
+        return open_index(index)
+    if data is None or not data.corpus:
+        raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
+    folder = default_index(data, engine)
+    if folder.exists():
+        return open_index(folder)
+    return build_index(data.corpus, folder, engine=engine, progress=progress)
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    """Hyperparameters written as `name=value`.
+
+    Raises:
+        UsageError: for a piece without `=`.
+    """
+    values: dict[str, str] = {}
+    for piece in settings:
+        name, equals, value = piece.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {piece}: write it as name=value, for example --set top_k=3")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def make_program(
+    name: str,
+    retriever: Retriever | None,
+    *,
+    preset: str | None = None,
+    settings: Sequence[str] = (),
+    reranker: str | None = None,
+    entailment: str | None = None,
+) -> Program:
+    """The program called `name`, with a preset's hyperparameters and then one's own."""
+    import inspect
+
+    from knowgap.programs import get_program
+
+    cls = get_program(name)
+    values = {**(cls.preset(preset) if preset else {}), **parse_settings(settings)}
+    parts: dict[str, Any] = {}
+    accepted = inspect.signature(cls.__init__).parameters
+    if reranker is not None:
+        if "reranker" not in accepted:
+            raise UsageError(f"--reranker {reranker}: the program {name} does not rerank")
+        from knowgap.retrieval import CrossEncoderReranker
+
+        parts["reranker"] = CrossEncoderReranker(reranker)
+    if entailment is not None:
+        if "entailment" not in accepted:
+            raise UsageError(f"--entailment {entailment}: the program {name} checks no entailment")
+        from knowgap.retrieval import make_entailment
+
+        parts["entailment"] = make_entailment(entailment)
+    return cls(retriever, **parts, **values)
