@@ -136,7 +136,7 @@ class OptionalReal(Hyperparameter["float | None"]):
             return None
         try:
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self.refuse(value) from None
         if isinstance(value, bool) or not math.isfinite(number) or not self.low <= number <= self.high:
             raise self.refuse(value)

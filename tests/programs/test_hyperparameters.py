@@ -1,0 +1,318 @@
+"""Hyperparameters are checked when set, kept with the demonstrations, and left alone by DSPy's optimizers."""
+
+import copy
+import json
+import warnings
+
+import dspy
+import pytest
+from support import by_output, scripted_lm
+
+from knowgap.errors import KnowgapError, UnknownName, ValueOutOfBounds
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Setting, Switch, Threshold
+from knowgap.programs.steps import Answered, Judged
+from knowgap.signatures import AnswerDirectly, SelfKnowledge
+
+
+class Sure(Program):
+    """Answers where it is sure to know: one hyperparameter of each kind."""
+
+    name = "sure"
+    presets = {"careful": {"tries": 1, "sure": 0.9}}
+
+    tries = Integer(3, "attempts", low=1, high=9)
+    weight = Real(0.5, "weight of something", low=0.0, high=1.0)
+    delta = OptionalReal(None, "a cut", low=-5.0, high=5.0, search=(-1.0, 1.0))
+    strict = Switch(True, "be strict")
+    mode = Choice("fast", "how", among=("fast", "slow"), when={"strict": [True]})
+    sure = Threshold("gate", "knows", "probability from which the model counts as sure")
+
+    def __init__(self, retriever=None, **kwargs):
+        super().__init__(retriever, **kwargs)
+        self.gate = dspy.Predict(SelfKnowledge)
+        self.answer = dspy.Predict(AnswerDirectly)
+
+    def forward(self, question):
+        knows = self.ask(self.gate, question=question)
+        self.note(Judged(what="knows", value=bool(knows and knows.knows)))
+        answer = "unknown"
+        if knows and knows.knows:
+            answer = self.ask(self.answer, question=question, style="short").answer
+        self.note(Answered(answer=answer))
+        return dspy.Prediction(answer=answer, passages=[])
+
+
+class Surer(Sure):
+    name = "surer"
+
+    tries = Integer(5, "more attempts", low=1, high=20)
+    extra = Integer(0, "one of its own", low=0, high=1)
+
+
+def test_defaults_and_values():
+    assert Sure().values() == {
+        "tries": 3,
+        "weight": 0.5,
+        "delta": None,
+        "strict": True,
+        "mode": "fast",
+        "sure": None,
+    }
+    assert Sure(tries=4, mode="slow").values() == Sure().values() | {"tries": 4, "mode": "slow"}
+
+
+def test_class_attribute_is_the_declaration():
+    assert isinstance(Sure.tries, Integer)
+    assert (Sure.tries.name, Sure.tries.low, Sure.tries.high, Sure.tries.default) == ("tries", 1, 9, 3)
+    assert Sure.tries.help == "attempts"
+
+
+def test_subclass_inherits_and_overrides():
+    assert list(Surer.hyperparameters()) == ["tries", "weight", "delta", "strict", "mode", "sure", "extra"]
+    assert Surer().tries == 5
+    assert Surer(tries=20).tries == 20
+    with pytest.raises(ValueOutOfBounds):
+        Sure(tries=20)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("tries", "7", 7),
+        ("tries", 7.0, 7),
+        ("tries", 1, 1),
+        ("tries", 9, 9),
+        ("weight", "0.25", 0.25),
+        ("weight", 1, 1.0),
+        ("weight", 0, 0.0),
+        ("delta", "-1e0", -1.0),
+        ("delta", "none", None),
+        ("delta", "None", None),
+        ("delta", "", None),
+        ("delta", None, None),
+        ("strict", "off", False),
+        ("strict", "TRUE", True),
+        ("strict", " no ", False),
+        ("strict", 1, True),
+        ("mode", "slow", "slow"),
+        ("sure", "0.8", 0.8),
+        ("sure", "none", None),
+    ],
+)
+def test_accepts_values_and_their_text(name, text, value):
+    program = Sure(**{name: text})
+    assert getattr(program, name) == value
+    assert type(getattr(program, name)) is type(value)
+    other = Sure()
+    setattr(other, name, text)
+    assert getattr(other, name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "bounds"),
+    [
+        ("tries", 0, "whole numbers from 1 to 9"),
+        ("tries", 10, "whole numbers from 1 to 9"),
+        ("tries", 2.5, "whole numbers from 1 to 9"),
+        ("tries", True, "whole numbers from 1 to 9"),
+        ("tries", "many", "whole numbers from 1 to 9"),
+        ("tries", None, "whole numbers from 1 to 9"),
+        ("tries", float("nan"), "whole numbers from 1 to 9"),
+        ("tries", float("inf"), "whole numbers from 1 to 9"),
+        pytest.param("tries", 10**400, "whole numbers from 1 to 9", id="tries-huge"),
+        ("weight", 1.01, "numbers from 0 to 1"),
+        ("weight", -0.01, "numbers from 0 to 1"),
+        ("weight", None, "numbers from 0 to 1"),
+        ("weight", "none", "numbers from 0 to 1"),
+        ("weight", True, "numbers from 0 to 1"),
+        ("weight", float("nan"), "numbers from 0 to 1"),
+        pytest.param("weight", 10**400, "numbers from 0 to 1", id="weight-huge"),
+        ("weight", [0.5], "numbers from 0 to 1"),
+        ("delta", 5.5, "numbers from -5 to 5, or none"),
+        ("delta", "low", "numbers from -5 to 5, or none"),
+        ("strict", "maybe", "true or false"),
+        ("strict", 2, "true or false"),
+        ("mode", "Fast", "one of fast, slow"),
+        ("mode", None, "one of fast, slow"),
+        ("sure", 1.5, "numbers from 0 to 1, or none"),
+    ],
+)
+def test_refuses_by_name_value_and_bounds(name, value, bounds):
+    program = Sure()
+    before = program.values()
+    for attempt in (
+        lambda: Sure(**{name: value}),
+        lambda: setattr(program, name, value),
+        lambda: program.configure(**{name: value}),
+    ):
+        with pytest.raises(ValueOutOfBounds) as refused:
+            attempt()
+        message = str(refused.value)
+        assert message == f"{name}={value!r} is out of bounds: it takes {bounds}"
+    assert program.values() == before
+
+
+def test_out_of_bounds_is_a_value_error_and_a_usage_error():
+    with pytest.raises(ValueError):
+        Sure(tries=0)
+    with pytest.raises(KnowgapError):
+        Sure(tries=0)
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    with pytest.raises(UnknownName, match="did you mean 'tries'"):
+        Sure(trise=2)
+    with pytest.raises(UnknownName, match="unknown hyperparameter of sure 'depth'"):
+        Sure().configure(depth=2)
+    with pytest.raises(UnknownName, match="unknown preset of sure 'carefull': did you mean 'careful'"):
+        Sure.preset("carefull")
+
+
+def test_configure_sets_all_or_none():
+    program = Sure()
+    with pytest.raises(ValueOutOfBounds):
+        program.configure(tries=5, weight=7)
+    assert program.tries == 3
+    assert program.configure(tries=5, weight=0.1) is program
+    assert (program.tries, program.weight) == (5, 0.1)
+
+
+def test_preset_is_a_copy_that_fits():
+    preset = Sure.preset("careful")
+    preset["tries"] = 2
+    assert Sure(**Sure.preset("careful")).tries == 1
+
+
+def test_conditional_hyperparameter_is_active_only_beside_its_condition():
+    assert Sure.mode.active({"strict": True})
+    assert not Sure.mode.active({"strict": False})
+    assert not Sure.mode.active({})
+    assert Sure.tries.active({})
+
+
+def test_search_range_defaults_to_the_whole():
+    assert Sure.delta.search == (-1.0, 1.0)
+    assert Sure.weight.search == (0.0, 1.0)
+
+
+def test_programs_do_not_share_values():
+    one, other = Sure(), Sure(tries=8)
+    one.tries = 2
+    assert (one.tries, other.tries, Sure().tries) == (2, 8, 3)
+
+
+def test_save_and_load_keep_hyperparameters_beside_demonstrations(tmp_path):
+    program = Sure(tries=7, delta=-1.5, strict=False, mode="slow", sure=0.75)
+    program.answer.demos = [{"question": "Q?", "style": "short", "answer": "A"}]
+    program.save(tmp_path / "program.json")
+    twin = Sure()
+    twin.load(tmp_path / "program.json")
+    assert twin.values() == program.values()
+    assert twin.answer.demos == program.answer.demos
+    saved = json.loads((tmp_path / "program.json").read_text())
+    assert saved["tries"] == {"value": 7}
+    assert saved["delta"] == {"value": -1.5}
+
+
+def test_older_file_lacking_a_hyperparameter_loads_with_default_and_warning(tmp_path):
+    path = tmp_path / "program.json"
+    Sure(tries=7, mode="slow").save(path)
+    state = json.loads(path.read_text())
+    del state["mode"]
+    path.write_text(json.dumps(state))
+    twin = Sure(mode="slow")
+    with pytest.warns(UserWarning, match="the saved sure has no hyperparameter mode: it keeps its default 'fast'"):
+        twin.load(path)
+    assert (twin.tries, twin.mode) == (7, "fast")
+
+
+def test_saved_value_outside_todays_bounds_is_refused_and_changes_nothing(tmp_path):
+    path = tmp_path / "program.json"
+    Sure(weight=0.25).save(path)
+    state = json.loads(path.read_text())
+    state["tries"]["value"] = 99
+    path.write_text(json.dumps(state))
+    twin = Sure()
+    with pytest.raises(ValueOutOfBounds, match="tries=99"):
+        twin.load(path)
+    assert twin.values() == Sure().values()
+
+
+def test_complete_file_loads_without_a_warning(tmp_path):
+    Sure().save(tmp_path / "program.json")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Sure().load(tmp_path / "program.json")
+    assert not caught
+
+
+@pytest.mark.parametrize("how", [copy.deepcopy, lambda p: p.deepcopy(), lambda p: p.reset_copy()])
+def test_copies_keep_values_of_their_own(how):
+    program = Sure(tries=7, sure=0.5)
+    program.answer.demos = [{"question": "Q?", "answer": "A"}]
+    twin = how(program)
+    assert twin.values() == program.values()
+    twin.tries = 2
+    assert program.tries == 7
+    assert isinstance(vars(twin)["tries"], Setting)
+    assert vars(twin)["tries"].declaration is Sure.tries
+
+
+def test_reset_copy_clears_demonstrations_alone():
+    program = Sure(tries=7)
+    program.answer.demos = [{"question": "Q?", "answer": "A"}]
+    assert program.reset_copy().answer.demos == []
+    assert program.answer.demos
+    assert program.reset_copy().tries == 7
+
+
+def test_settings_are_parameters_but_not_predictors():
+    program = Sure()
+    assert {name for name, _ in program.named_parameters()} == {*program.values(), "gate", "answer"}
+    assert [name for name, _ in program.named_predictors()] == ["gate", "answer"]
+    program.set_lm(scripted_lm(by_output({}))[0])
+    assert program.get_lm() is program.gate.lm
+
+
+def test_repr_names_what_was_changed():
+    assert repr(Sure()) == "Sure()"
+    assert repr(Sure(tries=7, mode="slow")) == "Sure(tries=7, mode='slow')"
+
+
+def ask(program, knows):
+    lm, engine = scripted_lm(by_output({"knows": lambda *_: {"knows": knows}, "answer": lambda *_: {"answer": "Oslo"}}))
+    with dspy.context(lm=lm):
+        return program(question="Which capital?").answer, engine
+
+
+def test_threshold_turns_a_yes_into_a_probability_and_back():
+    program = Sure()
+    assert ask(program, "True")[0] == "Oslo"
+    assert program.gate.fields == {}
+    program.sure = 0.7
+    answer, engine = ask(program, '{"noul": 0.71}')
+    assert answer == "Oslo"
+    assert program.gate.fields == {"knows": {"threshold": 0.7}}
+    assert engine.calls[0][0] == ("knows",)
+    assert ask(program, '{"noul": 0.69}')[0] == "unknown"
+    program.sure = 0.6
+    assert ask(program, '{"noul": 0.69}')[0] == "Oslo"
+    program.sure = None
+    assert ask(program, "True")[0] == "Oslo"
+    assert program.gate.fields == {}
+
+
+def test_threshold_survives_saving(tmp_path):
+    program = Sure(sure=0.9)
+    assert ask(program, '{"noul": 0.8}')[0] == "unknown"
+    program.save(tmp_path / "program.json")
+    twin = Sure()
+    twin.load(tmp_path / "program.json")
+    assert ask(twin, '{"noul": 0.8}')[0] == "unknown"
+    assert ask(twin.reset_copy(), '{"noul": 0.95}')[0] == "Oslo"
+
+
+def test_unreadable_probability_counts_as_no():
+    assert ask(Sure(sure=0.5), '{"noul": 1.7}')[0] == "unknown"
+    assert ask(Sure(sure=0.5), "surely")[0] == "unknown"
