@@ -91,7 +91,12 @@ def default_index(data: Dataset, engine: str) -> Path:
 
 
 def build_index(
-    passages: Iterable[Passage], folder: Path, *, engine: str = "colbert", checkpoint: str | None = None, progress: Any = None
+    passages: Iterable[Passage],
+    folder: Path,
+    *,
+    engine: str = "colbert",
+    checkpoint: str | None = None,
+    progress: Any = None,
 ) -> Retriever:
     """Build an index of `passages` in `folder`, or continue a build that was cut off."""
     from knowgap.retrieval import BM25Index, ColBERTIndex

@@ -1,0 +1,215 @@
+"""Commands that look and ask: ls, index, search, ask."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from knowgap import options as o
+from knowgap import workbench
+from knowgap.display import out, progress, remark, show_table
+from knowgap.errors import UnknownName, UsageError
+
+__all__ = ["COMMANDS", "ask", "index", "ls", "search"]
+
+
+def ls(
+    what: Annotated[str, typer.Argument(help="programs, datasets, metrics, optimizers, or a program's name.")] = "all",
+    as_json: o.Json = False,
+) -> None:
+    """List programs, data sets, metrics and optimizers; or one program's hyperparameters."""
+    from knowgap.compile.data import DATASETS
+    from knowgap.compile.demonstrations import OPTIMIZERS
+    from knowgap.compile.metrics import METRICS
+    from knowgap.programs import PROGRAMS, get_program
+
+    if what in PROGRAMS:
+        _describe(what, as_json)
+        return
+    shelves: dict[str, dict[str, str]] = {
+        "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
+        "datasets": dict(DATASETS),
+        "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
+        "optimizers": dict(OPTIMIZERS),
+    }
+    if what != "all" and what not in shelves:
+        raise UnknownName.among("program or list", what, [*shelves, *PROGRAMS])
+    chosen = shelves if what == "all" else {what: shelves[what]}
+    if as_json:
+        out.print_json(json.dumps(chosen))
+        return
+    for name, entries in chosen.items():
+        show_table(name, ["name", "what it is"], list(entries.items()))
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().splitlines()[0] if thing.__doc__ else ""
+
+
+def _describe(name: str, as_json: bool) -> None:
+    from knowgap.programs import get_program
+
+    cls = get_program(name)
+    declared = cls.hyperparameters()
+    if as_json:
+        rows = {key: {"default": h.default, "bounds": h.bounds, "help": h.help} for key, h in declared.items()}
+        out.print_json(json.dumps({"program": name, "hyperparameters": rows, "presets": dict(cls.presets)}))
+        return
+    show_table(
+        f"{name}: {_first_line(cls)}",
+        ["hyperparameter", "default", "bounds", "what it does"],
+        [[key, h.default, h.bounds, h.help] for key, h in declared.items()],
+    )
+    if cls.presets:
+        settings = [[key, ", ".join(f"{k}={v}" for k, v in values.items())] for key, values in cls.presets.items()]
+        show_table("presets", ["preset", "settings"], settings)
+
+
+def index(
+    folder: Annotated[Path, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
+    data: Annotated[str | None, typer.Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
+    corpus: Annotated[Path | None, typer.Option("--corpus", help="Passages: JSON Lines or TSV.")] = None,
+    engine: o.Engine = "colbert",
+    checkpoint: Annotated[
+        str | None, typer.Option("--checkpoint", help="ColBERTv2 checkpoint by path or hub name. [default: embedded]")
+    ] = None,
+    as_json: o.Json = False,
+) -> None:
+    """Build an index of a data set's passages or of a corpus file; a build that was cut off continues."""
+    from knowgap.compile.data import read_corpus
+
+    if (data is None) == (corpus is None):
+        raise UsageError("name what to index: either --data or --corpus")
+    passages = workbench.open_data(data).corpus if data is not None else list(read_corpus(corpus))  # pyright: ignore[reportArgumentType]
+    if not passages:
+        raise UsageError(f"{data} brings no passages: name a file of them with --corpus")
+    with progress("indexing") as report:
+        built: Any = workbench.build_index(passages, folder, engine=engine, checkpoint=checkpoint, progress=report)
+    facts = {
+        "index": str(folder),
+        "engine": engine,
+        "passages": len(passages),
+        "digest": getattr(built, "digest", None),
+    }
+    if as_json:
+        out.print_json(json.dumps(facts))
+    else:
+        out.print(f"{len(passages)} passages indexed in {folder} ({engine})", markup=False)
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    folder: o.Index = None,
+    data: o.Data = "sample",
+    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    engine: o.Engine = "colbert",
+    as_json: o.Json = False,
+) -> None:
+    """Show the passages that an index finds for a query."""
+    if not query.strip():
+        raise UsageError("the query is empty: say what to look for")
+    retriever = _retriever(folder, data, engine)
+    hits = retriever.search([query], k)[0]
+    if as_json:
+        found = [{"rank": h.rank, "score": h.score, **h.passage.to_dict()} for h in hits]
+        out.print_json(json.dumps({"query": query, "hits": found}))
+        return
+    rows = [[h.rank, f"{h.score:.3f}", h.passage.title, _short(h.passage.text)] for h in hits]
+    show_table(query, ["rank", "score", "title", "text"], rows)
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    program: o.Program = "migres",
+    artifact: o.Artifact = None,
+    folder: o.Index = None,
+    data: o.Data = "sample",
+    engine: o.Engine = "colbert",
+    lm: o.Lm = None,
+    api_base: o.ApiBase = None,
+    preset: o.Preset = None,
+    settings: o.Settings = None,
+    reranker: o.Reranker = None,
+    entailment: o.Entailment = None,
+    as_json: o.Json = False,
+) -> None:
+    """Answer a question and show the steps that led there."""
+    import dspy
+
+    from knowgap.errors import EmptyQuestion
+
+    if not question.strip():
+        raise EmptyQuestion("the question is empty: ask something")
+    model = load_lm(lm, api_base)
+    retriever = _retriever(folder, data, engine)
+    built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
+    with dspy.context(lm=model):
+        prediction = built(question=question)
+    if as_json:
+        passages = [passage.to_dict() for passage in prediction.passages]
+        trace = prediction.trace.model_dump(mode="json")
+        answer = {"question": question, "answer": prediction.answer, "passages": passages, "trace": trace}
+        out.print_json(json.dumps(answer))
+        return
+    out.print(prediction.trace)
+    titles = ", ".join(passage.title or passage.id for passage in prediction.passages)
+    out.print(
+        f"[bold green]{_escape(prediction.answer)}[/bold green]"
+        + (f"  [dim]({_escape(titles)})[/dim]" if titles else "")
+    )
+
+
+def load_lm(name: str | None, api_base: str | None) -> Any:
+    """The language model of the options, with a remark where none was named."""
+    if name is None:
+        remark(workbench.EMBEDDED_NOTICE)
+    return workbench.language_model(name, api_base)
+
+
+def load_program(
+    program: str,
+    artifact: Path | None,
+    retriever: Any,
+    preset: str | None = None,
+    settings: list[str] | None = None,
+    reranker: str | None = None,
+    entailment: str | None = None,
+) -> Any:
+    """The program of the options: a compiled one, or a named one with its settings."""
+    if artifact is None:
+        return workbench.make_program(
+            program, retriever, preset=preset, settings=settings or [], reranker=reranker, entailment=entailment
+        )
+    from knowgap.compile import load_artifact
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        built = load_artifact(artifact, retriever=retriever)
+    for warning in caught:
+        remark(f"warning: {warning.message}")
+    return built.configure(**workbench.parse_settings(settings or []))
+
+
+def _retriever(folder: Path | None, data: str, engine: str) -> Any:
+    if folder is not None:
+        return workbench.open_retriever(folder)
+    opened = workbench.open_data(data)
+    with progress(f"indexing {opened.name}") as report:
+        return workbench.open_retriever(None, opened, engine=engine, progress=report)
+
+
+def _short(text: str, width: int = 160) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+COMMANDS = {"ls": ls, "index": index, "search": search, "ask": ask}

@@ -1,0 +1,81 @@
+"""The options that several commands share, each with its environment variable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Program = Annotated[str, typer.Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")]
+Lm = Annotated[
+    str | None,
+    typer.Option(
+        "--lm",
+        envvar="KNOWGAP_LM",
+        help="Language model: a DSPy name (openai/…, ollama_chat/…), hf/PATH, or extractive (embedded; the default).",
+    ),
+]
+ApiBase = Annotated[
+    str | None,
+    typer.Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server."),
+]
+Data = Annotated[
+    str,
+    typer.Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: a name of `knowgap ls`, a file or a folder."),
+]
+Corpus = Annotated[
+    Path | None,
+    typer.Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
+]
+Index = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        "-i",
+        envvar="KNOWGAP_INDEX",
+        help="Index folder. Without it, one is made of the data's own passages.",
+    ),
+]
+Engine = Annotated[str, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine: colbert or bm25.")]
+Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
+Whole = Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")]
+Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]
+Seed = Annotated[int, typer.Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
+Threads = Annotated[
+    int, typer.Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
+]
+OutputDir = Annotated[
+    Path | None,
+    typer.Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for what the command writes."),
+]
+StudyName = Annotated[str | None, typer.Option("--study-name", help="Name of the study; the same name continues it.")]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        "--storage",
+        envvar="KNOWGAP_STORAGE",
+        help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
+    ),
+]
+Trials = Annotated[int, typer.Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")]
+Artifact = Annotated[
+    Path | None, typer.Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
+]
+Preset = Annotated[
+    str | None, typer.Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
+]
+Reranker = Annotated[
+    str | None, typer.Option("--reranker", help="Cross-encoder by path or hub name, for programs that rerank.")
+]
+Entailment = Annotated[
+    str | None, typer.Option("--entailment", help="Entailment model by path or hub name, for programs that check it.")
+]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option("--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
