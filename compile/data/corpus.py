@@ -3,8 +3,8 @@
 - JSON Lines: `{"id": …, "title": …, "text": …}`; `_id` or `docid` instead of `id`, and `contents` instead of `text`,
   are understood, `title` may be absent, and an absent id is the line number.
 - DPR's `psgs_w100.tsv`: a header `id<TAB>text<TAB>title`, then such rows.
-- ColBERT's collection: `pid<TAB>text` or `pid<TAB>text<TAB>title` without a header; a text that begins `Title | ` brings
-  its title that way.
+- ColBERT's collection: `pid<TAB>text` or `pid<TAB>text<TAB>title` without a header; a text that begins `Title | `
+  brings its title that way.
 
 All of them may be compressed (`.gz`).
 """

@@ -20,8 +20,8 @@ __all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]
 def read_hotpotqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
     """Line or record numbers and examples of a file; their paragraphs go into the pool.
 
-    A supporting title that is not among the question's own paragraphs (which happens in the full-wiki setting) keeps its
-    title as gold id.
+    A supporting title that is not among the question's own paragraphs (which happens in the full-wiki setting) keeps
+    its title as gold id.
     """
     for record in read_json_array(path):
         ids = pool_context(record, pool)

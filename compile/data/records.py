@@ -12,15 +12,15 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from knowgap.errors import DataError
 
 __all__ = ["Record", "read_json_array", "read_json_lines", "read_lines", "read_records"]
 
 _CHUNK = 1 << 20
-_SPACE = re.compile(r"[\s,]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _short(value: Any) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> BufferedReader | gzip.GzipFile:
     if path.is_dir():
         raise DataError("is a folder; a file is needed here", path=path)
     try:
@@ -102,7 +102,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with _open(path) as file:
-            for number, raw in enumerate(file, start=1):  # noqa: B007 (the number is needed below)
+            for number, raw in enumerate(file, start=1):
                 try:
                     line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
@@ -157,15 +157,19 @@ def read_json_array(path: Path, key: str | None = None) -> Iterator[Record]:
                 started, position = True, found.end()
                 continue
         else:
-            position = _SPACE.match(text, position).end()  # type: ignore[union-attr]  # matches the empty string
+            while position < len(text) and text[position] in " \t\r\n,":
+                position += 1
             if text.startswith("]", position):
                 break
             if position < len(text):
                 try:
                     data, end = decoder.raw_decode(text, position)
                 except json.JSONDecodeError as error:
-                    if done:
-                        hint = "; the file ends there, cut short" if error.pos >= len(text) - 1 else ""
+                    # Whatever fails at the end of what was read may be whole after the next piece; what fails before
+                    # it is wrong, except for a string without an end, which is reported where it begins.
+                    early = error.pos < len(text) - 16 and not error.msg.startswith("Unterminated")
+                    if done or early:
+                        hint = "" if early else "; the file ends there, cut short"
                         problem = f"is not JSON: {error.msg} in record {number + 1}{hint}"
                         raise DataError(problem, path=path, line=number + 1) from error
                 else:

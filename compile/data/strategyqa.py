@@ -2,9 +2,9 @@
 
 `{"qid", "question", "answer": bool, "decomposition": [str], "evidence": per annotator, per step, lists of ids}`
 
-Paragraphs stand in a second file beside the questions, `<stem>_paragraphs.jsonl` (records with `title`, `para_index` and
-`contents`) or the release's `<stem>_paragraphs.json` (one object, by id); without it the corpus is empty. A passage id is
-`Title-para_index`, as the evidence refers to it. Gold passages are the union over the annotators.
+Paragraphs stand in a second file beside the questions, `<stem>_paragraphs.jsonl` (records with `title`, `para_index`
+and `contents`) or the release's `<stem>_paragraphs.json` (one object, by id); without it the corpus is empty. A passage
+id is `Title-para_index`, as the evidence refers to it. Gold passages are the union over the annotators.
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""The articles of a fictional world, each relation in several wordings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from functools import cache
+
+from knowgap.compile.data.fictional_names import Dice, coin
+from knowgap.compile.data.fictional_wordings import HERE, LEADS, NOISE, NOISE_ARTICLES, THERE
+from knowgap.compile.data.fictional_world import Entity, Fact, World
+from knowgap.retrieval.passage import Passage
+
+__all__ = ["demonym", "inline", "show", "show_date", "write_articles"]
+
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_NOISE_PER_WORLD = 78
+_DEMONYM_OF = frozenset({"nationality", "country"})
+
+
+def demonym(country: Entity) -> str:
+    """The adjective of a country: Belotonia, Belotonian."""
+    return country.name + ("n" if country.name.endswith("a") else "i")
+
+
+def inline(entity: Entity) -> str:
+    """The entity as it stands within a sentence, with the article that its name calls for."""
+    needs_article = entity.kind == "river" or entity.name.startswith("University")
+    return f"the {entity.name}" if needs_article else entity.name
+
+
+def show_date(day: date, month_first: bool) -> str:
+    """A date in one of the two English orders."""
+    month = _MONTHS[day.month - 1]
+    return f"{month} {day.day}, {day.year}" if month_first else f"{day.day} {month} {day.year}"
+
+
+def show(subject: Entity, relation: str) -> str:
+    """A fact's value as the subject's article writes it, without an English article before it."""
+    value = subject.facts[relation].value
+    if isinstance(value, Entity):
+        return demonym(value) if relation == "nationality" else value.name
+    if isinstance(value, date):
+        return show_date(value, subject.month_first)
+    if relation == "population":
+        return f"{value:,}"
+    return f"{value} kilometres" if relation == "length" else str(value)
+
+
+def write_articles(world: World, seed: int = 0) -> list[Passage]:
+    """One passage per entity, and articles on other things that no question needs, in mixed order."""
+    dice = Dice((seed * 1_000_003 + world.number) * 2 + 1)
+    passages = [_write(entity, dice) for entity in world.all()]
+    for n in range(_NOISE_PER_WORLD):
+        passages.append(_write_noise(world, n, seed, dice))
+    return dice.shuffled(passages)
+
+
+def _write(entity: Entity, dice: Dice) -> Passage:
+    words = _words(entity)
+    told = {relation: fact for relation, fact in entity.facts.items() if fact.here}
+    values = {relation: _value_in_text(entity, relation, fact) for relation, fact in told.items()}
+    lead = dice.pick([lead for lead in LEADS[entity.kind] if _fields(lead) - words.keys() <= values.keys()])
+    used = _fields(lead) | (_DEMONYM_OF if "demonym" in _fields(lead) else frozenset())
+    sentences: list[tuple[str, str, str]] = []
+    for relation in told:
+        if relation not in used and relation in HERE[entity.kind]:
+            sentences.append((dice.pick(HERE[entity.kind][relation]), values[relation], ""))
+    for subject, relation in entity.mentioned:
+        child = "son" if subject.gender == "male" else "daughter"
+        sentences.append((dice.pick(THERE[subject.kind, relation]), inline(subject), child))
+    for text in dice.shuffled(NOISE[entity.kind])[: dice.between(1, 3)]:
+        sentences.append((text, "", ""))
+    text = [lead.format_map({**words, **values})]
+    for template, value, child in dice.shuffled(sentences):
+        mention = words["name"] if dice.chance(0.3) else words["pronoun"]
+        sentence = template.format_map({**words, "o": value, "s": mention, "m": mention, "c": child})
+        text.append(sentence[0].upper() + sentence[1:])
+    return Passage(id=entity.title, title=entity.title, text=_articles(" ".join(text)))
+
+
+def _value_in_text(entity: Entity, relation: str, fact: Fact) -> str:
+    if isinstance(fact.value, Entity) and relation != "nationality":
+        return inline(fact.value)
+    return show(entity, relation)
+
+
+def _words(entity: Entity) -> dict[str, str]:
+    """Mentions of the article's own subject."""
+    name = inline(entity)
+    noun = "the novel" if entity.kind == "book" else f"the {entity.kind}"
+    words = {"name": name, "Name": name[0].upper() + name[1:], "pronoun": noun, "p": f"{noun}'s"}
+    if entity.kind == "person":
+        he, his, him = ("he", "his", "him") if entity.gender == "male" else ("she", "her", "her")
+        child, spouse = ("son", "husband") if entity.gender == "male" else ("daughter", "wife")
+        dead = "death_date" in entity.facts
+        words.update(pronoun=he, p=his, him=him, child=child, spouse_word=spouse, be="was" if dead else "is")
+    for relation in ("country", "nationality"):
+        if (fact := entity.facts.get(relation)) and fact.here and isinstance(fact.value, Entity):
+            words["demonym"] = demonym(fact.value)
+    return words
+
+
+@cache
+def _fields(template: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\{(\w+)\}", template))
+
+
+def _articles(text: str) -> str:
+    """Put `an` before a vowel where a wording says `a`."""
+    return re.sub(r"\b([Aa]) (?=[aeio]|18\d\d )", r"\1n ", text)
+
+
+def _write_noise(world: World, number: int, seed: int, dice: Dice) -> Passage:
+    kind, title, texts = NOISE_ARTICLES[number % len(NOISE_ARTICLES)]
+    # Counters from the upper end of the world's names, which its entities do not reach.
+    word = coin(kind, world.number * 256 + 255 - number, seed)
+    fields: Mapping[str, object] = {
+        "word": word,
+        "city": dice.pick(world.entities["city"]).name,
+        "other": dice.pick(world.entities["city"]).name,
+        "river": inline(dice.pick(world.entities["river"])),
+        "country": dice.pick(world.entities["country"]).name,
+        "year": dice.between(1790, 1995),
+        "n": dice.between(12, 480),
+    }
+    name = title.format_map(fields)
+    sentences = dice.shuffled([text.format_map({**fields, "name": name}) for text in texts[1:]])[: dice.between(2, 4)]
+    return Passage(id=name, title=name, text=" ".join([texts[0].format_map({**fields, "name": name}), *sentences]))

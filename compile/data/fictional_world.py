@@ -1,0 +1,346 @@
+"""The facts of a fictional world: who was born where, who directed what, which river runs through which city.
+
+A world is a closed cluster of some 250 entities, numbered; worlds with different numbers share no name. Some facts
+are stated in the article of their subject, some only in that of their object, some in both, and some nowhere: those are
+what the encyclopedia does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from knowgap.compile.data.fictional_names import Dice, coin
+
+__all__ = ["Entity", "Fact", "World", "build_world"]
+
+_STRIDE = 256  # names of each kind that one world may use
+_OCCUPATIONS = ("architect", "astronomer", "botanist", "chess player", "composer", "engineer", "explorer", "geologist",
+                "historian", "journalist", "judge", "painter", "physician", "sculptor", "swimmer")  # fmt: skip
+_GENRES = ("comedy", "crime", "drama", "horror", "musical", "mystery", "romance", "science fiction", "thriller", "war",
+           "western")  # fmt: skip
+_NOUNS = ("Orchard", "Lantern", "Harbour", "Clockmaker", "Garden", "Letter", "Mirror", "Staircase", "Winter", "Falcon",
+          "Bridge", "Promise", "Shadow", "Railway", "Ferryman", "Summer", "Castle", "Witness")  # fmt: skip
+_PLURALS = ("Foxes", "Pilots", "Lanterns", "Wolves", "Sailors", "Mirrors", "Kings", "Sparrows", "Machines", "Strangers")
+_INDUSTRIES = ("chocolate", "shipbuilding", "watchmaking", "tractor", "camera", "textile", "radio", "bicycle", "glass")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """The value of a relation, and whether it is stated.
+
+    Args:
+        value: an entity, a date, a number or a word.
+        here: the subject's article states it.
+        there: the article of the value, an entity, states it.
+    """
+
+    value: Entity | date | int | str
+    here: bool = True
+    there: bool = False
+
+    @property
+    def stated(self) -> bool:
+        """Whether any article states it."""
+        return self.here or self.there
+
+
+@dataclass(eq=False, slots=True)
+class Entity:
+    """Something that has an article.
+
+    Args:
+        kind: "person", "film", "city", …
+        name: what texts call it.
+        title: of its article; unique. Also the passage's id.
+        gender: "male" or "female" for a person.
+        variants: other names under which it may be given as an answer.
+        shared: another entity of its kind bears the same name.
+        doubled: an entity of another kind bears the same name.
+        month_first: how its article writes dates.
+        facts: by relation.
+        mentioned: (subject, relation) whose facts this article states as well.
+    """
+
+    kind: str
+    name: str
+    title: str = ""
+    gender: str = ""
+    variants: list[str] = field(default_factory=list)
+    shared: bool = False
+    doubled: bool = False
+    month_first: bool = False
+    facts: dict[str, Fact] = field(default_factory=dict)
+    mentioned: list[tuple[Entity, str]] = field(default_factory=list)
+
+    def year(self, relation: str) -> int:
+        """The year of a date or year that the entity is known to have."""
+        value = self.facts[relation].value
+        return value.year if isinstance(value, date) else int(str(value))
+
+
+@dataclass(slots=True)
+class World:
+    """All entities of a world, by kind."""
+
+    number: int
+    entities: dict[str, list[Entity]] = field(default_factory=dict)
+
+    def all(self) -> list[Entity]:
+        """Every entity, kind by kind."""
+        return [entity for kind in self.entities.values() for entity in kind]
+
+
+def build_world(number: int, seed: int = 0) -> World:
+    """The world of that number.
+
+    Args:
+        number: from 0; worlds with different numbers share no name.
+        seed: another seed, another series of worlds.
+    """
+    return _Builder(number, seed).build()
+
+
+class _Builder:
+    def __init__(self, number: int, seed: int) -> None:
+        self.seed, self.offset = seed, number * _STRIDE
+        self.dice = Dice(seed * 1_000_003 + number)
+        self.world = World(number)
+        self.counters: dict[str, int] = {}
+
+    def build(self) -> World:
+        self.lay_out_land()
+        self.raise_families()
+        self.found_institutions()
+        self.make_works()
+        self.share_names()
+        for entity in self.world.all():
+            entity.title = entity.title or entity.name
+            entity.month_first = self.dice.chance(0.5)
+        return self.world
+
+    def coin(self, kind: str) -> str:
+        number = self.counters.get(kind, 0)
+        self.counters[kind] = number + 1
+        assert number < _STRIDE, kind
+        return coin(kind, self.offset + number, self.seed)
+
+    def add(self, kind: str, name: str, variants: Sequence[str] = (), gender: str = "") -> Entity:
+        entity = Entity(kind, name, gender=gender, variants=list(variants))
+        self.world.entities.setdefault(kind, []).append(entity)
+        return entity
+
+    def pick(self, kind: str) -> Entity:
+        return self.dice.pick(self.world.entities[kind])
+
+    def put(self, subject: Entity, relation: str, value: Entity | date | int | str, hidden: float = 0.0) -> None:
+        """State a fact, in one article or both, or (with probability `hidden`) in none."""
+        here = there = False
+        if not self.dice.chance(hidden):
+            lot = self.dice.below(100)
+            crowded = not isinstance(value, Entity) or value.kind == "country" or len(value.mentioned) >= 4
+            here, there = crowded or lot < 75, not crowded and lot >= 50
+        subject.facts[relation] = Fact(value, here, there)
+        if there and isinstance(value, Entity):
+            value.mentioned.append((subject, relation))
+
+    def lay_out_land(self) -> None:
+        dice = self.dice
+        for _ in range(4):
+            name = self.coin("country")
+            country = self.add("country", name)
+            rivers: list[Entity] = []
+            for _ in range(3):
+                stem = self.coin("river")
+                river = self.add("river", f"{stem} River", [stem, f"River {stem}"])
+                rivers.append(river)
+                self.put(river, "length", dice.between(61, 1290))
+                self.put(river, "country", country)
+            for main in rivers[1:]:
+                self.put(main, "mouth", rivers[0], hidden=0.1)
+            cities = []
+            for _ in range(7):
+                stem = self.coin("city")
+                city = self.add("city", stem, [f"{stem}, {name}"])
+                cities.append(city)
+                self.put(city, "country", country)
+                self.put(city, "population", dice.between(9_100, 2_400_000))
+                self.put(city, "river", dice.pick(rivers), hidden=0.08)
+            self.put(country, "capital", cities[0])
+            self.put(country, "population", dice.between(2_500_000, 61_000_000))
+        for city in self.world.entities["city"][::2]:
+            if dice.chance(0.4):
+                school = self.add("university", f"University of {city.name}", [f"{city.name} University"])
+                self.put(school, "city", city)
+            else:
+                school = self.add("university", f"{self.coin('surname')} College")
+                self.put(school, "city", self.pick("city"))
+            self.put(school, "founded", dice.between(1640, 1875))
+
+    def person(self, gender: str, surname: str, born: int, country: Entity | None = None) -> Entity:
+        dice = self.dice
+        taken = {person.name for person in self.world.entities.get("person", [])}
+        name = f"{dice.given_name(gender)} {surname}"
+        while name in taken:
+            name = f"{dice.given_name(gender)} {surname}"
+        person = self.add("person", name, gender=gender)
+        place = self.pick("city")
+        while country and place.facts["country"].value is not country and dice.chance(0.8):
+            place = self.pick("city")
+        home = country or place.facts["country"].value
+        birth = self.day(born)
+        self.put(person, "birth_date", birth, hidden=0.08)
+        self.put(person, "birth_place", place, hidden=0.1)
+        self.put(person, "nationality", home, hidden=0.05)
+        self.put(person, "occupation", dice.pick(_OCCUPATIONS))
+        if dice.chance(0.6):
+            self.put(person, "alma_mater", self.pick("university"), hidden=0.15)
+        if born < 1935:
+            self.put(person, "death_date", self.day(born + dice.between(44, 86)), hidden=0.08)
+            self.put(person, "death_place", self.pick("city"), hidden=0.2)
+        return person
+
+    def day(self, year: int) -> date:
+        return date(year, self.dice.between(1, 12), self.dice.between(1, 28))
+
+    def marry(self, husband: Entity, wife: Entity) -> None:
+        lot = 100 if self.dice.chance(0.1) else self.dice.below(100)
+        here, there = lot < 70, 40 <= lot < 100
+        husband.facts["spouse"] = Fact(wife, here, there)
+        wife.facts["spouse"] = Fact(husband, there, here)
+
+    def raise_families(self) -> None:
+        dice = self.dice
+        parents = [(self.founder("male"), self.founder("female")) for _ in range(12)]
+        for generation in range(2):
+            children: list[tuple[Entity, Entity]] = []
+            for husband, wife in parents:
+                self.marry(husband, wife)
+                pair = []
+                for gender in ("male", "female"):
+                    born = max(husband.year("birth_date"), wife.year("birth_date")) + dice.between(21, 33)
+                    nation = husband.facts["nationality"].value
+                    assert isinstance(nation, Entity)
+                    child = self.person(gender, husband.name.split()[-1], born, nation)
+                    self.put(child, "father", husband, hidden=0.06)
+                    self.put(child, "mother", wife, hidden=0.06)
+                    pair.append(child)
+                children.append((pair[0], pair[1]))
+            # Each son marries the next family's daughter, so that everyone who is married has parents-in-law.
+            parents = [(son, children[n - 1][1]) for n, (son, _) in enumerate(children)]
+            if generation == 1:
+                for husband, wife in parents[::2]:
+                    self.marry(husband, wife)
+        for _ in range(18):
+            self.person(dice.pick(("male", "female")), self.coin("surname"), dice.between(1880, 1972))
+
+    def founder(self, gender: str) -> Entity:
+        return self.person(gender, self.coin("surname"), self.dice.between(1858, 1884))
+
+    def hire(self, occupation: str, count: int) -> list[Entity]:
+        """Give some persons without a calling in the arts or trade that occupation."""
+        free = [person for person in self.world.entities["person"] if person.facts["occupation"].value in _OCCUPATIONS]
+        chosen = self.dice.shuffled(free)[:count]
+        for person in chosen:
+            self.put(person, "occupation", occupation)
+        return chosen
+
+    def found_institutions(self) -> None:
+        dice = self.dice
+        for founder in self.hire("businessman", 10):
+            if founder.gender == "female":
+                self.put(founder, "occupation", "businesswoman")
+            industry = dice.pick(_INDUSTRIES)
+            stem = dice.pick((founder.name.split()[-1], self.coin("company")))
+            name = f"{stem} {dice.pick(('Works', 'Company', 'Group'))}"
+            if any(company.name == name for company in self.world.entities.get("company", [])):
+                stem = self.coin("company")
+                name = f"{stem} Works"
+            company = self.add("company", name, [stem])
+            self.put(company, "founder", founder, hidden=0.08)
+            self.put(company, "founded", founder.year("birth_date") + dice.between(23, 41))
+            self.put(company, "headquarters", self.pick("city"), hidden=0.05)
+            self.put(company, "industry", industry)
+        for trade in ("publishing", "publishing", "publishing", "film", "film", "film", "record", "record"):
+            stem = self.coin("company")
+            suffix = {"publishing": "Press", "film": "Pictures", "record": "Records"}[trade]
+            company = self.add("company", f"{stem} {suffix}", [stem])
+            self.put(company, "founder", self.hire("entrepreneur", 1)[0], hidden=0.05)
+            founder = company.facts["founder"].value
+            assert isinstance(founder, Entity)
+            self.put(company, "founded", founder.year("birth_date") + dice.between(23, 41))
+            self.put(company, "headquarters", self.pick("city"))
+            self.put(company, "industry", trade)
+        mayors = self.hire("politician", 8)
+        for city, mayor in zip(dice.shuffled(self.world.entities["city"]), mayors, strict=False):
+            self.put(city, "mayor", mayor, hidden=0.1)
+
+    def title(self) -> str:
+        dice, word = self.dice, self.coin("title")
+        noun = dice.pick(_NOUNS)
+        return dice.pick((f"The {noun} of {word}", f"{word} and the {noun}", f"Another {noun} for {word}",
+                          f"{word} Rising", f"Farewell to {word}", f"The {word} {noun}"))  # fmt: skip
+
+    def of_trade(self, trade: str) -> Entity:
+        return self.dice.pick([c for c in self.world.entities["company"] if c.facts["industry"].value == trade])
+
+    def make_works(self) -> None:
+        dice = self.dice
+        directors, actors = self.hire("film director", 15), self.hire("actor", 10)
+        for actor in actors:
+            self.put(actor, "occupation", "actor" if actor.gender == "male" else "actress")
+        for n in range(40):
+            director = directors[n % len(directors)]
+            film = self.add("film", self.title())
+            self.put(film, "director", director, hidden=0.06)
+            self.put(film, "release_year", director.year("birth_date") + dice.between(26, 43))
+            self.put(film, "country", self.pick("country"))
+            grown = [a for a in actors if 17 <= film.year("release_year") - a.year("birth_date") <= 43]
+            if grown:
+                self.put(film, "star", dice.pick(grown), hidden=0.12)
+            self.put(film, "studio", self.of_trade("film"), hidden=0.12)
+            self.put(film, "genre", dice.pick(_GENRES))
+        authors = self.hire("novelist", 10)
+        for n in range(24):
+            author = authors[n % len(authors)]
+            book = self.add("book", self.title())
+            self.put(book, "author", author, hidden=0.06)
+            self.put(book, "year", author.year("birth_date") + dice.between(26, 43))
+            self.put(book, "publisher", self.of_trade("publishing"), hidden=0.1)
+        for singer in self.hire("singer", 12):
+            word = self.coin("title")
+            plural = dice.pick(_PLURALS)
+            name, bare = dice.pick(((f"The {word} {plural}", f"{word} {plural}"), (f"{word} Quartet", word)))
+            band = self.add("band", name, [bare])
+            self.put(band, "singer", singer, hidden=0.08)
+            self.put(band, "formed", singer.year("birth_date") + dice.between(18, 27))
+            self.put(band, "formed_in", self.pick("city"), hidden=0.06)
+            self.put(band, "label", self.of_trade("record"), hidden=0.1)
+            album = self.add("album", self.title())
+            self.put(album, "band", band)
+            self.put(album, "year", band.year("formed") + dice.between(1, 9))
+            year = album.year("year")
+            grown = [p for p in self.world.entities["person"] if 20 <= year - p.year("birth_date") <= 43]
+            if grown:
+                self.put(album, "producer", dice.pick(grown), hidden=0.1)
+
+    def share_names(self) -> None:
+        """Make namesakes: persons, films of two years, and films of novels."""
+        singles = self.dice.shuffled(self.world.entities["person"][-18:])
+        films = self.dice.shuffled(self.world.entities["film"])
+        for pool, relation in ((singles, "birth_date"), (films, "release_year")):
+            for _ in range(3):
+                first = pool.pop()
+                second = next(entity for entity in pool if entity.year(relation) != first.year(relation))
+                pool.remove(second)
+                second.name, second.gender = first.name, first.gender
+                for entity in (first, second):
+                    entity.shared = True
+                    entity.facts = {r: Fact(f.value, True, f.there) for r, f in entity.facts.items()}
+                    year = entity.year(relation)
+                    entity.title = f"{entity.name} ({year} film)" if pool is films else f"{entity.name} (born {year})"
+        for film, book in zip(films[:6], self.world.entities["book"], strict=False):
+            book.name = film.name
+            film.title, book.title = f"{film.name} (film)", f"{book.name} (novel)"
+            film.doubled = book.doubled = True
