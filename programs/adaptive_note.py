@@ -1,0 +1,211 @@
+"""Adaptive-Note: one note that grows as long as new passages make it better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
+from knowgap.programs.sources import distinct, numbered, tidy_lines
+from knowgap.programs.steps import Answered, Asked, Compared, Noted, Queried, Stopped
+from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
+from knowgap.signatures import (
+    STYLES,
+    AnswerFromNote,
+    AnswerFromPassages,
+    CompareNotes,
+    InitNote,
+    ProposeQuestions,
+    UpdateNote,
+)
+from knowgap.signatures.prompted_knowledge import UNKNOWN
+
+__all__ = ["AdaptiveNote"]
+
+QUESTIONS = 2
+"""New questions per step (table A3)."""
+
+RRF_CONSTANT = 60
+"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
+
+
+class AdaptiveNote(Program):
+    """Write a note, ask what it lacks, write it anew, keep the better one; answer from the best.
+
+    Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation" (Adaptive-Note),
+    section "Methodology": equations 1 to 9; ablations of tables 2 to 4.
+
+    The paper retrieves k passages for the two questions of a step without saying how; here each question is searched
+    for by itself and the lists are joined by reciprocal rank fusion (released: one search with the text of both and
+    the question, cut at 500 characters). The comparison is a typed yes or no (released: whether "true" occurs in the
+    reply). The retrieved-passage count is kept as a bound: a step reads no more new passages than it leaves (released:
+    checked after the step, so that the last one may exceed it). The limits are the paper's, 3 steps and 1 invalid
+    update (released code: 2 and 2). Without asking the model, a note that came back unchanged counts as no better,
+    and any note as better than none.
+
+    Args:
+        retriever: the index to search.
+        **kwargs: `concurrent` and hyperparameters.
+    """
+
+    name = "adaptive_note"
+    presets: ClassVar = {
+        "multi_hop": {"top_k": 5, "style": "short"},
+        "commonsense": {"top_k": 5, "style": "yes_no"},
+        "long_form": {"top_k": 5, "style": "long"},
+        "news": {"top_k": 2, "style": "news"},
+    }
+
+    top_k = Integer(5, "passages read per step (table 4)", low=1, high=20)
+    iterations = Integer(
+        3,
+        "collection steps at most (CI, table 3); 0 answers from the first note",
+        low=0,
+        high=10,
+        when={"collect": [True]},
+    )
+    invalid_updates = Integer(
+        1,
+        "notes that are not better, in total, after which to stop (IU, table 3)",
+        low=1,
+        high=10,
+        when={"collect": [True], "review": [True]},
+    )
+    max_passages = Integer(
+        15, "distinct passages read at most (RP, equation 8)", low=1, high=200, when={"collect": [True]}
+    )
+    collect = Switch(True, "gather in a note (IIC); off, it is plain retrieval-augmented generation (table 2)")
+    review = Switch(
+        True,
+        "keep the better note (AMR); off, every new note is accepted (table 2)",
+        when={"collect": [True]},
+    )
+    compare_threshold = Threshold(
+        "compare",
+        "better",
+        "probability from which a new note is better; none asks for a plain yes or no",
+        when={"collect": [True], "review": [True]},
+    )
+    style = Choice("short", "how the answer is worded (table A4)", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.init = dspy.Predict(InitNote)
+        self.propose = dspy.Predict(ProposeQuestions)
+        self.update = dspy.Predict(UpdateNote)
+        self.compare = dspy.Predict(CompareNotes)
+        self.generate = dspy.Predict(AnswerFromNote)
+        self.vanilla = dspy.Predict(AnswerFromPassages)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
+        self.note(Asked(question=question))
+        found = self.retrieve([question], self.top_k)[0]
+        if not self.collect:
+            return self._answer_from_passages(question, [hit.passage for hit in found])
+        read: dict[str, Passage] = {}
+        passages = self._within_cap(found, read)
+        best_note = self._init_note(question, passages)
+        sources, asked = passages if best_note else [], list[str]()
+        step = invalid = 0
+        while not (reason := self._stop(step, invalid, len(read))):
+            step += 1
+            self.iteration(step)
+            questions = self._new_questions(question, best_note, asked)
+            if not questions:
+                reason = "no new question"
+                break
+            asked += questions
+            passages = self._within_cap(_fused(self.retrieve(questions, self.top_k), self.top_k), read)
+            note = self._updated_note(question, best_note, passages)
+            if self._better(question, best_note, note, passages):
+                best_note, sources = note, distinct([*sources, *passages])
+            elif self.review:
+                invalid += 1
+        self.note(Stopped(reason=reason))
+        output = self.ask(self.generate, question=question, note=best_note, style=STYLES[self.style])
+        return self._answered(output, sources, note=best_note, questions=asked)
+
+    def _stop(self, step: int, invalid: int, read: int) -> str:
+        """The condition of equation 8 that holds, or an empty string."""
+        if invalid >= self.invalid_updates:
+            return "invalid updates"
+        if step >= self.iterations:
+            return "iterations"
+        return "passages" if read >= self.max_passages else ""
+
+    def _within_cap(self, hits: Sequence[Hit], read: dict[str, Passage]) -> list[Passage]:
+        """The passages of `hits` that may be read without exceeding the bound; they are put into `read`."""
+        for hit in hits:
+            if len(read) < self.max_passages:
+                read.setdefault(hit.passage.id, hit.passage)
+        passages = [hit.passage for hit in hits if hit.passage.id in read]
+        self.reads(passages)
+        return passages
+
+    def _init_note(self, question: str, passages: list[Passage]) -> str:
+        """The first note (equation 1); empty where there is nothing to write it from."""
+        output = self.ask(self.init, question=question, passages=numbered(passages)) if passages else None
+        return self._noted(output, passages)
+
+    def _new_questions(self, question: str, best_note: str, asked: list[str]) -> list[str]:
+        """Two questions that were not asked before (equation 3)."""
+        output = self.ask(self.propose, question=question, note=best_note, asked=asked)
+        proposed = output.questions if output is not None else None
+        questions, repeated = tidy_lines(proposed, QUESTIONS, [question, *asked])
+        self.note(Queried(queries=questions, repeated=repeated))
+        return questions
+
+    def _updated_note(self, question: str, best_note: str, passages: list[Passage]) -> str:
+        """The best note, taken further with new passages (equation 4); empty where that came to nothing."""
+        if not passages:
+            return ""
+        output = self.ask(self.update, question=question, best_note=best_note, passages=numbered(passages))
+        return self._noted(output, passages)
+
+    def _noted(self, output: dspy.Prediction | None, passages: list[Passage]) -> str:
+        note = (output.note or "").strip() if output is not None else ""
+        if note:
+            self.note(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
+        return note
+
+    def _better(self, question: str, best_note: str, note: str, passages: list[Passage]) -> bool:
+        """Whether the new note takes the place of the best one (equations 6 and 7)."""
+        if not self.review:
+            return bool(note)
+        reason = ""
+        if not note:
+            better, reason = False, "no new note" if passages else "no passages"
+        elif not best_note:
+            better, reason = True, "the first note"
+        elif note.split() == best_note.split():
+            better, reason = False, "the note is unchanged"
+        else:
+            output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
+            better = output is not None and bool(output.better)
+            reason = (output.reason or "").strip() if output is not None else "the comparison could not be read"
+        self.note(Compared(better=better, reason=reason))
+        return better
+
+    def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
+        """Plain retrieval-augmented generation: without notes (table 2, w/o IIC & AMR)."""
+        self.reads(passages)
+        output = self.ask(self.vanilla, question=question, passages=numbered(passages), style=STYLES[self.style])
+        return self._answered(output, passages, note="", questions=[])
+
+    def _answered(self, output: dspy.Prediction | None, passages: list[Passage], **added: Any) -> dspy.Prediction:
+        answer = (output.answer or "").strip() if output is not None else ""
+        answer = answer or UNKNOWN
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
+        return dspy.Prediction(answer=answer, passages=passages, **added)
+
+
+def _fused(lists: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
+    """The `k` best of several lists by reciprocal rank fusion: the score is the sum of 1 / (60 + rank)."""
+    scores: dict[Passage, float] = {}
+    for hit in (hit for hits in lists for hit in hits):
+        scores[hit.passage] = scores.get(hit.passage, 0.0) + 1.0 / (RRF_CONSTANT + hit.rank)
+    return rank_hits(scores.items(), k)
