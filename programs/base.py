@@ -7,6 +7,7 @@ import contextvars
 import copy
 import functools
 import time
+import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,27 +33,35 @@ def _acall_pool() -> ThreadPoolExecutor:
 
 
 class _Meter:
-    """Reads the language model's history entries of one predictor call.
+    """Collects the language model's history entries of one predictor call.
 
-    DSPy appends an entry to every module in `caller_modules`; this stands there as one more, and so sees each call,
-    also those answered from the cache, whose usage DSPy clears elsewhere.
+    DSPy appends an entry to the `history` of every module in `caller_modules`; this stands there as one more, and so
+    sees each call, also those answered from the cache, whose usage DSPy clears elsewhere. It always seems empty, so
+    that DSPy's limit on the length of a history drops nothing.
     """
 
     def __init__(self) -> None:
-        self.history: list[dict[str, Any]] = []
+        self.history, self.entries = self, []
+
+    def __len__(self) -> int:
+        return 0
+
+    def append(self, entry: dict[str, Any]) -> None:
+        """Take one call."""
+        self.entries.append(entry)
 
     def charge(self, run: Run, seconds: float) -> None:
         """Put the calls on the run's ledger."""
-        for entry in self.history:
-            response = entry.get("response")
-            cached = not entry.get("usage")
-            usage = getattr(response, "usage", None)
-            prompt = _number(entry.get("usage"), "prompt_tokens") or _number(usage, "input_tokens", "prompt_tokens")
-            answer = _number(entry.get("usage"), "completion_tokens") or _number(
-                usage, "output_tokens", "completion_tokens"
-            )
+        for entry in self.entries:
+            billed, response = entry.get("usage"), entry.get("response")
+            parts = response if isinstance(response, tuple) else (response,)
+            usages = [billed] if billed else [getattr(part, "usage", None) for part in parts]
+            prompt = sum(_number(usage, "prompt_tokens", "input_tokens") for usage in usages)
+            answer = sum(_number(usage, "completion_tokens", "output_tokens") for usage in usages)
+            # A call from the cache is billed nothing, but its response still knows what it took.
+            cached = getattr(response, "cache_hit", False) or (not billed and prompt + answer > 0)
             run.cost.lm_calls += 1
-            run.cost.cached_calls += cached
+            run.cost.cached_calls += bool(cached)
             run.cost.prompt_tokens += prompt
             run.cost.completion_tokens += answer
             run.cost.critical_calls += 1
@@ -65,6 +74,10 @@ def _number(source: Any, *names: str) -> int:
         if value:
             return int(value)
     return 0
+
+
+def _visible(text: str) -> bool:
+    return any(unicodedata.category(character) not in ("Cc", "Cf", "Zs", "Zl", "Zp") for character in text)
 
 
 class Program(dspy.Module):
@@ -148,7 +161,7 @@ class Program(dspy.Module):
             EmptyQuestion: when the question holds no visible character.
         """
         question = kwargs.get("question", args[0] if args else "")
-        if not isinstance(question, str) or not question.strip():
+        if not isinstance(question, str) or not _visible(question):
             raise EmptyQuestion("the question is empty: ask something")
         run = Run(time.perf_counter(), self.concurrent)
         with recording(run):
@@ -170,14 +183,16 @@ class Program(dspy.Module):
         DSPy's adapter has then tried its fallback already. Errors of the language model itself are raised.
         """
         run, meter, started = current_run(), _Meter(), time.perf_counter()
-        callers = [*(dspy.settings.caller_modules or []), meter]
+        limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
+        callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         problem = ""
         prediction = None
         for threshold in self._thresholds():
             if vars(self).get(threshold.predictor) is predictor:
                 threshold.apply(self, predictor)
         try:
-            with dspy.context(caller_modules=callers, disable_history=False):
+            # The meter reads the history, so one entry at least is kept where the user keeps none.
+            with dspy.context(caller_modules=callers, disable_history=False, max_history_size=max(limit, 1)):
                 prediction = predictor(**inputs)
         except (AdapterParseError, ValidationError) as error:
             problem = " ".join(str(error).split())[:300]
@@ -238,13 +253,14 @@ class Program(dspy.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         twin = type(self).__new__(type(self))
         memo[id(self)] = twin
+        held: Any = twin.__dict__
         for key, value in self.__getstate__().items():
             shared = key in self._shared or isinstance(value, type)
-            twin.__dict__[key] = value if shared else copy.deepcopy(value, memo)
+            held[key] = value if shared else copy.deepcopy(value, memo)
         twin.history, twin.callbacks = [], list(self.callbacks)
         return twin
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> Any:
         changed = {
             name: value.value
             for name, value in vars(self).items()

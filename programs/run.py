@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import dspy
+
 from knowgap.programs.steps import Step
 from knowgap.programs.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
@@ -112,9 +114,12 @@ def at_once(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> l
         return []
     run = current_run()
     children = [run.fork(branches[i] if branches else "") for i in range(len(tasks))]
+    collected = dspy.settings.trace  # where an optimizer finds its demonstrations
+    parts: list[list[Any]] = [[] for _ in tasks]
 
     def work(index: int) -> T:
-        with recording(children[index]):
+        own = {} if collected is None else {"trace": parts[index]}
+        with recording(children[index]), dspy.context(**own):
             return tasks[index]()
 
     if run.concurrent and len(tasks) > 1:
@@ -132,4 +137,7 @@ def at_once(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> l
     else:
         results = [work(i) for i in range(len(tasks))]
     run.join(children)
+    if collected is not None:
+        collected += [call for part in parts for call in part]
+        del collected[: max(0, len(collected) - dspy.settings.max_trace_size)]
     return results

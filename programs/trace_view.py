@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from knowgap.programs import steps as s
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from knowgap.programs.trace import Trace
 
 __all__ = ["describe_step", "trace_tree"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def _short(text: str, width: int = 150) -> str:
@@ -87,29 +90,35 @@ def _because(reason: str) -> str:
 
 def trace_tree(trace: Trace) -> Tree:
     """The trace as a rich tree: iterations, branches, steps, and the cost below."""
-    from rich.markup import escape
+    from rich.text import Text
     from rich.tree import Tree
 
+    def plain(line: str, style: str = "") -> Text:
+        # Text of models and passages is never read as markup, nor as orders to the terminal.
+        return Text(_CONTROL.sub(" ", line), style=style)
+
     colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
-    root = Tree(f"[bold]{escape(trace.question)}[/bold]  [dim]{trace.program}[/dim]")
+    root = Tree(Text.assemble(plain(trace.question, "bold"), "  ", plain(trace.program, "dim")))
     here, branch = root, root
     iteration, path = 0, ""
     for step in trace.steps:
         if step.iteration != iteration:
             iteration, path = step.iteration, ""
-            here = branch = root.add(f"[bold]iteration {iteration}[/bold]")
+            here = branch = root.add(plain(f"iteration {iteration}", "bold"))
         if step.branch != path:
             path = step.branch
-            branch = here.add(f"[dim]{escape(path)}[/dim]") if path else here
-        headline, *details = (escape(line) for line in describe_step(trace, step))
-        colour = colours.get(step.kind)
-        node = branch.add(f"[{colour}]{headline}[/{colour}]" if colour else headline)
+            branch = here.add(plain(path, "dim")) if path else here
+        headline, *details = describe_step(trace, step)
+        node = branch.add(plain(headline, colours.get(step.kind, "")))
         for line in details:
-            node.add(line)
+            node.add(plain(line))
     cost = trace.cost
     root.add(
-        f"[dim]{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
-        f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
-        f"{cost.passages} passages read, {cost.seconds:.2f} s[/dim]"
+        plain(
+            f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
+            f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
+            f"{cost.passages} passages read, {cost.seconds:.2f} s",
+            "dim",
+        )
     )
     return root

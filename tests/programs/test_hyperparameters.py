@@ -3,6 +3,7 @@
 import copy
 import json
 import warnings
+from typing import ClassVar
 
 import dspy
 import pytest
@@ -19,7 +20,7 @@ class Sure(Program):
     """Answers where it is sure to know: one hyperparameter of each kind."""
 
     name = "sure"
-    presets = {"careful": {"tries": 1, "sure": 0.9}}
+    presets: ClassVar = {"careful": {"tries": 1, "sure": 0.9}}
 
     tries = Integer(3, "attempts", low=1, high=9)
     weight = Real(0.5, "weight of something", low=0.0, high=1.0)
