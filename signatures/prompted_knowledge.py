@@ -2,14 +2,17 @@
 
 import dspy
 
-__all__ = ["PromptedKnowledge"]
+__all__ = ["UNKNOWN", "PromptedKnowledge"]
+
+UNKNOWN = "unknown"
+"""What the model writes when it knows nothing."""
 
 
 class PromptedKnowledge(dspy.Signature):
-    """Write down what you know yourself about the query, as a short encyclopedia passage.
+    """Write down what you know yourself about the queries, as a short encyclopedia passage.
 
-    State facts with names, dates and places. When you do not know, write exactly: unknown
+    State facts with names, dates and places. When you know nothing about any of them, write exactly: unknown
     """
 
-    query: str = dspy.InputField()
+    queries: list[str] = dspy.InputField()
     passage: str = dspy.OutputField(desc="one short paragraph of facts, or exactly: unknown")
