@@ -1,0 +1,85 @@
+"""Token log-probabilities of a reply: which tokens are the field's value, and how probable they were."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import dspy
+
+__all__ = ["FieldLogprobs", "field_logprobs", "perplexity", "take_tokens"]
+
+
+class FieldLogprobs(NamedTuple):
+    """The natural log-probabilities of one output field.
+
+    Attributes:
+        generated: of every token from the start of the reply to the end of the field's value.
+        value: of the tokens that make up the value; the last ones of `generated`.
+    """
+
+    generated: list[float]
+    value: list[float]
+
+
+def take_tokens(prediction: dspy.Prediction) -> list[tuple[bytes, float]]:
+    """The reply's tokens with their log-probabilities, taken out of the prediction; empty where none came back.
+
+    They are taken out because an optimizer makes demonstrations of predictions as they stand.
+    """
+    if "logprobs" not in prediction:
+        return []
+    content = _part(prediction["logprobs"], "content") or ()
+    del prediction["logprobs"]
+    return [(_spelled(token), float(_part(token, "logprob"))) for token in content]
+
+
+def field_logprobs(tokens: Sequence[tuple[bytes, float]], field: str, value: str) -> FieldLogprobs | None:
+    """Find the tokens of an output field's value in the reply.
+
+    Args:
+        tokens: what `take_tokens` gives; together they spell the reply in a chat, JSON or XML format.
+        field: name of the output field; its value is looked for behind the first place where it stands as a header.
+        value: the value as it was parsed.
+
+    Returns:
+        The log-probabilities, or None where the value cannot be found in the reply.
+    """
+    reply = b"".join(spelling for spelling, _ in tokens)
+    header = re.search(rb'\[\[ ## %b ## \]\]|"%b"\s*:|<%b>' % ((field.encode(),) * 3), reply)
+    if header is None or not value:
+        return None
+    spellings = (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])
+    places = ((reply.find(text.encode(), header.end()), len(text.encode())) for text in spellings)
+    start, length = next(((place, length) for place, length in places if place >= 0), (-1, 0))
+    if start < 0:
+        return None
+    generated: list[float] = []
+    chosen: list[float] = []
+    position = 0
+    for spelling, logprob in tokens:
+        if position >= start + length:
+            break
+        position += len(spelling)
+        generated.append(logprob)
+        if position > start:
+            chosen.append(logprob)
+    return FieldLogprobs(generated, chosen)
+
+
+def perplexity(logprobs: Sequence[float]) -> float:
+    """The exponential of the negative mean log-probability: 1 is certain; infinite where nothing was generated."""
+    return math.exp(min(700.0, -sum(logprobs) / len(logprobs))) if logprobs else math.inf
+
+
+def _part(source: Any, name: str) -> Any:
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+def _spelled(token: Any) -> bytes:
+    """A token's bytes: a letter beyond ASCII may be spread over several tokens, which only the bytes spell."""
+    given = _part(token, "bytes")
+    return bytes(given) if given is not None else str(_part(token, "token")).encode()
