@@ -1,1 +1,42 @@
-"""Under construction."""
+"""The dev set and what is done with it: evaluate, compile, calibrate, tune, save.
+
+>>> from knowgap.compile import evaluate, compile_program, calibrate, tune
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from knowgap.compile.evaluating import evaluate as evaluate
+    from knowgap.compile.evaluating import evaluate_on_test as evaluate_on_test
+    from knowgap.compile.evaluation import Comparison as Comparison
+    from knowgap.compile.evaluation import Evaluation as Evaluation
+    from knowgap.compile.evaluation import compare as compare
+
+_MODULES = {
+    "Comparison": "evaluation",
+    "Evaluation": "evaluation",
+    "compare": "evaluation",
+    "evaluate": "evaluating",
+    "evaluate_on_test": "evaluating",
+}
+
+__all__ = [
+    "Comparison",
+    "Evaluation",
+    "compare",
+    "evaluate",
+    "evaluate_on_test",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,86 @@
+"""A small world for the tests of the compiler: a program, a retriever and a language model whose scores are known."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import dspy
+from support import OverlapRetriever, by_output, scripted_lm
+
+from knowgap.compile.metrics import exact_match
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.sources import numbered
+from knowgap.programs.steps import Answered, Asked
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import AnswerFromPassages, Decompose
+
+NAMES = ["Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal", "Ida", "Jo", "Kim", "Lou", "Max", "Ned", "Oz", "Pia"]
+
+
+def make_examples(n: int = 8, prefix: str = "q") -> list[dspy.Example]:
+    """Questions "Who lives in house i?" whose answers are names."""
+    return [
+        dspy.Example(
+            id=f"{prefix}{i}",
+            question=f"Who lives in house {prefix}{i}?",
+            answer=NAMES[i % len(NAMES)],
+            aliases=[NAMES[i % len(NAMES)]],
+            gold_ids=[f"{prefix}{i}"],
+            type="even" if i % 2 == 0 else "odd",
+        ).with_inputs("question")
+        for i in range(n)
+    ]
+
+
+def make_retriever(examples: list[dspy.Example]) -> OverlapRetriever:
+    """A passage for each question, and one that says nothing."""
+    passages = [Passage(e.id, f"house {e.id}", f"{e.answer} lives in house {e.id}.") for e in examples]
+    return OverlapRetriever([*passages, Passage("noise", "noise", "Nothing lives here.")])
+
+
+class Tunable(Program):
+    """A program whose score depends on its hyperparameters in a way that the tests know."""
+
+    name: ClassVar[str] = "tunable"
+
+    top_k = Integer(1, "passages read", low=1, high=5)
+    limit = OptionalReal(None, "a threshold", low=-10.0, high=10.0, search=(0.0, 1.0))
+    careful = Switch(False, "whether to be careful")
+    weight = Real(0.5, "only read when careful", low=0.0, high=1.0, when={"careful": (True,)})
+    mode = Choice("plain", "how", among=("plain", "fancy"), tune=False)
+    _shared = ("retriever", "reranker", "entailment")
+
+    def __init__(self, retriever: Any = None, *, reranker: Any = None, entailment: Any = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.reranker, self.entailment = reranker, entailment
+        self.split = dspy.Predict(Decompose)
+        self.answer = dspy.Predict(AnswerFromPassages)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        self.note(Asked(question=question))
+        self.iteration(1)
+        if self.careful:
+            self.ask(self.split, question=question)
+        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
+        self.reads(passages)
+        style = f"k={self.top_k} limit={self.limit} careful={self.careful} weight={self.weight:.3f}"
+        output = self.ask(self.answer, question=question, passages=numbered(passages), style=style)
+        answer = (output.answer or "").strip() if output is not None else ""
+        self.note(Answered(answer=answer, passages=[p.id for p in passages]))
+        return dspy.Prediction(answer=answer, passages=passages)
+
+
+def reading_rule(outputs: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:
+    """Answer with the first word of the first passage that names the question's house."""
+    house = inputs["question"].rstrip("?").split()[-1]
+    texts = [p["text"] for p in inputs.get("passages", []) if f"house {house}." in p["text"]]
+    return {"answer": texts[0].split()[0] if texts else "nobody"}
+
+
+def reading_lm(**kwargs: Any):
+    """A language model that reads, and decomposes into nothing."""
+    return scripted_lm(by_output({"questions": lambda o, i: {"questions": []}, "answer": reading_rule}), **kwargs)
+
+
+METRIC = exact_match
