@@ -226,8 +226,8 @@ def test_passages_read_before_may_be_read_again_at_the_cap():
 
 
 def test_the_two_searches_are_fused_by_reciprocal_rank():
-    # 1/61 + 1/63 = .0323 > 1/62 + 1/62 = .0323 by a hair, then 1/61, then 1/63
-    found = {QUESTION: [], "new 1 a?": [TOWN, COUNTY, GALE], "new 1 b?": [LAKE, COUNTY, TOWN]}
+    # 1/61 + 1/62 > 1/63 + 1/63 > 1/61 > 1/62: found by both outweighs found first by one
+    found = {QUESTION: [], "new 1 a?": [TOWN, GALE, COUNTY], "new 1 b?": [LAKE, TOWN, COUNTY]}
     lm, _ = endless()
     assert run(lm, found, iterations=1).trace.of(Noted)[0].passages == ["town", "county", "lake", "gale"]
     lm, _ = endless()
@@ -275,6 +275,7 @@ def test_malformed_output_counts_as_nothing_found(changes, act, note, stopped):
     assert [step.act for step in prediction.trace.of(Malformed)] == [act]
     assert (prediction.answer, prediction.note, prediction.trace.stopped) == ("5,042", note, stopped)
     assert inputs_of(engine, "answer")[-1]["note"] == note
+    assert ("lake" in [passage.id for passage in prediction.passages]) is (act != "init")
     assert prediction.trace.cost.lm_calls == len(engine.calls)
 
 
