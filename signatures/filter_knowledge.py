@@ -4,7 +4,7 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["ReasonRelevance", "RelevantIds"]
+__all__ = ["KnowledgeRelevance", "ReasonRelevance", "RelevantIds"]
 
 
 class ReasonRelevance(dspy.Signature):
@@ -26,3 +26,15 @@ class RelevantIds(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField()
     assessment: str = dspy.InputField(desc="what was said about each passage")
     relevant_ids: list[int] = dspy.OutputField(desc="ids only; empty if none is relevant")
+
+
+class KnowledgeRelevance(dspy.Signature):
+    """Decide whether the passage is relevant to the question.
+
+    Set aside what you know yourself and judge by the passage alone. It is relevant if it holds a fact that the answer
+    needs, also if only for one step of it.
+    """
+
+    question: str = dspy.InputField()
+    passage: str = dspy.InputField()
+    relevant: bool = dspy.OutputField(desc="True if the passage holds a fact that the answer needs")
