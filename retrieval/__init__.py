@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knowgap.retrieval.bm25 import BM25Index
+    from knowgap.retrieval.colbert import ColBERTIndex
     from knowgap.retrieval.manifest import Manifest, open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
     from knowgap.retrieval.sentences import split_sentences
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BM25Index",
+    "ColBERTIndex",
     "Hit",
     "Manifest",
     "Passage",
@@ -28,6 +30,7 @@ __all__ = [
 
 _MODULES = {
     "BM25Index": "bm25",
+    "ColBERTIndex": "colbert",
     "Hit": "passage",
     "Manifest": "manifest",
     "Passage": "passage",

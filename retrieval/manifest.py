@@ -11,7 +11,7 @@ import importlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -192,10 +192,11 @@ class Workshop:
     def __init__(self, target: Path, folder: Path, overwrite: bool) -> None:
         self.target, self.folder, self._overwrite = target, folder, overwrite
 
-    def clear(self) -> None:
-        """Throw away the pieces of an earlier build that cannot be used."""
+    def clear(self, *, keep: Collection[str] = ()) -> None:
+        """Throw away the pieces of an earlier build that cannot be used, all but those named."""
         for path in self.folder.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            if path.name not in keep:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def stands(self, manifest: Manifest) -> bool:
         """Whether the target already is this very index, so that there is nothing to build.

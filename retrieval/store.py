@@ -26,6 +26,7 @@ __all__ = [
     "Where",
     "check_k",
     "corpus_digest",
+    "hash_text",
     "select_positions",
     "top_hits",
 ]
@@ -42,8 +43,13 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _hash(identifier: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(identifier, digest_size=8).digest(), "little")
+def hash_text(text: str) -> int:
+    """64 bits of a text that are the same in every process."""
+    return _hash(_encode(text))
+
+
+def _hash(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 class _Digest:

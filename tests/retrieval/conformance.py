@@ -169,8 +169,8 @@ class IndexConformance(RetrieverConformance, FilterConformance):
     index_class = None
 
     @classmethod
-    def make(cls, passages, folder):
-        return cls.index_class.build(passages, folder)
+    def make(cls, passages, folder, **options):
+        return cls.index_class.build(passages, folder, **options)
 
     def test_moved_and_copied(self, retriever, passages, tmp_path):
         expected = retriever.search(QUERIES, 7)
@@ -198,8 +198,8 @@ class IndexConformance(RetrieverConformance, FilterConformance):
     def test_another_index_is_not_replaced_unasked(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")
         with pytest.raises(UsageError, match="another index stands there"):
-            self.index_class.build(passages[2:], tmp_path / "index")
-        replaced = self.index_class.build(passages[2:], tmp_path / "index", overwrite=True)
+            self.make(passages[2:], tmp_path / "index")
+        replaced = self.make(passages[2:], tmp_path / "index", overwrite=True)
         assert len(replaced) == len(passages) - 2
         assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
@@ -207,7 +207,7 @@ class IndexConformance(RetrieverConformance, FilterConformance):
         (tmp_path / "letters").mkdir()
         (tmp_path / "letters" / "dear.txt").write_text("…", encoding="utf-8")
         with pytest.raises(IndexForeign, match="not an index"):
-            self.index_class.build(passages, tmp_path / "letters", overwrite=True)
+            self.make(passages, tmp_path / "letters", overwrite=True)
         assert (tmp_path / "letters" / "dear.txt").exists()
 
     def test_interrupted_build_leaves_nothing_that_opens(self, passages, tmp_path):
@@ -216,17 +216,17 @@ class IndexConformance(RetrieverConformance, FilterConformance):
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            self.index_class.build(stream(), tmp_path / "index")
+            self.make(stream(), tmp_path / "index")
         with pytest.raises(IndexMissing, match="not finished"):
             open_index(tmp_path / "index")
-        assert len(self.index_class.build(passages, tmp_path / "index")) == len(passages)
+        assert len(self.make(passages, tmp_path / "index")) == len(passages)
         assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
     @pytest.mark.parametrize("bad", ["duplicate", "none"])
     def test_bad_corpora(self, passages, tmp_path, bad):
         corpus = [*passages, passages[0]] if bad == "duplicate" else []
         with pytest.raises(DataError, match="unique" if bad == "duplicate" else "no passages"):
-            self.index_class.build(corpus, tmp_path / "index")
+            self.make(corpus, tmp_path / "index")
 
     def test_every_truncated_file_is_noticed(self, retriever, folder, tmp_path):
         for name in retriever.manifest.files:

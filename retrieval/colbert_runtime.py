@@ -1,0 +1,78 @@
+"""Imports colbert-ai without what comes with it.
+
+As it is, importing colbert 0.2.22 needs a `git` program, makes "spawn" the way in which the whole process starts
+others, and changes the environment; its model classes stumble over transformers 5; loading a model compiles C++ that
+encoding never calls. All of that is put right here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+__all__ = ["colbert", "quiet_transformers"]
+
+_LOADING = threading.RLock()
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Load a model without progress bars and load reports; one thread at a time."""
+    from transformers.utils import logging as transformers_logging
+
+    with _LOADING:
+        bars, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+        transformers_logging.disable_progress_bar()
+        transformers_logging.set_verbosity(logging.ERROR)
+        try:
+            yield
+        finally:
+            transformers_logging.set_verbosity(level)
+            if bars:
+                transformers_logging.enable_progress_bar()
+
+
+def _for_transformers_5(class_factory: Callable[[str], type]) -> Callable[[str], type]:
+    """Colbert's model classes with the two attributes in the types that transformers 5 expects."""
+
+    def corrected(name_or_path: str) -> type:
+        model: Any = class_factory(name_or_path)
+        model._keys_to_ignore_on_load_unexpected = set(model._keys_to_ignore_on_load_unexpected)
+        model.all_tied_weights_keys = {}
+        return model
+
+    return corrected
+
+
+@lru_cache(maxsize=1)
+def colbert() -> ModuleType:
+    """The `colbert` package, imported and corrected once."""
+    with _LOADING:
+        kept = {name: os.environ.get(name) for name in ("TOKENIZERS_PARALLELISM", "GIT_PYTHON_REFRESH")}
+        start_method = multiprocessing.get_start_method(allow_none=True)
+        os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+        try:
+            import colbert
+            from colbert.modeling import base_colbert, hf_colbert
+            from colbert.modeling.colbert import ColBERT
+            from colbert.modeling.tokenization import doc_tokenization, query_tokenization
+        finally:
+            multiprocessing.set_start_method(start_method, force=True)
+            for name, value in kept.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+        factory = _for_transformers_5(hf_colbert.class_factory)
+        for module in (hf_colbert, base_colbert, doc_tokenization, query_tokenization):
+            setattr(module, "class_factory", factory)  # noqa: B010  # a plain assignment is a type error
+        setattr(base_colbert, "DEVICE", "cpu")  # noqa: B010  # a model goes to the device it is asked for, not to every first GPU
+        ColBERT.loaded_extensions = True  # pyright: ignore[reportAttributeAccessIssue]  # or it compiles C++ at once
+        return colbert

@@ -1,0 +1,194 @@
+"""A ColBERT checkpoint at work: texts in, one unit vector per token out (Khattab and Zaharia 2020).
+
+Passages are encoded in batches of similar length. Queries are encoded one at a time: the vectors of a text then do
+not depend on its neighbours in a batch, and a search gives the same scores to the last digit however it was batched.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import CheckpointError, ValueOutOfBounds
+from knowgap.retrieval.colbert_runtime import colbert, quiet_transformers
+
+__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "choose_device"]
+
+SETTINGS = "knowgap.json"
+"""What a checkpoint says to knowgap beside colbert-ai's own `artifact.metadata`; absent in foreign checkpoints."""
+
+TOKEN_WEIGHTS = "token_weights.npy"
+"""Float32 [vocabulary]: by what a query vector is multiplied, given its token; absent in foreign checkpoints."""
+
+_LONGEST_QUERY = 256
+_KEPT_QUERIES = 2048
+_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 32_768}  # on a CPU, what stays in its cache
+
+
+def choose_device(device: str | None) -> str:
+    """The device as torch names it; None means a CUDA GPU where there is one, and the CPU elsewhere.
+
+    Raises:
+        ValueOutOfBounds: torch does not have this device.
+    """
+    import torch
+
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueOutOfBounds(f"device = {device!r}: torch cannot use it ({str(error).splitlines()[0]})") from error
+    return device
+
+
+class TokenEncoder:
+    """A ColBERT checkpoint folder, loaded.
+
+    Args:
+        folder: `config.json`, tokenizer files, `model.safetensors` with the encoder and `linear.weight`, and
+            `artifact.metadata`; as colbert-ai saves them.
+        device: where to compute; None chooses.
+
+    Attributes:
+        dim: width of a token vector.
+        vocabulary: how many token ids there are.
+        begin_token: the id of the token at the beginning of every text.
+
+    Raises:
+        CheckpointError: the folder holds no such checkpoint, or one that would run code of its own.
+    """
+
+    def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
+        self.folder, self.device = Path(folder), choose_device(device)
+        for name in ("config.json", "artifact.metadata"):
+            if not (self.folder / name).is_file():
+                raise CheckpointError(f"{self.folder}: not a ColBERT checkpoint (it has no {name})")
+        if "auto_map" in json.loads((self.folder / "config.json").read_text(encoding="utf-8")):
+            raise CheckpointError(f"{self.folder}: its config.json asks to run code from the checkpoint; refused")
+        settings = self.folder / SETTINGS
+        self.settings: dict[str, Any] = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+        weights = self.folder / TOKEN_WEIGHTS
+        self._token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
+        self._load()
+        self._lock = threading.Lock()
+        self._queries: OrderedDict[str, npt.NDArray[np.float32]] = OrderedDict()
+
+    def _load(self) -> None:
+        colbert()
+        from colbert.infra.config import ColBERTConfig
+        from colbert.modeling.colbert import ColBERT
+
+        path = str(self.folder.resolve())
+        try:
+            with quiet_transformers():
+                # Named after its own folder, colbert-ai never looks for the base model on the network.
+                self._model: Any = ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
+        except (OSError, RuntimeError, ValueError, KeyError, AssertionError) as error:
+            raise CheckpointError(f"{self.folder}: the checkpoint cannot be loaded ({error})") from error
+        self._model.to(self.device).float().eval()
+        self._model.use_gpu = False  # no half-precision, no CUDA extensions inside the model: see `_autocast`
+        self._config = self._model.colbert_config
+        self._tokenizer: Any = self._model.raw_tokenizer
+        ids = self._tokenizer.convert_tokens_to_ids
+        self._query_mark, self._passage_mark = ids(self._config.query_token_id), ids(self._config.doc_token_id)
+        if not self._config.mask_punctuation:
+            self._model.skiplist = {}
+        self.dim: int = self._config.dim
+        self.vocabulary: int = len(self._tokenizer)
+        self.begin_token: int = self._tokenizer.cls_token_id
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        """Half precision where the processor computes in it; the vectors are stored in 16 bits anyway."""
+        import torch
+
+        if self.device.startswith("cuda"):
+            return torch.autocast("cuda", torch.float16)
+        if self.device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            return torch.autocast("cpu", torch.bfloat16)
+        return nullcontext()
+
+    def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of passages, truncated, with the marks of their beginning and end."""
+        if not texts:
+            return []
+        encoded = self._tokenizer(list(texts), truncation=True, max_length=self._config.doc_maxlen - 1)["input_ids"]
+        return [[ids[0], self._passage_mark, *ids[1:]] for ids in encoded]
+
+    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
+        """Encode passages, punctuation left out where the checkpoint says so.
+
+        Returns:
+            Unit vectors [tokens, dim], one passage after another, and the number of tokens of each passage [texts].
+        """
+        import torch
+
+        rows = self.token_ids(texts)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        capacity = _TOKENS_PER_BATCH.get(self.device.split(":")[0], _TOKENS_PER_BATCH["cuda"])
+        encoded: list[npt.NDArray[np.float16]] = [np.empty((0, self.dim), np.float16)] * len(rows)
+        start = 0
+        while start < len(order):
+            # The longest of a batch sets its width, so that batches of short passages hold more of them.
+            end = start + 1
+            while end < len(order) and (end + 1 - start) * len(rows[order[end]]) <= capacity:
+                end += 1
+            batch = order[start:end]
+            width = len(rows[batch[-1]])
+            ids = torch.full((len(batch), width), self._tokenizer.pad_token_id, dtype=torch.long)
+            attention = torch.zeros_like(ids)
+            for row, i in enumerate(batch):
+                ids[row, : len(rows[i])] = torch.tensor(rows[i])
+                attention[row, : len(rows[i])] = 1
+            with self._lock, torch.inference_mode(), self._autocast():
+                vectors, mask = self._model.doc(ids, attention, keep_dims="return_mask")
+                vectors, mask = vectors.half().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
+            for row, i in enumerate(batch):
+                encoded[i] = vectors[row][mask[row]]
+            start = end
+        lengths = np.array([len(vectors) for vectors in encoded], dtype=np.int32)
+        return np.concatenate([np.empty((0, self.dim), np.float16), *encoded]), lengths
+
+    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
+        """Encode a query; the latest 2,048 are remembered.
+
+        Returns:
+            [tokens, dim], at most 256 tokens: unit vectors, multiplied by the weights of their tokens where the
+            checkpoint has such weights. A query shorter than the checkpoint's `query_maxlen` is filled up with
+            [MASK], unless the checkpoint says that it was not trained for that.
+        """
+        with self._lock:
+            if query in self._queries:
+                self._queries.move_to_end(query)
+                return self._queries[query]
+            vectors = self._encode_query(query)
+            self._queries[query] = vectors
+            if len(self._queries) > _KEPT_QUERIES:
+                self._queries.popitem(last=False)
+            return vectors
+
+    def _encode_query(self, query: str) -> npt.NDArray[np.float32]:
+        import torch
+
+        ids = self._tokenizer(query, truncation=True, max_length=_LONGEST_QUERY - 1)["input_ids"]
+        ids = [ids[0], self._query_mark, *ids[1:]]
+        attention = [1] * len(ids)
+        if self.settings.get("query_expansion", True):
+            missing = max(0, self._config.query_maxlen - len(ids))
+            ids += [self._tokenizer.mask_token_id] * missing
+            attention += [int(self._config.attend_to_mask_tokens)] * missing
+        with torch.inference_mode():
+            vectors = self._model.query(torch.tensor([ids]), torch.tensor([attention]))[0]
+        vectors = vectors.float().cpu().numpy()
+        if self._token_weights is not None:
+            vectors = vectors * self._token_weights[ids][:, None]
+        vectors.setflags(write=False)
+        return vectors

@@ -1,0 +1,157 @@
+"""Exact late interaction: for each token of the query its nearest token in the passage, summed (MaxSim).
+
+Khattab and Zaharia 2020, "ColBERT", equation 3. Token vectors lie on disk in 16 bits and are read through a memory
+map. A first pass in single precision finds the passages that matter; these are scored again in double precision, so
+that a score depends on query and passage alone: not on batch, filter, thread or way of search.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import IndexDamaged
+
+__all__ = ["LENGTHS", "VECTORS", "TokenVectors"]
+
+VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
+
+_TOKENS_AT_ONCE = 1 << 15
+_MARGIN = 1e-3  # more than single precision can err on a sum of some hundred cosines
+_DECIMALS = 6
+
+
+class TokenVectors:
+    """The token vectors of passages, in the order of the passages.
+
+    Args:
+        vectors: float16 [tokens, dim].
+        lengths: how many tokens each passage has, [passages], each at least 1.
+        device: where the first pass computes; on a GPU the vectors are copied there once.
+    """
+
+    def __init__(
+        self, vectors: npt.NDArray[np.float16], lengths: npt.NDArray[np.integer], *, device: str = "cpu"
+    ) -> None:
+        self.vectors, self.lengths = vectors, np.asarray(lengths, dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        self._device = device
+        self._resident = None
+        if device != "cpu" and len(vectors):
+            import torch
+
+            self._resident = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
+
+    @classmethod
+    def open(cls, folder: Path, dim: int, *, device: str = "cpu") -> TokenVectors:
+        """Map the files `tokens.f16` and `tokens.lengths.npy` of a folder.
+
+        Raises:
+            IndexDamaged: they are absent or do not fit each other.
+        """
+        try:
+            lengths = np.load(folder / LENGTHS, allow_pickle=False)
+            flat = np.memmap(folder / VECTORS, dtype=np.float16, mode="r")
+        except (OSError, ValueError) as error:
+            raise IndexDamaged(f"{folder}: token vectors cannot be read ({error}); build the index again") from error
+        if len(flat) != int(lengths.sum()) * dim:
+            raise IndexDamaged(f"{folder}: {VECTORS} does not fit {LENGTHS}; build the index again")
+        return cls(flat.reshape(-1, dim), lengths, device=device)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def scan(
+        self, queries: list[npt.NDArray[np.float32]], positions: npt.NDArray[np.int64] | None = None
+    ) -> npt.NDArray[np.float32]:
+        """Scores in single precision.
+
+        Args:
+            queries: token vectors of each query, [tokens, dim].
+            positions: the passages to score, ascending; None scores all.
+
+        Returns:
+            [queries, passages], or [queries, positions].
+        """
+        import torch
+
+        count = len(self) if positions is None else len(positions)
+        scores = np.empty((len(queries), count), dtype=np.float32)
+        lengths = self.lengths if positions is None else self.lengths[positions]
+        wanted = [torch.from_numpy(np.array(query)).to(self._device) for query in queries]
+        ends = np.cumsum(lengths)
+        first = 0
+        while first < count:
+            done = ends[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, done + _TOKENS_AT_ONCE, side="right")))
+            block = self._block(first, last, positions).float()
+            cuts = torch.from_numpy(lengths[first:last]).to(self._device)
+            for row, query in enumerate(wanted):
+                best = _segment_max(block @ query.T, cuts)
+                scores[row, first:last] = best.sum(1).cpu().numpy()
+            first = last
+        return scores
+
+    def _block(self, first: int, last: int, positions: npt.NDArray[np.int64] | None):  # noqa: ANN202  # torch.Tensor
+        import torch
+
+        if positions is None:
+            rows = slice(int(self.starts[first]), int(self.starts[last]))
+        else:
+            rows = self._rows(positions[first:last])
+        if self._resident is not None:
+            return self._resident[rows if isinstance(rows, slice) else torch.from_numpy(rows).to(self._device)]
+        return torch.from_numpy(np.array(self.vectors[rows]))
+
+    def _rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows of the vectors of some passages, passage by passage."""
+        lengths = self.lengths[positions]
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.repeat(self.starts[positions], lengths) + within
+
+    def rescore(self, query: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The scores of some passages, to six decimals: the same whatever else is asked for. [positions]."""
+        if not len(positions):
+            return np.empty(0)
+        similarities = self.vectors[self._rows(positions)].astype(np.float64) @ query.T.astype(np.float64)
+        lengths = self.lengths[positions]
+        best = np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=0)
+        return np.round(best.sum(axis=1), _DECIMALS)
+
+    def best(
+        self,
+        query: npt.NDArray[np.float32],
+        k: int,
+        rough: npt.NDArray[np.float32],
+        positions: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Score the `k` best of a first pass again, and all whose rough score ties with theirs.
+
+        Args:
+            query: token vectors, [tokens, dim].
+            k: how many passages are wanted.
+            rough: scores of `scan`.
+            positions: what the rough scores belong to; None means all passages in order.
+
+        Returns:
+            Positions and scores, at least `k` of each where there are so many, in no order.
+        """
+        if len(rough) > k:
+            cut = np.partition(rough, len(rough) - k)[len(rough) - k]
+            rows = np.flatnonzero(rough >= cut - _MARGIN)
+        else:
+            rows = np.arange(len(rough))
+        chosen = rows if positions is None else positions[rows]
+        return chosen, self.rescore(query, chosen)
+
+
+def _segment_max(values, lengths):  # noqa: ANN001, ANN202  # torch.Tensor
+    """The maximum of each run of rows: [rows, columns] and [runs] to [runs, columns]."""
+    import torch
+
+    if values.device.type == "cpu":  # several times faster there than torch's
+        starts = (torch.cumsum(lengths, 0) - lengths).numpy()
+        return torch.from_numpy(np.maximum.reduceat(values.numpy(), starts, axis=0))
+    return torch.segment_reduce(values, "max", lengths=lengths, axis=0)
