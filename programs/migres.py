@@ -239,14 +239,15 @@ class MIGRES(Program):
         self, question: str, queries: Sequence[str], found: dict[Passage, tuple[str, Passage]], seen: set[str]
     ) -> dict[str, list[Passage]]:
         """The leaf module: useful statements and the passages that support each."""
+        concerned = list(dict.fromkeys(query for query, _ in found.values()))
         if not found and self.prompt_knowledge:
-            found = self._prompted(queries, seen)
+            found, concerned = self._prompted(queries, seen), list(queries)
         if not found:
             return {}
         seen.update(passage.id for passage in found)
         self.reads([original for _, original in found.values()])
-        concerned = list(dict.fromkeys(query for query, _ in found.values()))
-        groups = [[q] for q in concerned] if self.read_apart else [concerned]
+        # What the model knows itself is one passage for all queries.
+        groups = [[q] for q in concerned] if self.read_apart and len(found) > 1 else [concerned]
         tasks = [
             functools.partial(self._leaf, question, group, {p: o for p, (q, o) in found.items() if q in group})
             for group in groups
