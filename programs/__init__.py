@@ -14,10 +14,16 @@ from knowgap.errors import UnknownName
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program as Program
+    from knowgap.programs.baselines.chain_of_note import ChainOfNote as ChainOfNote
     from knowgap.programs.baselines.cot import ChainOfThought as ChainOfThought
     from knowgap.programs.baselines.direct import Direct as Direct
+    from knowgap.programs.baselines.ircot import IRCoT as IRCoT
+    from knowgap.programs.baselines.iter_retgen import IterRetGen as IterRetGen
+    from knowgap.programs.baselines.least_to_most import LeastToMost as LeastToMost
     from knowgap.programs.baselines.rag import RAG as RAG
     from knowgap.programs.baselines.rag_cot import RAGChainOfThought as RAGChainOfThought
+    from knowgap.programs.baselines.react import ReAct as ReAct
+    from knowgap.programs.baselines.self_ask import SelfAsk as SelfAsk
     from knowgap.programs.migres import MIGRES as MIGRES
     from knowgap.programs.trace import Cost as Cost
     from knowgap.programs.trace import Trace as Trace
@@ -28,6 +34,12 @@ PROGRAMS: dict[str, str] = {
     "cot": "knowgap.programs.baselines.cot:ChainOfThought",
     "rag": "knowgap.programs.baselines.rag:RAG",
     "rag_cot": "knowgap.programs.baselines.rag_cot:RAGChainOfThought",
+    "react": "knowgap.programs.baselines.react:ReAct",
+    "self_ask": "knowgap.programs.baselines.self_ask:SelfAsk",
+    "iter_retgen": "knowgap.programs.baselines.iter_retgen:IterRetGen",
+    "ircot": "knowgap.programs.baselines.ircot:IRCoT",
+    "chain_of_note": "knowgap.programs.baselines.chain_of_note:ChainOfNote",
+    "least_to_most": "knowgap.programs.baselines.least_to_most:LeastToMost",
 }
 """Program names and where their classes are; methods first, then baselines."""
 
@@ -42,11 +54,17 @@ __all__ = [
     "MIGRES",
     "PROGRAMS",
     "RAG",
+    "ChainOfNote",
     "ChainOfThought",
     "Cost",
     "Direct",
+    "IRCoT",
+    "IterRetGen",
+    "LeastToMost",
     "Program",
     "RAGChainOfThought",
+    "ReAct",
+    "SelfAsk",
     "Trace",
     "get_program",
 ]

@@ -1,8 +1,25 @@
 """What the methods are measured against: one baseline per file, same retriever, same language model, same trace."""
 
+from knowgap.programs.baselines.chain_of_note import ChainOfNote
 from knowgap.programs.baselines.cot import ChainOfThought
 from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.ircot import IRCoT
+from knowgap.programs.baselines.iter_retgen import IterRetGen
+from knowgap.programs.baselines.least_to_most import LeastToMost
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.rag_cot import RAGChainOfThought
+from knowgap.programs.baselines.react import ReAct
+from knowgap.programs.baselines.self_ask import SelfAsk
 
-__all__ = ["RAG", "ChainOfThought", "Direct", "RAGChainOfThought"]
+__all__ = [
+    "RAG",
+    "ChainOfNote",
+    "ChainOfThought",
+    "Direct",
+    "IRCoT",
+    "IterRetGen",
+    "LeastToMost",
+    "RAGChainOfThought",
+    "ReAct",
+    "SelfAsk",
+]

@@ -1,0 +1,55 @@
+"""Least-to-Most: simpler questions first, each answered with the help of those before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.outputs import text_of
+from knowgap.programs.sources import tidy_lines
+from knowgap.programs.steps import Answered, Asked, Decomposed
+from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
+
+__all__ = ["LeastToMost"]
+
+
+class LeastToMost(Program):
+    """Break the question into simpler ones, answer them in order, and then the question itself.
+
+    Source: Zhou et al., "Least-to-Most Prompting Enables Complex Reasoning in Large Language Models" (ICLR 2023),
+    section 2. A baseline of RA-ISF (tables 1 and 2), where it retrieves nothing, and so here.
+
+    Simplified: no demonstrations unless compiled, and the number of simpler questions is limited.
+    """
+
+    name = "least_to_most"
+    needs_retriever = False
+
+    max_questions = Integer(4, "simpler questions at most", low=1, high=10)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Any = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.decompose = dspy.Predict(DecomposeInOrder)
+        self.solve = dspy.Predict(Synthesise)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` without passages; the prediction adds `sub_answers`."""
+        self.note(Asked(question=question))
+        output = self.ask(self.decompose, question=question)
+        questions, _ = tidy_lines(output.questions if output is not None else None, self.max_questions, [question])
+        self.note(Decomposed(questions=questions))
+        sub_answers: list[SubAnswer] = []
+        for sub_question in questions:
+            answer = self._solve(sub_question, sub_answers, "short") or "unknown"
+            sub_answers.append(SubAnswer(question=sub_question, answer=answer))
+        answer = self._solve(question, sub_answers, self.style)
+        return dspy.Prediction(answer=answer, passages=[], sub_answers=sub_answers)
+
+    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str) -> str:
+        answer = text_of(self.ask(self.solve, question=question, sub_answers=list(sub_answers), style=STYLES[style]))
+        self.note(Answered(answer=answer))
+        return answer

@@ -1,0 +1,91 @@
+"""ReAct: think, search, read, until the answer is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.outputs import text_of
+from knowgap.programs.sources import distinct
+from knowgap.programs.steps import Answered, Asked, Queried, Reasoned, Stopped
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.signatures import STYLES, AnswerBySearching
+
+__all__ = ["ReAct"]
+
+
+class ReAct(Program):
+    """Interleave thoughts, searches and what they found, then answer from the whole trajectory.
+
+    Source: Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (ICLR 2023), section 3; at most 7
+    steps, as there on HotpotQA. A baseline of MIGRES (table 3), Adaptive-Note (table 1) and BlendFilter (table 2).
+
+    Prompts and predictors are those of `dspy.ReAct` with one tool, `search`. Its loop is written out here, so that
+    every step stands in the trace, an unreadable turn ends the search instead of passing for an error of the tool,
+    and an error of the retriever is raised instead of being shown to the model. Simplified: the paper's `lookup`
+    within a page is left out, as passages are short, and the demonstrations are left to an optimizer.
+    """
+
+    name = "react"
+
+    iterations = Integer(7, "turns at most (section 3.2)", low=1, high=20)
+    top_k = Integer(5, "passages retrieved per search", low=1, high=50)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        agent = dspy.ReAct(AnswerBySearching, tools=[self.search])
+        self.turn, self.extract = agent.react, agent.extract
+
+    def search(self, query: str) -> list[Passage]:
+        """Find passages on a query of a few words."""
+        return [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question`; the prediction adds `reasoning`."""
+        self.note(Asked(question=question))
+        turns: list[str] = []
+        read: list[Passage] = []
+        reason = "iterations"
+        for step in range(1, self.iterations + 1):
+            self.iteration(step)
+            output = self._over(self.turn, turns, question)
+            if output is None:
+                reason = "unreadable turn"
+                break
+            thought = text_of(output, "next_thought")
+            self.note(Reasoned(what="thought", text=thought))
+            query = str((output.next_tool_args or {}).get("query") or "").strip()
+            if output.next_tool_name != "search" or not query:
+                reason = "finished" if output.next_tool_name == "finish" else "no query"
+                break
+            self.note(Queried(queries=[query]))
+            found = self.search(query)
+            self.reads(found)
+            read = distinct([*read, *found])
+            turns.append(f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(found)}")
+        self.note(Stopped(reason=reason))
+        output = self._over(self.extract, turns, question)
+        answer, reasoning = text_of(output), text_of(output, "reasoning")
+        self.note(Reasoned(what="chain of thought", text=reasoning))
+        self.note(Answered(answer=answer, passages=[passage.id for passage in read]))
+        return dspy.Prediction(answer=answer, passages=read, reasoning=reasoning)
+
+    def _over(self, predictor: dspy.Module, turns: Sequence[str], question: str) -> dspy.Prediction | None:
+        """Ask over the trajectory; where it is too long for the model, without its oldest turns."""
+        for first in range(len(turns) + 1):
+            trajectory = "\n\n".join(turns[first:]) or "(nothing was searched yet)"
+            try:
+                return self.ask(predictor, question=question, style=STYLES[self.style], trajectory=trajectory)
+            except dspy.ContextWindowExceededError:
+                if first >= len(turns):
+                    raise
+        return None
+
+
+def _listed(passages: Sequence[Passage]) -> str:
+    return "\n".join(f"[{number}] {passage}" for number, passage in enumerate(passages, start=1)) or "nothing"

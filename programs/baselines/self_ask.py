@@ -1,0 +1,85 @@
+"""Self-Ask: follow-up questions, answered one after another, until none is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, Threshold
+from knowgap.programs.outputs import text_of
+from knowgap.programs.sources import distinct, numbered, tidy_lines
+from knowgap.programs.steps import Answered, Asked, Judged, Queried, Stopped
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
+
+__all__ = ["SelfAsk"]
+
+_UNKNOWN = "unknown"
+
+
+class SelfAsk(Program):
+    """Ask a follow-up question, look it up, answer it, and go on until the question itself can be answered.
+
+    Source: Press et al., "Measuring and Narrowing the Compositionality Gap in Language Models" (Findings of EMNLP
+    2023), section 3, with a search engine behind the follow-ups. A baseline of MIGRES (table 3), RQ-RAG (table 2) and
+    BlendFilter (table 2); 5 passages per follow-up as in MIGRES, table 4.
+
+    Simplified: the paper continues one text, in which the model writes follow-up and intermediate answer by turns;
+    here each is a call of its own, and the final answer is drawn from the follow-ups with their answers. Follow-ups
+    are limited in number, and one that was asked before ends them.
+    """
+
+    name = "self_ask"
+
+    iterations = Integer(5, "follow-up questions at most", low=1, high=10)
+    top_k = Integer(5, "passages read per follow-up question", low=1, high=50)
+    follow_up_threshold = Threshold(
+        "follow_up", "needed", "probability from which a follow-up counts as needed; none asks for a plain yes or no"
+    )
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.follow_up = dspy.Predict(FollowUp)
+        self.intermediate = dspy.Predict(AnswerFromPassages)
+        self.final = dspy.Predict(Synthesise)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question`; the prediction adds `sub_answers`."""
+        self.note(Asked(question=question))
+        sub_answers: list[SubAnswer] = []
+        read: list[Passage] = []
+        reason = "iterations"
+        for step in range(1, self.iterations + 1):
+            self.iteration(step)
+            output = self.ask(self.follow_up, question=question, sub_answers=list(sub_answers))
+            needed = output is not None and bool(output.needed)
+            self.note(Judged(what="follow-up needed", value=needed))
+            if not needed:
+                reason = "no follow-up needed" if output is not None else "unreadable follow-up"
+                break
+            asked = [sub.question for sub in sub_answers]
+            queries, repeated = tidy_lines([text_of(output, "query")], 1, asked)
+            self.note(Queried(queries=queries, repeated=repeated))
+            if not queries:
+                reason = "no new follow-up"
+                break
+            sub_answers.append(self._look_up(queries[0], read))
+        self.note(Stopped(reason=reason))
+        output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=STYLES[self.style])
+        answer = text_of(output)
+        passages = distinct(read)
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        return dspy.Prediction(answer=answer, passages=passages, sub_answers=sub_answers)
+
+    def _look_up(self, query: str, read: list[Passage]) -> SubAnswer:
+        """Retrieve for a follow-up question and answer it; what was read goes to `read`."""
+        passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
+        self.reads(passages)
+        read += passages
+        output = self.ask(self.intermediate, question=query, passages=numbered(passages), style=STYLES["short"])
+        answer = text_of(output) or _UNKNOWN
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        return SubAnswer(question=query, answer=answer)

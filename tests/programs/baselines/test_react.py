@@ -1,0 +1,131 @@
+"""ReAct: thoughts, searches and observations, in the trace and in the prompts."""
+
+import dspy
+import pytest
+from dspy.lm15 import ContextLengthError
+from support import TableRetriever
+
+from knowgap.programs.baselines.react import ReAct
+from knowgap.programs.steps import Malformed, Queried, Reasoned, Stopped
+
+
+def turn(thought, tool="search", **arguments):
+    return {"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments}
+
+
+FINAL = {"reasoning": "Osk directed it and was born in Tarn.", "answer": "Tarn"}
+
+
+@pytest.fixture
+def retriever(corpus):
+    film, director, town, prize = corpus
+    return TableRetriever({"Lanternfish director": [film, prize], "Mira Osk birthplace": [director, film, town]})
+
+
+def test_thinks_searches_and_answers_from_the_trajectory(retriever, ask, kinds):
+    script = [
+        turn("I need the director.", query="Lanternfish director"),
+        turn("Now her birthplace.", query="Mira Osk birthplace"),
+        turn("That settles it.", "finish"),
+    ]
+    prediction, engine = ask(ReAct(retriever), {"next_thought": script, "answer": [FINAL]})
+    assert prediction.answer == "Tarn"
+    assert retriever.searched == ["Lanternfish director", "Mira Osk birthplace"]
+    assert kinds(prediction) == [
+        "asked",
+        *["reasoned", "queried", "retrieved"] * 2,
+        "reasoned",
+        "stopped",
+        "reasoned",
+        "answered",
+    ]
+    assert [passage.id for passage in prediction.passages] == ["film", "prize", "director", "town"]
+    assert prediction.trace.stopped == "finished"
+    assert prediction.trace.of(Reasoned)[1].text == "Now her birthplace."
+    cost = prediction.trace.cost
+    assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations, cost.passages) == (4, 4, 2, 3, 4)
+    seen = [inputs["trajectory"] for _, inputs in engine.calls]
+    assert "nothing was searched" in seen[0]
+    assert "[1] Lanternfish: Lanternfish is a 1971 film." in seen[1]
+    assert "Mira Osk was a film director" not in seen[1]
+    assert seen[2] == seen[3]
+    assert "I need the director." in seen[3]
+    assert "Mira Osk was a film director" in seen[3]
+
+
+def test_searches_no_more_than_allowed(retriever, ask):
+    endless = {"next_thought": lambda *_: turn("More.", query="Lanternfish director"), "answer": [FINAL]}
+    prediction, engine = ask(ReAct(retriever, iterations=3, top_k=1), endless)
+    assert len(retriever.searched) == 3
+    assert len(engine.calls) == 4
+    assert prediction.trace.stopped == "iterations"
+    assert prediction.answer == "Tarn"
+    assert [passage.id for passage in prediction.passages] == ["film"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("I would rather chat.", "unreadable turn"),
+        (turn("Which?", "browse", query="x"), "unreadable turn"),
+        (turn("Search."), "no query"),
+        (turn("Search.", query="  "), "no query"),
+    ],
+)
+def test_a_turn_that_leads_nowhere_ends_the_search_and_is_answered(retriever, ask, reply, reason):
+    prediction, _ = ask(ReAct(retriever), {"next_thought": lambda *_: reply, "answer": [FINAL]})
+    assert prediction.trace.of(Stopped)[0].reason == reason
+    assert bool(prediction.trace.of(Malformed)) == (reason == "unreadable turn")
+    assert prediction.answer == "Tarn"
+    assert prediction.passages == []
+
+
+def test_finding_nothing_is_said_to_the_model(ask):
+    script = {"next_thought": [turn("Try.", query="a"), turn("Nothing there.", "finish")], "answer": [FINAL]}
+    prediction, engine = ask(ReAct(TableRetriever({})), script)
+    assert engine.calls[1][1]["trajectory"].endswith("Found:\nnothing")
+    assert prediction.trace.of(Queried)[0].queries == ["a"]
+
+
+def test_unreadable_answer_is_empty(retriever, ask):
+    prediction, _ = ask(ReAct(retriever), {"next_thought": [turn("Done.", "finish")], "answer": lambda *_: "no"})
+    assert prediction.answer == ""
+    assert prediction.trace.of(Malformed)[0].act == "extract"
+
+
+def test_a_failing_retriever_is_an_error_not_an_observation(ask):
+    class Broken:
+        def search(self, queries, k):
+            raise OSError("the index is gone")
+
+    with pytest.raises(OSError, match="the index is gone"):
+        ask(ReAct(Broken()), {"next_thought": [turn("Try.", query="a")]})
+
+
+def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, ask):
+    def rule(outputs, inputs):
+        trajectory = inputs["trajectory"]
+        if trajectory.count("Thought:") > 1:
+            raise ContextLengthError("too long")
+        if "answer" in outputs:
+            return FINAL
+        if "birthplace" in trajectory:
+            return turn("Done.", "finish")
+        query = "Mira Osk birthplace" if "Lanternfish director" in trajectory else "Lanternfish director"
+        return turn("Next.", query=query)
+
+    prediction, engine = ask(ReAct(retriever), rule)
+    assert prediction.answer == "Tarn"
+    assert "Lanternfish director" not in engine.calls[-1][1]["trajectory"]
+    assert "Mira Osk birthplace" in engine.calls[-1][1]["trajectory"]
+
+    def never(outputs, inputs):
+        raise ContextLengthError("too long")
+
+    with pytest.raises(dspy.ContextWindowExceededError):
+        ask(ReAct(retriever), never)
+
+
+def test_predictors_carry_the_names_that_a_saved_program_uses(retriever):
+    assert [name for name, _ in ReAct(retriever).named_predictors()] == ["turn", "extract.predict"]
+    assert ReAct(retriever).deepcopy().retriever is retriever
