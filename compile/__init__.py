@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knowgap.compile.demonstrations import compile_program as compile_program
     from knowgap.compile.evaluating import evaluate as evaluate
     from knowgap.compile.evaluating import evaluate_on_test as evaluate_on_test
     from knowgap.compile.evaluation import Comparison as Comparison
@@ -19,6 +20,7 @@ _MODULES = {
     "Comparison": "evaluation",
     "Evaluation": "evaluation",
     "compare": "evaluation",
+    "compile_program": "demonstrations",
     "evaluate": "evaluating",
     "evaluate_on_test": "evaluating",
 }
@@ -27,6 +29,7 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "compare",
+    "compile_program",
     "evaluate",
     "evaluate_on_test",
 ]

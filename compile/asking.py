@@ -17,7 +17,17 @@ from knowgap.programs.base import Program
 from knowgap.programs.steps import Retrieved
 from knowgap.programs.trace import Cost, Trace
 
-__all__ = ["Metric", "Record", "ask_one", "check_examples", "in_order", "language_model", "reference_answers"]
+__all__ = [
+    "Metric",
+    "Record",
+    "ask_one",
+    "check_examples",
+    "hopeless",
+    "in_order",
+    "is_lost",
+    "language_model",
+    "reference_answers",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -138,11 +148,10 @@ def ask_one(
     try:
         prediction = program(question=example.question)
     except Exception as error:  # whatever a program stumbles over counts against it, and must not end the evaluation
-        chain = _chain(error)
-        record.lost = any(isinstance(link, _LOST) for link in chain)
-        hopeless = [e for e in chain if isinstance(e, _HOPELESS) and not isinstance(e, (EmptyQuestion, *_LOST))]
-        if hopeless:
-            raise hopeless[0] from error
+        record.lost = is_lost(error)
+        reason = hopeless(error)
+        if reason is not None:
+            raise reason from error
         record.error = f"{type(error).__name__}: {' '.join(str(error).split())}"[:1000]
         record.scores = dict.fromkeys(metrics, 0.0)
         return record
@@ -166,6 +175,19 @@ def ask_one(
 
 def _number(score: Any) -> float:
     return float(score.score if hasattr(score, "score") else score)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the language model could not be reached, which another time it may."""
+    return any(isinstance(link, _LOST) for link in _chain(error))
+
+
+def hopeless(error: BaseException) -> Exception | None:
+    """The reason, if there is one, for which asking other questions would fail as well."""
+    for link in _chain(error):
+        if isinstance(link, _HOPELESS) and not isinstance(link, (EmptyQuestion, *_LOST)):
+            return link
+    return None
 
 
 def _chain(error: BaseException) -> list[BaseException]:
