@@ -1,0 +1,374 @@
+"""RQ-RAG grows a tree of queries, answers at every node and chooses among the answers."""
+
+import asyncio
+import dataclasses
+import math
+import re
+import threading
+
+import dspy
+import pytest
+from dspy.lm15 import InvalidRequestError, TokenLogprob, UnsupportedFeatureError
+from dspy.utils.exceptions import LMInvalidRequestError
+from support import ScriptedEngine, TableRetriever
+
+from knowgap.errors import ValueOutOfBounds
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.steps import Answered, Judged, Malformed, Refined, Rejected, Retrieved, Selected
+from knowgap.retrieval.passage import Passage
+
+QUESTION = "In which country was the director of The Salt Road born?"
+ROAD = Passage("road", "The Salt Road", "The Salt Road is a film that Ivo Brandt directed in 1955.")
+BRANDT = Passage("brandt", "Ivo Brandt", "Ivo Brandt, a director, was born in Varna, Bulgaria.")
+SALT = Passage("salt", "Salt", "Salt is a seasoning.")
+ROUTE = Passage("route", "Old Salt Route", "The Old Salt Route was a trade route in Germany.")
+
+# What each action writes on the first step of a path and on the second.
+QUERIES = {
+    "rewrite": ["The Salt Road director birth country", "Ivo Brandt country of birth"],
+    "decompose": ["Who directed The Salt Road?", "Where was Ivo Brandt born?"],
+    "disambiguate": ["The Salt Road 1955 film", "Salt Road trade route country"],
+}
+TABLE = {
+    "The Salt Road director birth country": [ROAD, SALT, ROUTE],
+    "Who directed The Salt Road?": [ROAD],
+    "The Salt Road 1955 film": [ROAD, ROUTE],
+    "Ivo Brandt country of birth": [BRANDT],
+    "Where was Ivo Brandt born?": [BRANDT],
+    "Salt Road trade route country": [ROUTE],
+}
+PROBABILITIES = {"Bulgaria": 0.5, "Germany": 0.55, "France": 0.7, "Poland": 0.3}
+STATED = {"Bulgaria": 0.6, "Germany": 0.2, "France": 0.4, "Poland": 0.1}
+PATHS = ["direct", "rewrite", "decompose", "disambiguate"]
+PATHS += [f"{first}/{second}" for first in PATHS[1:] for second in PATHS[1:]]
+ANSWERS = ["France", "Germany", "Poland", "Germany"] + ["Bulgaria", "Bulgaria", "Germany"] * 3
+
+ACTS = {
+    "rewrite": "Write a better search query",
+    "decompose": "one part of the question that should be settled next",
+    "disambiguate": "resolves what is ambiguous",
+    "answer": "say how sure you are",
+}
+BROKEN = "the reply is not in any format"
+
+
+def reply(act, inputs):
+    if act != "answer":
+        return {"query": QUERIES[act][len(inputs["searched"])]}
+    titles = [passage["title"] for passage in inputs["passages"]]
+    answer = "Bulgaria" if "Ivo Brandt" in titles else "Germany" if "Old Salt Route" in titles else "Poland"
+    answer = answer if titles else "France"
+    return {"answer": answer, "confidence": STATED[answer]}
+
+
+class TreeEngine(ScriptedEngine):
+    """Answers by act, with token log-probabilities where asked for.
+
+    The words of an answer have its probability, those of a rewritten or disambiguated query 0.9, everything else is
+    certain; what follows the answer is all but impossible, and must not count.
+    """
+
+    def __init__(self, rule=reply, tokens=True, refusal=None):
+        self.here, self.tokens, self.refusal = threading.local(), tokens, refusal
+        self.asked, self.refused = [], 0
+        super().__init__(lambda outputs, inputs: rule(self.here.act, inputs))
+
+    def complete(self, request):
+        self.here.act = next(act for act, words in ACTS.items() if words in " ".join(str(request.system).split()))
+        with self._lock:
+            self.asked.append(request.config.logprobs)
+            self.refused += bool(self.refusal and request.config.logprobs is not None)
+        if self.refusal and request.config.logprobs is not None:
+            raise self.refusal
+        response = super().complete(request)
+        if request.config.logprobs is None or not self.tokens:
+            return response
+        return dataclasses.replace(response, logprobs=tuple(self._scored(response.message.text or "")))
+
+    def _scored(self, text):
+        field = ""
+        for piece in re.findall(r"\[\[ ## \w+ ## \]\]|\s*\S+|\s+", text):
+            if piece.startswith("[[ ## "):
+                field = piece.split()[2]
+                yield from (
+                    TokenLogprob(part, -50.0 if field in ("confidence", "completed") else 0.0) for part in piece
+                )
+            else:
+                word = 0.0 if self.here.act == "decompose" else math.log(0.9)
+                known = math.log(PROBABILITIES.get(piece.strip(), 1.0)) if field == "answer" else word
+                yield TokenLogprob(piece, -50.0 if field == "confidence" else known if piece.strip() else 0.0)
+
+
+def run(engine=None, table=TABLE, cache=False, **kwargs):
+    engine = engine or TreeEngine()
+    lm = dspy.LM("test/tree", engine=engine, cache=cache, num_retries=0)
+    with dspy.context(lm=lm):
+        return RQRAG(TableRetriever(table), **kwargs)(question=QUESTION), engine
+
+
+def steps(prediction):
+    return [step.model_dump(exclude={"at"}) for step in prediction.trace.steps]
+
+
+def test_the_tree_of_depth_two_has_thirteen_answers():
+    prediction, engine = run()
+    trace = prediction.trace
+    assert [leaf["path"] for leaf in prediction.leaves] == PATHS
+    assert prediction.answers == ANSWERS
+    assert prediction.leaves[0]["passages"] == []
+    assert prediction.leaves[7]["queries"] == ["Who directed The Salt Road?", "Ivo Brandt country of birth"]
+    assert [leaf["passages"] for leaf in prediction.leaves[4:7]] == [
+        ["road", "salt", "route", "brandt"],
+        ["road", "salt", "route", "brandt"],
+        ["road", "salt", "route"],
+    ]
+    kinds = [[step.kind for step in trace.steps if step.iteration == n] for n in range(4)]
+    assert kinds[0] == ["asked"]
+    assert kinds[1] == ["answered"] + ["refined"] * 3 + ["retrieved"]
+    assert kinds[2] == ["answered"] * 3 + ["refined"] * 9 + ["retrieved"]
+    assert kinds[3] == ["answered"] * 9 + ["stopped", "selected", "answered"]
+    assert [step.branch for step in trace.of(Answered)] == [*PATHS, ""]
+    assert [(step.branch, step.query) for step in trace.of(Refined)][:3] == [
+        (action, queries[0]) for action, queries in QUERIES.items()
+    ]
+    assert [len(step.queries) for step in trace.of(Retrieved)] == [3, 9]
+    assert trace.of(Retrieved)[0].hits == [["road", "salt", "route"], ["road"], ["road", "route"]]
+    assert {step.k for step in trace.of(Retrieved)} == {3}
+    assert trace.stopped == "depth"
+    # 13 answers and 12 queries; a whole level at once, so three calls in sequence.
+    assert (trace.cost.lm_calls, trace.cost.critical_calls, trace.cost.retrievals) == (25, 3, 12)
+    assert (trace.cost.iterations, trace.cost.passages) == (3, 4)
+    assert engine.asked == [0] * 25
+
+
+def test_the_ensemble_prefers_the_answer_that_most_trajectories_reach():
+    prediction, _ = run()
+    assert (prediction.answer, prediction.path) == ("Bulgaria", "rewrite/rewrite")
+    assert prediction.confidence == pytest.approx(0.5)
+    assert prediction.queries == ["The Salt Road director birth country", "Ivo Brandt country of birth"]
+    assert prediction.passages == [ROAD, SALT, ROUTE, BRANDT]
+    assert prediction.measure == "token log-probabilities"
+    (selected,) = prediction.trace.of(Selected)
+    assert selected.scores == pytest.approx({"France": 0.7, "Germany": 5 * 0.55, "Poland": 0.3, "Bulgaria": 6 * 0.5})
+    assert prediction.trace.of(Judged) == []
+
+
+def test_confidence_takes_the_answer_with_the_likeliest_tokens():
+    prediction, _ = run(strategy="confidence")
+    assert (prediction.answer, prediction.path, prediction.passages) == ("France", "direct", [])
+    (selected,) = prediction.trace.of(Selected)
+    assert list(selected.scores) == PATHS
+    assert list(selected.scores.values()) == pytest.approx([PROBABILITIES[answer] for answer in ANSWERS])
+
+
+def test_perplexity_takes_the_trajectory_whose_text_came_easiest():
+    prediction, _ = run(strategy="perplexity")
+    assert (prediction.answer, prediction.path) == ("Bulgaria", "decompose/decompose")
+    by_path = {leaf["path"]: leaf["perplexity"] for leaf in prediction.leaves}
+    header = {name: len(f"[[ ## {name} ## ]]") for name in ("query", "answer")}  # one certain token per character
+    # Two queries of five words, certain; an answer of one word.
+    assert by_path["decompose/decompose"] == pytest.approx(
+        0.5 ** (-1 / (2 * (header["query"] + 5) + header["answer"] + 1))
+    )
+    assert by_path["direct"] == pytest.approx(0.7 ** (-1 / (header["answer"] + 1)))
+    assert prediction.trace.of(Selected)[0].scores == pytest.approx(by_path)
+
+
+@pytest.mark.parametrize("strategy", ["ensemble", "confidence", "perplexity"])
+def test_stated_confidence_stands_in_where_no_tokens_come_back(strategy):
+    prediction, engine = run(TreeEngine(tokens=False), strategy=strategy)
+    assert (prediction.answer, prediction.path) == ("Bulgaria", "rewrite/rewrite")
+    assert (prediction.measure, prediction.confidence) == ("stated confidence", 0.6)
+    (judged,) = prediction.trace.of(Judged)
+    assert (judged.what, judged.value) == ("token log-probabilities", False)
+    assert "did not come back" in judged.reason
+    assert prediction.trace.cost.lm_calls == len(engine.asked) == 25
+
+
+@pytest.mark.parametrize(
+    "refusal", [UnsupportedFeatureError("no logprobs here"), InvalidRequestError("unknown parameter logprobs")]
+)
+def test_a_backend_that_refuses_log_probabilities_is_asked_without(refusal):
+    prediction, engine = run(TreeEngine(refusal=refusal))
+    assert (prediction.answer, prediction.measure) == ("Bulgaria", "stated confidence")
+    assert "refused" in prediction.trace.of(Judged)[0].reason
+    assert engine.refused == 4  # the first level only; the next ones know
+    assert prediction.trace.cost.lm_calls == engine.asked.count(None) == 25
+
+
+def test_an_invalid_request_without_log_probabilities_is_an_error():
+    def fails(act, inputs):
+        raise InvalidRequestError("the prompt is not allowed")
+
+    with pytest.raises(LMInvalidRequestError, match="not allowed"):
+        run(TreeEngine(fails))
+
+
+def test_log_probabilities_can_be_left_unasked():
+    prediction, engine = run(logprobs="never")
+    assert engine.asked == [None] * 25
+    assert "not asked for" in prediction.trace.of(Judged)[0].reason
+    assert (prediction.answer, prediction.measure) == ("Bulgaria", "stated confidence")
+
+
+@pytest.mark.parametrize(("stated", "confidence"), [(85, 0.85), (-3, 0.0), ("nan", 0.0), (1.0, 1.0)])
+def test_a_stated_confidence_is_brought_between_0_and_1(stated, confidence):
+    prediction, _ = run(TreeEngine(lambda act, inputs: {"answer": "x", "confidence": stated}, tokens=False), depth=0)
+    assert prediction.confidence == confidence
+
+
+@pytest.mark.parametrize(
+    ("action", "answers"),
+    [
+        ("rewrite", ["France", "Germany", "Bulgaria"]),
+        ("decompose", ["France", "Poland", "Bulgaria"]),
+        ("disambiguate", ["France", "Germany", "Germany"]),
+    ],
+)
+def test_a_single_action_makes_a_chain(action, answers):
+    prediction, _ = run(actions=action)
+    assert [leaf["path"] for leaf in prediction.leaves] == ["direct", action, f"{action}/{action}"]
+    assert prediction.answers == answers
+    assert {step.action for step in prediction.trace.of(Refined)} == {action}
+    assert (prediction.trace.cost.lm_calls, prediction.trace.cost.retrievals) == (5, 2)
+
+
+@pytest.mark.parametrize(("depth", "calls", "retrievals"), [(0, 1, 0), (1, 7, 3), (2, 25, 12)])
+def test_depth_bounds_the_tree(depth, calls, retrievals):
+    prediction, _ = run(depth=depth)
+    cost = prediction.trace.cost
+    assert (cost.lm_calls, cost.retrievals, cost.critical_calls, cost.iterations) == (
+        calls,
+        retrievals,
+        depth + 1,
+        depth + 1,
+    )
+    assert prediction.trace.stopped == "depth"
+
+
+def test_top_k_bounds_each_step():
+    prediction, _ = run(top_k=1)
+    assert prediction.trace.of(Retrieved)[0].hits == [["road"], ["road"], ["road"]]
+    assert prediction.leaves[4]["passages"] == ["road", "brandt"]
+
+
+@pytest.mark.parametrize(("most", "calls"), [(1, 1), (2, 3), (4, 7), (6, 11), (12, 23)])
+def test_max_leaves_bounds_the_answers(most, calls):
+    prediction, _ = run(max_leaves=most)
+    assert [leaf["path"] for leaf in prediction.leaves] == PATHS[:most]
+    assert prediction.trace.cost.lm_calls == calls
+    assert prediction.trace.stopped == "leaves"
+
+
+def test_max_leaves_that_just_suffice_do_not_bind():
+    assert run(max_leaves=13)[0].trace.stopped == "depth"
+
+
+def test_the_beam_follows_the_best_nodes_of_a_level():
+    prediction, _ = run(beam_width=1)
+    assert [leaf["path"] for leaf in prediction.leaves] == [*PATHS[:4], *PATHS[4:7]]  # Germany, 0.55, earliest path
+    assert prediction.trace.cost.critical_calls == 4  # the second level answers before it grows
+    wider, _ = run(beam_width=2)
+    assert [leaf["path"] for leaf in wider.leaves] == [*PATHS[:7], *PATHS[10:]]
+
+
+def test_the_beam_goes_by_perplexity_under_that_strategy():
+    prediction, _ = run(beam_width=1, strategy="perplexity")
+    level = {leaf["path"]: leaf["perplexity"] for leaf in prediction.leaves[1:4]}
+    best = min(level, key=level.__getitem__)
+    assert [leaf["path"] for leaf in prediction.leaves[4:]] == [f"{best}/{action}" for action in QUERIES]
+
+
+@pytest.mark.parametrize(
+    ("action", "answer"), [("rewrite", "Germany"), ("decompose", "Germany"), ("disambiguate", "Bulgaria")]
+)
+def test_a_query_that_cannot_be_read_makes_no_child(action, answer):
+    prediction, _ = run(TreeEngine(lambda act, inputs: BROKEN if act == action else reply(act, inputs)))
+    assert [leaf["path"] for leaf in prediction.leaves] == [path for path in PATHS if action not in path]
+    assert {step.act for step in prediction.trace.of(Malformed)} == {action}
+    assert prediction.answer == answer
+
+
+def test_answers_that_cannot_be_read_do_not_count():
+    def rule(act, inputs):
+        return BROKEN if act == "answer" and not inputs["passages"] else reply(act, inputs)
+
+    prediction, _ = run(TreeEngine(rule), strategy="confidence")
+    assert [leaf["path"] for leaf in prediction.leaves] == PATHS[1:]
+    assert (prediction.answer, prediction.path, prediction.measure) == ("Germany", "rewrite", "token log-probabilities")
+
+
+def test_nothing_readable_at_all_still_gives_an_answer():
+    prediction, _ = run(TreeEngine(lambda act, inputs: BROKEN))
+    assert (prediction.answer, prediction.passages, prediction.answers) == ("unknown", [], [])
+    assert prediction.trace.stopped == "no new query"
+
+
+def test_a_query_is_not_searched_twice_on_one_path():
+    prediction, _ = run(
+        TreeEngine(
+            lambda act, inputs: {"query": "who directed the salt road"} if act != "answer" else reply(act, inputs)
+        ),
+        table={"who directed the salt road": [ROAD]},
+    )
+    assert [leaf["path"] for leaf in prediction.leaves] == PATHS[:4]
+    assert {step.why for step in prediction.trace.of(Rejected)} == {"searched before on this path"}
+    assert prediction.trace.stopped == "no new query"
+    assert prediction.trace.cost.retrievals == 3
+
+
+def test_no_hits_leave_every_answer_to_the_model():
+    prediction, _ = run(table={})
+    assert (prediction.answers, prediction.answer, prediction.passages) == (["France"] * 13, "France", [])
+
+
+def test_one_by_one_gives_the_same_answer_and_steps():
+    at_once, _ = run()
+    in_turn, _ = run(concurrent=False)
+    assert in_turn.answer == at_once.answer
+    assert steps(in_turn) == steps(at_once)
+    assert in_turn.leaves == at_once.leaves
+    assert in_turn.trace.cost.critical_calls == in_turn.trace.cost.lm_calls == 25
+
+
+def test_acall_gives_the_same():
+    lm = dspy.LM("test/tree", engine=TreeEngine(), cache=False, num_retries=0)
+    with dspy.context(lm=lm):
+        prediction = asyncio.run(RQRAG(TableRetriever(TABLE)).acall(question=QUESTION))
+    assert steps(prediction) == steps(run()[0])
+
+
+def test_the_strategies_share_the_cached_calls():
+    _, engine = run(cache=True)
+    calls = len(engine.asked)
+    second, _ = run(engine, cache=True, strategy="perplexity")
+    assert len(engine.asked) == calls
+    assert second.trace.cost.cached_calls == second.trace.cost.lm_calls == 25
+    assert second.path == "decompose/decompose"  # the log-probabilities are in the cache, too
+
+
+def test_demonstrations_would_hold_no_log_probabilities():
+    lm = dspy.LM("test/tree", engine=TreeEngine(), cache=False, num_retries=0)
+    with dspy.context(lm=lm, trace=[]):
+        RQRAG(TableRetriever(TABLE), depth=1)(question=QUESTION)
+        outputs = [set(output.keys()) for _, _, output in dspy.settings.trace]
+    assert len(outputs) == 7
+    assert set.union(*outputs) == {"query", "answer", "confidence"}
+
+
+def test_presets_and_bounds():
+    assert [RQRAG.preset(name)["depth"] for name in ("open_domain", "multi_hop", "multi_hop_deep")] == [2, 2, 4]
+    for name in RQRAG.presets:
+        RQRAG(None, **RQRAG.preset(name))
+    with pytest.raises(ValueOutOfBounds, match="strategy='vote'"):
+        RQRAG(None, strategy="vote")
+
+
+def test_a_deep_tree_stays_within_its_bounds():
+    def rule(act, inputs):
+        return {"query": f"{act} {len(inputs['searched'])}"} if act != "answer" else reply(act, inputs)
+
+    prediction, engine = run(TreeEngine(rule), depth=4, beam_width=2, max_leaves=14)
+    assert [path.count("/") for path in (leaf["path"] for leaf in prediction.leaves)] == [0] * 4 + [1] * 6 + [2] * 4
+    assert prediction.trace.stopped == "leaves"
+    assert len(engine.asked) == 14 + 13
