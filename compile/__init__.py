@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knowgap.compile.calibration import Calibration as Calibration
+    from knowgap.compile.calibration import calibrate as calibrate
     from knowgap.compile.demonstrations import compile_program as compile_program
     from knowgap.compile.evaluating import evaluate as evaluate
     from knowgap.compile.evaluating import evaluate_on_test as evaluate_on_test
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from knowgap.compile.evaluation import compare as compare
 
 _MODULES = {
+    "Calibration": "calibration",
     "Comparison": "evaluation",
     "Evaluation": "evaluation",
+    "calibrate": "calibration",
     "compare": "evaluation",
     "compile_program": "demonstrations",
     "evaluate": "evaluating",
@@ -26,8 +30,10 @@ _MODULES = {
 }
 
 __all__ = [
+    "Calibration",
     "Comparison",
     "Evaluation",
+    "calibrate",
     "compare",
     "compile_program",
     "evaluate",
