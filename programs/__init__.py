@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from knowgap.errors import UnknownName
 
 if TYPE_CHECKING:
+    from knowgap.programs.adaptive_note import AdaptiveNote as AdaptiveNote
     from knowgap.programs.base import Program as Program
     from knowgap.programs.baselines.chain_of_note import ChainOfNote as ChainOfNote
     from knowgap.programs.baselines.cot import ChainOfThought as ChainOfThought
@@ -24,12 +25,19 @@ if TYPE_CHECKING:
     from knowgap.programs.baselines.rag_cot import RAGChainOfThought as RAGChainOfThought
     from knowgap.programs.baselines.react import ReAct as ReAct
     from knowgap.programs.baselines.self_ask import SelfAsk as SelfAsk
+    from knowgap.programs.blend_filter import BlendFilter as BlendFilter
     from knowgap.programs.migres import MIGRES as MIGRES
+    from knowgap.programs.ra_isf import RAISF as RAISF
+    from knowgap.programs.rq_rag import RQRAG as RQRAG
     from knowgap.programs.trace import Cost as Cost
     from knowgap.programs.trace import Trace as Trace
 
 PROGRAMS: dict[str, str] = {
     "migres": "knowgap.programs.migres:MIGRES",
+    "adaptive_note": "knowgap.programs.adaptive_note:AdaptiveNote",
+    "ra_isf": "knowgap.programs.ra_isf:RAISF",
+    "rq_rag": "knowgap.programs.rq_rag:RQRAG",
+    "blend_filter": "knowgap.programs.blend_filter:BlendFilter",
     "direct": "knowgap.programs.baselines.direct:Direct",
     "cot": "knowgap.programs.baselines.cot:ChainOfThought",
     "rag": "knowgap.programs.baselines.rag:RAG",
@@ -54,6 +62,10 @@ __all__ = [
     "MIGRES",
     "PROGRAMS",
     "RAG",
+    "RAISF",
+    "RQRAG",
+    "AdaptiveNote",
+    "BlendFilter",
     "ChainOfNote",
     "ChainOfThought",
     "Cost",
