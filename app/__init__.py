@@ -9,14 +9,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knowgap.compile.artifact import load_artifact as load
-    from knowgap.compile.artifact import save_artifact as save
-    from knowgap.compile.calibrate import calibrate
+    from knowgap.compile import Evaluation, calibrate, compare, compile_program, evaluate, tune
+    from knowgap.compile import load_artifact as load
+    from knowgap.compile import save_artifact as save
     from knowgap.compile.data import Dataset, load_dataset, read_corpus
-    from knowgap.compile.demonstrations import compile_program
-    from knowgap.compile.evaluate import Evaluation, compare, evaluate
     from knowgap.compile.metrics import get_metric
-    from knowgap.compile.tune import tune
     from knowgap.errors import KnowgapError
     from knowgap.lms import extractive_lm, make_lm
     from knowgap.programs import get_program
@@ -38,7 +35,7 @@ _WHERE = {
     "BlendFilter": "programs.blend_filter",
     "ColBERTIndex": "retrieval.colbert",
     "Dataset": "compile.data",
-    "Evaluation": "compile.evaluate",
+    "Evaluation": "compile",
     "Hit": "retrieval.passage",
     "KnowgapError": "errors",
     "MIGRES": "programs.migres",
@@ -48,20 +45,20 @@ _WHERE = {
     "RQRAG": "programs.rq_rag",
     "Retriever": "retrieval.passage",
     "Trace": "programs.trace",
-    "calibrate": "compile.calibrate",
-    "compare": "compile.evaluate",
-    "compile_program": "compile.demonstrations",
-    "evaluate": "compile.evaluate",
+    "calibrate": "compile",
+    "compare": "compile",
+    "compile_program": "compile",
+    "evaluate": "compile",
     "extractive_lm": "lms",
     "get_metric": "compile.metrics",
     "get_program": "programs",
-    "load": "compile.artifact:load_artifact",
+    "load": "compile:load_artifact",
     "load_dataset": "compile.data",
     "make_lm": "lms",
     "open_index": "retrieval.manifest",
     "read_corpus": "compile.data",
-    "save": "compile.artifact:save_artifact",
-    "tune": "compile.tune",
+    "save": "compile:save_artifact",
+    "tune": "compile",
 }
 
 __all__ = [
