@@ -51,11 +51,10 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Passage]]:
 def _from_record(record: Record) -> Passage:
     id_field = next((field for field in ("id", "_id", "docid") if field in record.data), None)
     text_field = "contents" if "text" not in record.data and "contents" in record.data else "text"
-    return Passage(
-        id=record.identifier(id_field) if id_field else str(record.line),
-        title=record.get("title", str, "").strip(),
-        text=record.text(text_field),
-    )
+    title, text = record.get("title", str, "").strip(), record.need(text_field, str).strip()
+    if not title and not text:
+        raise record.error("is blank, and so is the title", text_field)
+    return Passage(id=record.identifier(id_field) if id_field else str(record.line), title=title, text=text)
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, Passage]]:
@@ -73,7 +72,7 @@ def _read_tsv(path: Path) -> Iterator[tuple[int, Passage]]:
         id, text, title = cells[0], cells[1], cells[2] if len(cells) == 3 else ""
         if not title and 0 < text.find(" | ") <= 200:
             title, _, text = text.partition(" | ")
-        for field, value in (("id", id), ("text", text)):
+        for field, value in (("id", id), ("text", text or title)):
             if not value:
                 raise DataError("is blank", path=path, line=line, field=field)
         yield line, Passage(id=id, title=title, text=text)

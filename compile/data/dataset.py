@@ -89,7 +89,8 @@ def make_example(
 class PassagePool:
     """Passages of many questions pooled into one corpus, each (title, text) once.
 
-    An id is the title; a title with several texts numbers them from the second on: `Title`, `Title#2`, …
+    An id is the title; a title with several texts numbers them from the second on: `Title`, `Title#2`, … Without a
+    title, the id is a digest of the text.
     """
 
     def __init__(self) -> None:
@@ -105,9 +106,10 @@ class PassagePool:
         if id is None:
             if (title, text) in self._ids:
                 return self._ids[title, text]
-            id, number = title, 2
+            name = title or hashlib.sha256(text.encode()).hexdigest()[:16]
+            id, number = name, 2
             while id in self._passages:
-                id, number = f"{title}#{number}", number + 1
+                id, number = f"{name}#{number}", number + 1
             self._ids[title, text] = id
         passage = Passage(id=id, title=title, text=text)
         if self._passages.setdefault(id, passage) != passage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,10 +50,8 @@ def _pool(record: Record, item: Any, pool: PassagePool) -> str:
         item = {"text": item}
     if not isinstance(item, dict) or not isinstance(item.get("text"), str):
         raise record.error('must hold strings or {"id", "title", "text"} objects', "context")
-    title, text = str(item.get("title") or ""), item["text"]
-    # Without an id and a title, the id comes from the text, so that it does not depend on the order of the records.
-    given = item.get("id", None if title else hashlib.sha256(text.encode()).hexdigest()[:16])
+    given = item.get("id")
     try:
-        return pool.add(title, text, id=None if given is None else str(given))
+        return pool.add(str(item.get("title") or ""), item["text"], id=None if given is None else str(given))
     except DataError as error:
         raise record.error(error.problem, "context") from error

@@ -2,86 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import dspy
 
+from knowgap.compile.data.beir import is_beir, read_beir
 from knowgap.compile.data.corpus import read_corpus
-from knowgap.compile.data.dataset import (
-    SPLITS,
-    Dataset,
-    PassagePool,
-    fingerprint,
-    sample_split,
-    split_examples,
-)
+from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
 from knowgap.compile.data.fictional import fictional, sample
-from knowgap.compile.data.hotpotqa import read_hotpotqa
-from knowgap.compile.data.jsonl import read_jsonl
-from knowgap.compile.data.nq_open import read_nq_open
-from knowgap.compile.data.records import read_json_array, read_lines
-from knowgap.compile.data.strategyqa import read_strategyqa
-from knowgap.compile.data.twowiki import read_twowiki
+from knowgap.compile.data.layouts import LAYOUTS, detect_layout
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["DATASETS", "LAYOUTS", "Layout", "detect_layout", "load_dataset"]
-
-Reader = Callable[[Path, PassagePool], Iterator[tuple[int, dspy.Example]]]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A file layout.
-
-    Args:
-        reader: yields line (or record) number and example, and pools the passages that come with them.
-        about: one line on what it is.
-        fits: whether a file whose first record is given (empty where it is not a record) has this layout.
-    """
-
-    reader: Reader
-    about: str
-    fits: Callable[[Mapping[str, Any]], bool]
-
-
-LAYOUTS: dict[str, Layout] = {
-    "2wikimultihopqa": Layout(
-        read_twowiki,
-        "2 to 4 hops over Wikipedia, with evidence triples (official JSON)",
-        lambda record: {"supporting_facts", "context", "evidences"} <= record.keys(),
-    ),
-    "hotpotqa": Layout(
-        read_hotpotqa,
-        "two hops over Wikipedia, distractor or full-wiki (official JSON)",
-        lambda record: {"supporting_facts", "context"} <= record.keys(),
-    ),
-    "strategyqa": Layout(
-        read_strategyqa,
-        "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
-        lambda record: "qid" in record and isinstance(record.get("answer"), bool),
-    ),
-    "nq_open": Layout(
-        read_nq_open,
-        "single-hop questions of search-engine users (official JSON Lines, no passages)",
-        lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
-    ),
-    "jsonl": Layout(
-        read_jsonl,
-        "one's own questions (JSON Lines: question, answer, …)",
-        lambda record: {"question", "answer"} <= record.keys(),
-    ),
-}
+__all__ = ["DATASETS", "load_dataset"]
 
 DATASETS: dict[str, str] = {
     "sample": "a bundled fictional encyclopedia: about 1,000 passages and 300 questions of eight types",
     "fictional:N": "the same, with about N passages",
     **{name: layout.about for name, layout in LAYOUTS.items()},
+    "beir": "retrieval test collections: a folder with corpus, queries and judgements (BEIR's layout)",
 }
 """What `load_dataset` knows by name, with a line on each."""
 
@@ -90,7 +31,7 @@ _SPLIT_WORDS = {
     "dev": "dev", "valid": "dev", "validation": "dev", "val": "dev",
     "test": "test", "testing": "test", "eval": "test",
 }  # fmt: skip
-_COMPANIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases)")
+_COMPANIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases|.*_quest_gt_save)")
 
 
 def load_dataset(
@@ -108,8 +49,9 @@ def load_dataset(
 
     Args:
         name_or_path: `sample`, `fictional:N`, a file, a folder of files whose names tell their splits
-            (`hotpot_train.json`, `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files.
-        layout: a key of `LAYOUTS`; found from the first record where it is not given.
+            (`hotpot_train.json`, `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file
+            named `corpus…` or `psgs…` is the corpus.
+        layout: a key of `LAYOUTS`, or `beir`; found from the first record where it is not given.
         corpus: passages to use instead of those that come with the questions; see `read_corpus`. Gold ids that it does
             not have are matched by title where that is unambiguous.
         seed: of the division into splits and of `sampling="random-N"`. The fictional data sets do not depend on it.
@@ -130,7 +72,9 @@ def load_dataset(
             raise UnknownName.among(f"{option}", value, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
-    name, splits, passages = _read(name_or_path, layout, corpus, seed, split if split_as is None else None)
+    name, splits, passages = _read(name_or_path, layout, corpus, split if split_as is None else None)
+    if split_as is None and _ALL in splits:
+        splits = split_examples(splits[_ALL], seed)
     if split_as is not None:
         splits = {split_as: [example for part in splits.values() for example in part]}
     splits = {each: splits.get(each, []) if split in (None, each) else [] for each in SPLITS}
@@ -141,16 +85,18 @@ def load_dataset(
     return Dataset(name=name, splits=splits, corpus=passages, fingerprint=fingerprint(every, passages))
 
 
+_ALL = "all"
 _Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
+_Place = tuple[dspy.Example, Path, "int | None"]
 
 
 def _read(
     source: str | Path | Mapping[str, str | Path],
     layout: str | None,
     corpus: str | Path | None,
-    seed: int,
     split: str | None,
 ) -> _Read:
+    """Name, splits and passages; the only split of a single file is `_ALL`."""
     if isinstance(source, Mapping):
         for name in source:
             if name not in SPLITS:
@@ -161,15 +107,19 @@ def _read(
         if source == "sample" or (known == "fictional" and rest.isdecimal() and int(rest) > 0):
             data = sample() if source == "sample" else fictional(int(rest))
             return data.name, dict(data.splits), list(data.corpus)
-        if colon and known in LAYOUTS:
-            return _read(Path(rest), known, corpus, seed, split)
-        if source in LAYOUTS:
+        if colon and (known in LAYOUTS or known == "beir"):
+            return _read(Path(rest), known, corpus, split)
+        if source in DATASETS:
             raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
         if not re.search(r"[./\\]", source):
             raise UnknownName.among("data set", source, DATASETS)
     path = Path(source)
     if not path.exists():
         raise DataError("there is no such file or folder", path=path)
+    if path.is_dir() and (layout == "beir" or (layout is None and is_beir(path))):
+        splits, passages = read_beir(path, split), list(read_corpus(corpus or path / "corpus.jsonl"))
+        _check_gold({e.id: (e, path, None) for part in splits.values() for e in part}, passages)
+        return path.name, splits, passages
     if path.is_dir():
         files = _split_files(path)
         beside = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
@@ -177,15 +127,21 @@ def _read(
             named = {name: file for name, file in files.items() if name}
             return _read_files(named, layout, corpus or beside, split)
         path, corpus = files[None], corpus or beside
-    name, splits, passages = _read_files({"all": path}, layout, corpus, None)
-    return name, split_examples(splits["all"], seed), passages
+    return _read_files({_ALL: path}, layout, corpus, None)
+
+
+def _stem(path: Path) -> tuple[str, str]:
+    """Stem and suffix of a file's name, `.gz` left aside."""
+    inner = Path(path.name.removesuffix(".gz"))
+    return inner.stem, inner.suffix
 
 
 def _split_files(folder: Path) -> dict[str | None, Path]:
+    """The data files of a folder by the split that their names tell."""
     files: dict[str | None, Path] = {}
     for file in sorted(folder.iterdir()):
-        stem, *suffixes = file.name.split(".")
-        if not suffixes or suffixes[0] not in ("json", "jsonl", "tsv") or _COMPANIONS.fullmatch(stem):
+        stem, suffix = _stem(file)
+        if suffix not in (".json", ".jsonl", ".tsv") or _COMPANIONS.fullmatch(stem):
             continue
         words = [_SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
         split = words[0] if words else None
@@ -202,21 +158,24 @@ def _split_files(folder: Path) -> dict[str | None, Path]:
 
 def _read_files(files: Mapping[str, Path], layout: str | None, corpus: str | Path | None, split: str | None) -> _Read:
     pool, splits, names = PassagePool(), {}, []
-    seen: dict[str, tuple[Path, int]] = {}
+    seen: dict[str, _Place] = {}
+    own: dict[str, _Place] = {}
     for each, path in files.items():
         if split not in (None, each):
             continue
         name = layout or detect_layout(path)
         if name not in LAYOUTS:
             raise UnknownName.among("layout", name, LAYOUTS)
-        names.append(path.name.split(".")[0] if name == "jsonl" else name)
+        names.append(_stem(path)[0] if name == "jsonl" else name)
         splits[each] = []
         for line, example in LAYOUTS[name].reader(path, pool):
             if example.id in seen:
-                other, at = seen[example.id]
+                _, other, at = seen[example.id]
                 raise DataError(f"the id {example.id!r} stood before, in {other.name}:{at}", path=path, line=line)
-            seen[example.id] = (path, line)
+            seen[example.id] = (example, path, line)
             splits[each].append(example)
+            if name == "jsonl":
+                own[example.id] = seen[example.id]
     if not splits:
         raise UsageError(f"there is no {split} split among {', '.join(path.name for path in files.values())}")
     passages = pool.passages
@@ -224,7 +183,18 @@ def _read_files(files: Mapping[str, Path], layout: str | None, corpus: str | Pat
         given = list(read_corpus(corpus))
         _align([example for part in splits.values() for example in part], passages, given)
         passages = given
+    if passages:
+        _check_gold(own, passages)
     return names[0], splits, passages
+
+
+def _check_gold(places: Mapping[str, _Place], corpus: list[Passage]) -> None:
+    """Refuse gold ids that the corpus does not have: nothing could ever find them."""
+    known = {passage.id for passage in corpus}
+    for example, path, line in places.values():
+        for id in example.gold_ids:
+            if id not in known:
+                raise DataError(f"{id!r} is not in the corpus", path=path, line=line, field="gold_ids")
 
 
 def _align(examples: list[dspy.Example], pooled: list[Passage], corpus: list[Passage]) -> None:
@@ -249,35 +219,3 @@ def _align(examples: list[dspy.Example], pooled: list[Passage], corpus: list[Pas
     for example in examples:
         example.gold_ids = list(dict.fromkeys(map(rename, example.gold_ids)))
         example.candidates = list(dict.fromkeys(map(rename, example.candidates)))
-
-
-def detect_layout(path: Path) -> str:
-    """The layout of a file, from its first record.
-
-    Raises:
-        DataError: the record fits no layout, or cannot be read.
-    """
-    record = _first_record(path)
-    for name, layout in LAYOUTS.items():
-        if layout.fits(record):
-            return name
-    fields = ", ".join(sorted(record)) or "none"
-    known = ", ".join(LAYOUTS)
-    raise DataError(f"the layout is not one that is known: the first record's fields are {fields}. Pass layout= one of "
-                    f"{known}, or bring the fields question and answer", path=path, line=1)  # fmt: skip
-
-
-def _first_record(path: Path) -> Mapping[str, Any]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        if line.lstrip().startswith("["):
-            return next(read_json_array(path)).data
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=number) from error
-        if not isinstance(record, dict):
-            raise DataError(f"must be a JSON object, is {str(record)[:60]}", path=path, line=number)
-        return record
-    raise DataError("is empty", path=path)

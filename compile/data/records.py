@@ -7,6 +7,7 @@ place, whose accessors check types and raise `DataError`.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import re
@@ -18,7 +19,15 @@ from typing import Any
 
 from knowgap.errors import DataError
 
-__all__ = ["Record", "read_json_array", "read_json_lines", "read_lines", "read_records"]
+__all__ = [
+    "Record",
+    "read_json_array",
+    "read_json_lines",
+    "read_json_object",
+    "read_lines",
+    "read_records",
+    "read_table",
+]
 
 _CHUNK = 1 << 20
 
@@ -210,6 +219,46 @@ def _decoded(path: Path) -> Iterator[str]:
         raise DataError(f"is damaged or cut short: {error}", path=path) from error
     if pending:
         raise DataError(f"ends in the middle of a character at offset {offset}: the file is cut short", path=path)
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """The one JSON object that a file holds, read as a whole.
+
+    Raises:
+        DataError: the text is not UTF-8, not JSON, or not an object.
+    """
+    try:
+        data = json.loads("".join(_decoded(path)))
+    except json.JSONDecodeError as error:
+        raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=error.lineno) from error
+    if not isinstance(data, dict):
+        raise DataError(f"must be one JSON object, is {_short(data)}", path=path)
+    return data
+
+
+def read_table(path: Path) -> Iterator[Record]:
+    """The rows of a tab-separated file with a header, quoted in the CSV manner; values are strings.
+
+    Raises:
+        DataError: the file is empty or not UTF-8, or a row has more or fewer cells than the header.
+    """
+    header: list[str] | None = None
+    number = 0
+    lines = (line + "\n" for _, line in read_lines(path))
+    rows = csv.reader(lines, delimiter="\t", strict=True)
+    try:
+        for row in rows:
+            if header is None:
+                header = row
+            elif row:
+                if len(row) != len(header):
+                    raise DataError(f"has {len(row)} cells, not {len(header)}", path=path, line=rows.line_num)
+                number += 1
+                yield Record(dict(zip(header, row, strict=True)), path, rows.line_num)
+    except csv.Error as error:
+        raise DataError(f"is not a tab-separated row: {error}", path=path, line=rows.line_num) from error
+    if number == 0:
+        raise DataError("holds no records", path=path)
 
 
 def read_records(path: Path) -> Iterator[Record]:

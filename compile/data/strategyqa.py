@@ -9,7 +9,6 @@ id is `Title-para_index`, as the evidence refers to it. Gold passages are the un
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import dspy
 
 from knowgap.compile.data.dataset import PassagePool, make_example
-from knowgap.compile.data.records import Record, read_json_array, read_json_lines, read_lines
+from knowgap.compile.data.records import Record, read_json_array, read_json_lines, read_json_object
 from knowgap.errors import DataError
 
 __all__ = ["read_strategyqa"]
@@ -66,12 +65,7 @@ def _read_paragraphs(path: Path) -> Iterator[Record]:
         return
     release = path.with_name(f"{path.stem}_paragraphs.json")
     if release.exists():
-        try:
-            paragraphs = json.loads("\n".join(line for _, line in read_lines(release)))
-        except json.JSONDecodeError as error:
-            raise DataError(f"is not JSON: {error.msg}", path=release, line=error.lineno) from error
-        if not isinstance(paragraphs, dict):
-            raise DataError("must be one JSON object of paragraphs by id", path=release)
+        paragraphs = read_json_object(release)
         for number, data in enumerate(paragraphs.values(), start=1):
             if not isinstance(data, dict):
                 raise DataError("must be a JSON object", path=release, line=number)

@@ -1,6 +1,9 @@
 """Metrics, one file each, in DSPy's shape: `metric(example, prediction, trace=None) -> float` in [0, 1].
 
-`get_metric` finds one by name; `recall`, `precision` and `mrr` take a cut-off in the name, as in `recall@5`.
+`get_metric` finds one by name; `recall`, `precision` and `mrr` take a cut-off in the name, as in `recall@5`. Some
+ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they come with the
+model in DSPy's settings and the embedded one; construct them for another. A metric that is not defined for an example
+raises `DataError`.
 """
 
 from __future__ import annotations
@@ -9,23 +12,39 @@ from collections.abc import Callable
 from typing import Any
 
 from knowgap.compile.metrics.accuracy import accuracy
+from knowgap.compile.metrics.asqa import str_em, str_hit
+from knowgap.compile.metrics.citation import CitationPrecision, CitationRecall
+from knowgap.compile.metrics.cost import COST_METRICS
 from knowgap.compile.metrics.exact_match import exact_match
 from knowgap.compile.metrics.f1 import f1
+from knowgap.compile.metrics.judge import JudgedAccuracy
 from knowgap.compile.metrics.normalize import normalize_answer
+from knowgap.compile.metrics.popqa_match import popqa_match
+from knowgap.compile.metrics.rag_quest_eval import RAGQuestEval
 from knowgap.compile.metrics.retrieval import mrr, precision, recall
+from knowgap.compile.metrics.s_precision import s_precision
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
 __all__ = [
+    "COST_METRICS",
     "METRICS",
+    "CitationPrecision",
+    "CitationRecall",
+    "JudgedAccuracy",
     "Metric",
+    "RAGQuestEval",
     "accuracy",
     "exact_match",
     "f1",
     "get_metric",
     "mrr",
     "normalize_answer",
+    "popqa_match",
     "precision",
     "recall",
+    "s_precision",
+    "str_em",
+    "str_hit",
 ]
 
 Metric = Callable[..., float]
@@ -37,7 +56,19 @@ METRICS: dict[str, Metric] = {
     "recall": recall,
     "precision": precision,
     "mrr": mrr,
+    "s_precision": s_precision,
+    "popqa_match": popqa_match,
+    "str_em": str_em,
+    "str_hit": str_hit,
+    "judged_accuracy": JudgedAccuracy(),
+    "quest_recall": RAGQuestEval("question_recall"),
+    "quest_token_precision": RAGQuestEval("token_precision"),
+    "quest_token_recall": RAGQuestEval("token_recall"),
+    "quest_token_f1": RAGQuestEval("token_f1"),
+    "citation_recall": CitationRecall(),
+    "citation_precision": CitationPrecision(),
 }
+"""Metrics by name."""
 _WITH_CUTOFF = ("recall", "precision", "mrr")
 
 

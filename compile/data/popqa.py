@@ -1,0 +1,50 @@
+"""PopQA (Mallen et al., 2023): questions on long-tail entities, tab-separated in the official layout.
+
+Columns `id`, `question`, `prop` and `possible_answers` (a JSON list) are read, and `s_pop`, the monthly page views of
+the subject, as `popularity`. There are no passages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import dspy
+
+from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.records import Record, read_table
+
+__all__ = ["read_popqa"]
+
+
+def read_popqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+    """Line numbers and examples of a file; the pool gets nothing."""
+    for record in read_table(path):
+        yield (
+            record.line,
+            make_example(
+                id=record.identifier("id"),
+                question=record.text("question"),
+                answers=_answers(record),
+                type=record.get("prop", str, "single_hop"),
+                popularity=_popularity(record),
+            ),
+        )
+
+
+def _answers(record: Record) -> list[str]:
+    try:
+        answers = json.loads(record.text("possible_answers"))
+    except json.JSONDecodeError as error:
+        raise record.error(f"is not JSON: {error.msg}", "possible_answers") from error
+    if not isinstance(answers, list) or not answers or not all(isinstance(answer, str) for answer in answers):
+        raise record.error("must be a JSON list of strings", "possible_answers")
+    return answers
+
+
+def _popularity(record: Record) -> int:
+    value = record.get("s_pop", str, "0")
+    if not value.isdecimal():
+        raise record.error(f"must be a whole number, is {value!r}", "s_pop")
+    return int(value)
