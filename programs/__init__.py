@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from knowgap.programs.baselines.chain_of_note import ChainOfNote as ChainOfNote
     from knowgap.programs.baselines.cot import ChainOfThought as ChainOfThought
     from knowgap.programs.baselines.direct import Direct as Direct
+    from knowgap.programs.baselines.flare import FLARE as FLARE
     from knowgap.programs.baselines.ircot import IRCoT as IRCoT
     from knowgap.programs.baselines.iter_retgen import IterRetGen as IterRetGen
+    from knowgap.programs.baselines.itrg import ITRG as ITRG
     from knowgap.programs.baselines.least_to_most import LeastToMost as LeastToMost
     from knowgap.programs.baselines.rag import RAG as RAG
     from knowgap.programs.baselines.rag_cot import RAGChainOfThought as RAGChainOfThought
     from knowgap.programs.baselines.react import ReAct as ReAct
     from knowgap.programs.baselines.self_ask import SelfAsk as SelfAsk
+    from knowgap.programs.baselines.self_refine import SelfRefine as SelfRefine
+    from knowgap.programs.baselines.self_rerank import SelfRerank as SelfRerank
+    from knowgap.programs.baselines.skr import SKR as SKR
     from knowgap.programs.blend_filter import BlendFilter as BlendFilter
     from knowgap.programs.migres import MIGRES as MIGRES
     from knowgap.programs.ra_isf import RAISF as RAISF
@@ -48,6 +53,11 @@ PROGRAMS: dict[str, str] = {
     "ircot": "knowgap.programs.baselines.ircot:IRCoT",
     "chain_of_note": "knowgap.programs.baselines.chain_of_note:ChainOfNote",
     "least_to_most": "knowgap.programs.baselines.least_to_most:LeastToMost",
+    "skr": "knowgap.programs.baselines.skr:SKR",
+    "flare": "knowgap.programs.baselines.flare:FLARE",
+    "self_refine": "knowgap.programs.baselines.self_refine:SelfRefine",
+    "self_rerank": "knowgap.programs.baselines.self_rerank:SelfRerank",
+    "itrg": "knowgap.programs.baselines.itrg:ITRG",
 }
 """Program names and where their classes are; methods first, then baselines."""
 
@@ -59,11 +69,14 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "FLARE",
+    "ITRG",
     "MIGRES",
     "PROGRAMS",
     "RAG",
     "RAISF",
     "RQRAG",
+    "SKR",
     "AdaptiveNote",
     "BlendFilter",
     "ChainOfNote",
@@ -77,6 +90,8 @@ __all__ = [
     "RAGChainOfThought",
     "ReAct",
     "SelfAsk",
+    "SelfRefine",
+    "SelfRerank",
     "Trace",
     "get_program",
 ]

@@ -4,6 +4,7 @@ from knowgap.signatures.answer_by_searching import AnswerBySearching
 from knowgap.signatures.answer_directly import AnswerDirectly, ReasonDirectly
 from knowgap.signatures.answer_from_note import AnswerFromNote
 from knowgap.signatures.answer_from_passages import AnswerFromPassages, AnswerWithConfidence
+from knowgap.signatures.cite_answer import AnswerWithCitations
 from knowgap.signatures.compare_notes import CompareNotes
 from knowgap.signatures.compress_passage import ExtractSnippet, SummarisePassage
 from knowgap.signatures.cot_answer import ReasonedAnswer
@@ -22,6 +23,7 @@ from knowgap.signatures.passage_relevance import PassageRelevance
 from knowgap.signatures.prompted_knowledge import PromptedKnowledge
 from knowgap.signatures.propose_queries import ProposeQueries
 from knowgap.signatures.propose_questions import ProposeQuestions
+from knowgap.signatures.rank_passages import RankPassages
 from knowgap.signatures.reading_notes import ReadingNotes
 from knowgap.signatures.refine_query import DecomposeQuery, DisambiguateQuery, RewriteQuery
 from knowgap.signatures.self_knowledge import SelfKnowledge
@@ -36,6 +38,7 @@ __all__ = [
     "AnswerDirectly",
     "AnswerFromNote",
     "AnswerFromPassages",
+    "AnswerWithCitations",
     "AnswerWithConfidence",
     "CompareNotes",
     "Decompose",
@@ -58,6 +61,7 @@ __all__ = [
     "PromptedKnowledge",
     "ProposeQueries",
     "ProposeQuestions",
+    "RankPassages",
     "ReadingNotes",
     "ReasonDirectly",
     "ReasonRelevance",

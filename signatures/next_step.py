@@ -31,6 +31,7 @@ class NextSentence(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     known: list[str] = dspy.InputField(desc="the sentences so far, in order; may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
     reasoning: str = dspy.OutputField(desc="the next sentence, and no more than one")
     confidence: float = dspy.OutputField(desc="probability that the sentence is right, from 0 to 1", ge=0, le=1)
-    answer: str = dspy.OutputField(desc="the answer in a few words once the text arrives at it; empty before")
+    answer: str = dspy.OutputField(desc="the answer in the asked style once the text arrives at it; empty before")

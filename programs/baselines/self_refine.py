@@ -1,0 +1,50 @@
+"""Self-Refine: refine the retrieved passages into a note, and answer from that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.outputs import text_of
+from knowgap.programs.sources import numbered
+from knowgap.programs.steps import Answered, Asked, Noted
+from knowgap.retrieval.passage import Retriever
+from knowgap.signatures import STYLES, AnswerFromNote, InitNote
+
+__all__ = ["SelfRefine"]
+
+
+class SelfRefine(Program):
+    """Retrieve once, let the model refine the passages into what bears on the question, and answer from that.
+
+    A baseline of Adaptive-Note (table 1), which takes it from Xu et al., "ActiveRAG" (2024): Self-RAG (Asai et al.,
+    ICLR 2024) reduced to prompting, without its training and reflection tokens. It is not the Self-Refine of Madaan
+    et al. (2023), which revises answers. Where nothing could be refined, the passages themselves are the note.
+    """
+
+    name = "self_refine"
+
+    top_k = Integer(5, "passages retrieved and refined", low=1, high=50)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        self.refine = dspy.Predict(InitNote)
+        self.answer = dspy.Predict(AnswerFromNote)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` from one retrieval; the prediction adds `note`."""
+        self.note(Asked(question=question))
+        self.iteration(1)
+        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
+        self.reads(passages)
+        ids = [passage.id for passage in passages]
+        note = text_of(self.ask(self.refine, question=question, passages=numbered(passages)), "note")
+        self.note(Noted(note=note, passages=ids))
+        source = note or "\n".join(str(passage) for passage in passages)
+        answer = text_of(self.ask(self.answer, question=question, note=source, style=STYLES[self.style]))
+        self.note(Answered(answer=answer, passages=ids))
+        return dspy.Prediction(answer=answer, passages=passages, note=note)
