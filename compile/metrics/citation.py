@@ -3,6 +3,7 @@
 An answer cites with numbers in brackets, `[1]` for the first of the prediction's passages. Recall is the share of its
 sentences that their cited passages, taken together, entail. Precision is the share of its citations that are needed:
 the sentence is entailed by what it cites, and either the passage alone entails it, or the others without it do not.
+ALCE splits sentences with nltk; here `knowgap.retrieval.split_sentences` does.
 """
 
 from __future__ import annotations

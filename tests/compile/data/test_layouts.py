@@ -1,0 +1,352 @@
+"""Every layout: a small file of it is told apart, read whole, and its faults are named by record and field."""
+
+import copy
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from knowgap.compile.data import SPLITS, detect_layout, load_dataset
+from knowgap.errors import DataError
+
+CONTEXT = [["Orle", ["Orle is a town.", " It has a bridge."]], ["Ada Venn", ["Ada Venn built bridges."]]]
+RECORDS = {
+    "hotpotqa": {
+        "_id": "h1", "question": "Who?", "answer": "Ada Venn", "type": "bridge", "level": "hard",
+        "supporting_facts": [["Ada Venn", 0], ["Orle", 1]], "context": CONTEXT,
+    },
+    "2wikimultihopqa": {
+        "_id": "w1", "question": "Who?", "answer": "Ada Venn", "answer_id": "Q1", "type": "compositional",
+        "supporting_facts": [["Orle", 1]], "context": [*CONTEXT, CONTEXT[0]],
+        "evidences": [["Orle bridge", "architect", "Ada Venn"]],
+        "qa_pairs": [{"question": "Who built it?", "answer": "Ada Venn did."}],
+    },
+    "musique": {
+        "id": "2hop__1_2", "question": "Who?", "answer": "Ada Venn", "answer_aliases": ["Venn"], "answerable": True,
+        "paragraphs": [
+            {"idx": 0, "title": "Orle", "paragraph_text": "A town.", "is_supporting": True},
+            {"idx": 1, "title": "Orle", "paragraph_text": "A river.", "is_supporting": False},
+        ],
+        "question_decomposition": [
+            {"id": 1, "question": "Orle >> bridge", "answer": "the Orle bridge", "paragraph_support_idx": 0},
+            {"id": 2, "question": "Who built #1?", "answer": "Ada Venn", "paragraph_support_idx": None},
+        ],
+    },
+    "strategyqa": {
+        "qid": "s1", "term": "Orle", "question": "Is Orle a town?", "answer": True, "facts": [],
+        "decomposition": ["What is Orle?", "Is #1 a town?"],
+        "evidence": [[[["Orle-1"]], ["operation"]], [[["Orle-1", "Orle-2"], "no_evidence"], ["operation"]]],
+    },
+    "asqa": {
+        "sample_id": "-17", "question": "When?", "answer": "Either 1900 or 1950.",
+        "qa_pairs": [{"question": "When built?", "short_answers": ["1900", "in 1900"], "context": "No context"},
+                     {"question": "When rebuilt?", "short_answers": ["1950"], "context": "No context"}],
+        "docs": [{"id": "55", "title": "Orle", "text": "Built 1900.", "score": 1.5}],
+    },
+    "triviaqa": {
+        "QuestionId": "tc_1", "Question": "Who?",
+        "Answer": {"Value": "Ada Venn", "Aliases": ["Ada", "Ada Venn"], "NormalizedAliases": ["ada"]},
+    },
+    "crud": {
+        "ID": "64fa", "event": "桥", "questions": "谁建造了桥？", "answers": "文爱达。",
+        "news1": "二〇〇〇年，文爱达建造了桥。", "news2": "桥在奥勒。",
+    },
+    "openbookqa": {
+        "id": "7-980", "question": {"stem": "Green?", "choices": [
+            {"text": "grass", "label": "A"}, {"text": "snow", "label": "B"}]}, "answerKey": "A",
+    },
+    "arc_challenge": {
+        "id": "Mercury_1", "question": {"stem": "Green?", "choices": [
+            {"text": "snow", "label": "A"}, {"text": "grass", "label": "B"}]}, "answerKey": "B",
+    },
+    "nq_open": {"question": "who built the orle bridge", "answer": ["Ada Venn", "Venn"]},
+    "jsonl": {"question": "Who?", "answer": "Ada Venn", "type": "mine"},
+}  # fmt: skip
+ARRAYS = {"hotpotqa", "2wikimultihopqa", "strategyqa", "asqa"}
+
+
+def numbered(name: str, count: int) -> list[dict]:
+    """Records of a layout that differ in id and question."""
+    records = []
+    for n in range(count):
+        record = copy.deepcopy(RECORDS[name])
+        for field in ("_id", "id", "qid", "sample_id", "QuestionId", "ID"):
+            if field in record:
+                record[field] += f"{n}"
+        if name == "nq_open":
+            record["question"] += f" {n}"
+        records.append(record)
+    return records
+
+
+def save(folder: Path, name: str, records: list[dict]) -> Path:
+    path = folder / f"dev.{'json' if name in ARRAYS | {'triviaqa', 'crud'} else 'jsonl'}"
+    if name in ARRAYS:
+        text = json.dumps(records, ensure_ascii=False)
+    elif name == "triviaqa":
+        text = json.dumps({"Data": records, "Domain": "unfiltered-web"}, indent=4)
+    elif name == "crud":
+        text = json.dumps({"event_summary": [{"ID": 1}], "questanswer_1doc": records}, ensure_ascii=False, indent=4)
+    else:
+        text = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def only(folder: Path, name: str):
+    data = load_dataset(save(folder, name, [RECORDS[name]]), split_as="test")
+    return data, data.splits["test"][0]
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_every_layout_is_told_apart_and_read_whole(tmp_path, name):
+    path = save(tmp_path, name, numbered(name, 30))
+    assert detect_layout(path) == name
+    data = load_dataset(path)
+    assert data.name == ("dev" if name == "jsonl" else name)
+    every = [example for split in SPLITS for example in data.splits[split]]
+    assert len({e.id for e in every}) == 30
+    known = {p.id for p in data.corpus}
+    for example in every:
+        assert example.answer == example.aliases[0]
+        assert set(example.candidates) <= known
+        assert list(example.inputs().keys()) == ["question"]
+        assert {"gold_ids", "type", "evidences", "decomposition"} <= set(example.keys())
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_reordered_files_give_the_same_data(tmp_path, name):
+    forth = load_dataset(save(tmp_path, name, numbered(name, 12)))
+    back = load_dataset(save(tmp_path, name, numbered(name, 12)[::-1]))
+    assert forth.fingerprint == back.fingerprint
+    for split in SPLITS:
+        assert {e.id for e in forth.splits[split]} == {e.id for e in back.splits[split]}
+
+
+@pytest.mark.parametrize("name", sorted(RECORDS.keys() - {"jsonl", "nq_open"}))
+def test_duplicated_records_are_refused(tmp_path, name):
+    records = numbered(name, 3)
+    path = save(tmp_path, name, [*records, records[1]])
+    with pytest.raises(DataError, match=rf"{path.name}:4: the id '.*1' stood before, in {path.name}:2"):
+        load_dataset(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value", "named"),
+    [
+        ("hotpotqa", "answer", None, "answer"),
+        ("hotpotqa", "_id", None, "_id"),
+        ("hotpotqa", "context", [["Orle", "text"]], "context"),
+        ("hotpotqa", "context", [["Orle"]], "context"),
+        ("hotpotqa", "supporting_facts", ["Orle"], "supporting_facts"),
+        ("2wikimultihopqa", "evidences", [["a", "b"]], "evidences"),
+        ("2wikimultihopqa", "qa_pairs", [{"question": "x"}], "qa_pairs"),
+        ("2wikimultihopqa", "type", 5, "type"),
+        ("musique", "paragraphs", [{"title": "T"}], "paragraph_text"),
+        ("musique", "paragraphs", ["text"], "paragraphs"),
+        ("musique", "answerable", "yes", "answerable"),
+        ("strategyqa", "answer", "true", "answer"),
+        ("strategyqa", "evidence", [[[5]]], "evidence"),
+        ("asqa", "qa_pairs", [], "qa_pairs"),
+        ("asqa", "qa_pairs", [{"short_answers": []}], "qa_pairs"),
+        ("asqa", "docs", ["text"], "docs"),
+        ("triviaqa", "Answer", {"Aliases": ["x"]}, "Value"),
+        ("triviaqa", "Question", "", "Question"),
+        ("crud", "answers", " ", "answers"),
+        ("crud", "ID", None, "ID"),
+        ("arc_challenge", "answerKey", "C", "answerKey"),
+        ("openbookqa", "question", {"stem": "x", "choices": [{"text": "a"}]}, "label"),
+        ("openbookqa", "question", {"stem": "x", "choices": [{"text": "a", "label": "A"}] * 2}, "choices"),
+        ("nq_open", "answer", [], "answer"),
+        ("nq_open", "answer", [1], "answer"),
+    ],
+)
+def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value, named):
+    records = numbered(name, 3)
+    records[2][field] = value
+    path = save(tmp_path, name, records)
+    with pytest.raises(DataError) as caught:
+        load_dataset(path, layout=name)
+    assert (Path(caught.value.path), caught.value.line, caught.value.field) == (path, 3, named)
+
+
+def test_hotpotqa(tmp_path):
+    data, example = only(tmp_path, "hotpotqa")
+    assert [str(p) for p in data.corpus] == [
+        "Orle: Orle is a town. It has a bridge.",
+        "Ada Venn: Ada Venn built bridges.",
+    ]
+    assert (example.gold_ids, example.candidates) == (["Ada Venn", "Orle"], ["Orle", "Ada Venn"])
+
+
+def test_hotpotqa_gold_outside_the_context_keeps_its_title(tmp_path):
+    record = {**RECORDS["hotpotqa"], "supporting_facts": [["Elsewhere", 0]]}
+    data = load_dataset(save(tmp_path, "hotpotqa", [record]), split_as="dev")
+    assert data.splits["dev"][0].gold_ids == ["Elsewhere"]
+
+
+def test_twowiki(tmp_path):
+    (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q1", "aliases": ["A. Venn"], "demonyms": []}\n')
+    data, example = only(tmp_path, "2wikimultihopqa")
+    assert len(data.corpus) == 2  # the repeated paragraph is pooled once
+    assert example.aliases == ["Ada Venn", "A. Venn"]
+    assert example.evidences == [["Orle bridge", "architect", "Ada Venn"]]
+    assert example.decomposition == [{"question": "Who built it?", "answer": "Ada Venn did."}]
+
+
+def test_musique(tmp_path):
+    data, example = only(tmp_path, "musique")
+    assert [p.id for p in data.corpus] == ["Orle", "Orle#2"]
+    assert (example.gold_ids, example.type, example.aliases) == (["Orle"], "2hop", ["Ada Venn", "Venn"])
+    assert example.decomposition[1]["question"] == "Who built the Orle bridge?"
+
+
+def test_musique_full_asks_each_question_twice(tmp_path):
+    pair = [RECORDS["musique"], {**RECORDS["musique"], "answerable": False}]
+    one, other = load_dataset(save(tmp_path, "musique", pair), split_as="dev").splits["dev"]
+    assert (other.id, other.answer, other.type) == (f"{one.id}-unanswerable", "unanswerable", "unanswerable")
+
+
+def test_strategyqa_with_and_without_paragraphs(tmp_path):
+    data, example = only(tmp_path, "strategyqa")
+    assert (data.corpus, example.gold_ids, example.answer) == ([], ["Orle-1", "Orle-2"], "yes")
+    paragraphs = [{"title": "Orle", "section": "", "para_index": n, "contents": f"Text {n}."} for n in (1, 2, 3)]
+    (tmp_path / "dev_paragraphs.jsonl").write_text("\n".join(map(json.dumps, paragraphs)))
+    data, _ = only(tmp_path, "strategyqa")
+    assert [p.id for p in data.corpus] == ["Orle-1", "Orle-2", "Orle-3"]
+    (tmp_path / "dev_paragraphs.jsonl").unlink()
+    release = {"Orle-1": {"title": "Orle", "para_index": 1, "content": "Text."}}
+    (tmp_path / "dev_paragraphs.json").write_text(json.dumps(release))
+    data, _ = only(tmp_path, "strategyqa")
+    assert [p.text for p in data.corpus] == ["Text."]
+    (tmp_path / "dev_paragraphs.json").write_text('{"Orle-1": {"title": "Orle"')
+    with pytest.raises(DataError, match=r"dev_paragraphs.json:1: is not JSON"):
+        only(tmp_path, "strategyqa")
+
+
+def test_asqa(tmp_path):
+    data, example = only(tmp_path, "asqa")
+    assert example.short_answers == [["1900", "in 1900"], ["1950"]]
+    assert (example.candidates, [p.id for p in data.corpus]) == (["55"], ["55"])
+
+
+def test_triviaqa(tmp_path):
+    _, example = only(tmp_path, "triviaqa")
+    assert example.aliases == ["Ada Venn", "Ada"]
+
+
+def test_crud(tmp_path):
+    data, example = only(tmp_path, "crud")
+    assert len(data.corpus) == 2
+    assert example.gold_ids == [p.id for p in data.corpus]
+    assert (example.id, example.type, example.quest_questions) == ("1Doc-64fa", "1doc", [])
+    saved = {"64fa": {"key_info": [], "question": ["谁？"], "answers": ["文爱达"]}}
+    (tmp_path / "QuestAnswer1Doc_quest_gt_save.json").write_text(json.dumps(saved), encoding="utf-8")
+    _, example = only(tmp_path, "crud")
+    assert (example.quest_questions, example.quest_answers) == (["谁？"], ["文爱达"])
+
+
+def test_multiple_choice_flat_layout(tmp_path):
+    record = {"id": "7-1", "question_stem": "Green?", "choices": {"text": ["grass", "snow"], "label": ["A", "B"]},
+              "answerKey": "A"}  # fmt: skip
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(record))
+    assert detect_layout(path) == "openbookqa"
+    example = load_dataset(path, split_as="test").splits["test"][0]
+    assert example.question == "Green?\nA. grass\nB. snow"
+    assert example.aliases == ["A", "grass"]
+    path.write_text(json.dumps({**record, "choices": {"text": ["grass"], "label": ["A", "B"]}}))
+    with pytest.raises(DataError, match="2 labels and 1 texts"):
+        load_dataset(path)
+
+
+class TestPopQA:
+    HEADER = "id\tsubj\tprop\tobj\ts_pop\tquestion\tpossible_answers\n"
+
+    def test_rows(self, tmp_path):
+        path = tmp_path / "popQA.tsv"
+        path.write_text(self.HEADER + '42\tAda\toccupation\tx\t127\tWhat is Ada?\t"[""builder"", ""engineer""]"\n')
+        assert detect_layout(path) == "popqa"
+        example = load_dataset(path, split_as="test").splits["test"][0]
+        assert (example.id, example.aliases, example.type) == ("42", ["builder", "engineer"], "occupation")
+        assert example.popularity == 127
+
+    @pytest.mark.parametrize(
+        ("row", "problem"),
+        [
+            ("1\tAda\n", r"popQA.tsv:2: has 2 cells, not 7"),
+            ("1\ta\tb\tc\t5\tWho?\tbuilder\n", r"popQA.tsv:2 \(possible_answers\): is not JSON"),
+            ("1\ta\tb\tc\t5\tWho?\t[]\n", r"\(possible_answers\): must be a JSON list"),
+            ('1\ta\tb\tc\tmany\tWho?\t["x"]\n', r"\(s_pop\): must be a whole number"),
+            ('1\ta\tb\tc\t5\t"Who?\t["x"]\n', r"is not a tab-separated row"),
+        ],
+    )
+    def test_faults(self, tmp_path, row, problem):
+        path = tmp_path / "popQA.tsv"
+        path.write_text(self.HEADER + row)
+        with pytest.raises(DataError, match=problem):
+            load_dataset(path, layout="popqa")
+
+
+class TestBEIR:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        (tmp_path / "corpus.jsonl").write_text('{"_id": "d1", "title": "T", "text": "x"}\n{"_id": "d2", "text": "y"}\n')
+        queries = [{"_id": "q1", "text": "who?", "metadata": {"answer": "Ada"}}, {"_id": "q2", "text": "where?"},
+                   {"_id": "q3", "text": "unjudged?"}]  # fmt: skip
+        (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, queries)))
+        (tmp_path / "qrels").mkdir()
+        (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n")
+        (tmp_path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td2\t2\n")
+        return tmp_path
+
+    def test_splits_are_those_of_the_judgements(self, folder):
+        data = load_dataset(folder)
+        assert data.name == folder.name
+        assert [[e.id for e in data.splits[s]] for s in SPLITS] == [["q2"], [], ["q1"]]
+        assert (data.splits["test"][0].gold_ids, data.splits["test"][0].answer) == (["d1"], "Ada")
+        assert data.splits["train"][0].answer == ""
+        assert [p.id for p in data.corpus] == ["d1", "d2"]
+        assert load_dataset(f"beir:{folder}", split="test").splits["train"] == []
+
+    @pytest.mark.parametrize(
+        ("row", "problem"),
+        [
+            ("q9\td1\t1\n", r"test.tsv:4 \(query-id\): 'q9' is not among the queries"),
+            ("q1\td9\t1\n", r"'d9' is not in the corpus"),
+            ("q1\td1\tx\n", r"test.tsv:4 \(score\): must be a whole number"),
+            ("q2\td1\t1\n", r"the query 'q2' is judged in train.tsv as well"),
+        ],
+    )
+    def test_faults(self, folder, row, problem):
+        with (folder / "qrels" / "test.tsv").open("a") as file:
+            file.write(row)
+        with pytest.raises(DataError, match=problem):
+            load_dataset(folder)
+
+    def test_without_judgements(self, folder):
+        with pytest.raises(DataError, match=r"holds none of dev.tsv"):
+            load_dataset(folder, split="dev")
+
+
+REAL = os.environ.get("KNOWGAP_TEST_DATA")
+
+
+@pytest.mark.skipif(not REAL, reason="KNOWGAP_TEST_DATA names no folder with the public data sets")
+@pytest.mark.parametrize(
+    ("path", "layout", "questions", "passages"),
+    [
+        ("hotpotqa/hotpot_dev_distractor_200.json", "hotpotqa", 200, 1971),
+        ("hotpotqa/hotpot_train_100.json", "hotpotqa", 100, 994),
+        ("2wikimultihopqa/2wiki_dev_164.json", "2wikimultihopqa", 164, 1294),
+        ("2wikimultihopqa/2wiki_train_500.json", "2wikimultihopqa", 500, 3112),
+        ("strategyqa/dev.json", "strategyqa", 229, 998),
+        ("nq_open/nq_dev_200.jsonl", "nq_open", 200, 0),
+    ],
+)
+def test_real_files_are_read_whole(path, layout, questions, passages):
+    data = load_dataset(Path(str(REAL)) / path, split_as="test")
+    assert (data.name, len(data.splits["test"]), len(data.corpus)) == (layout, questions, passages)
+    known = {passage.id for passage in data.corpus}
+    assert not passages or all(set(example.gold_ids) <= known for example in data.splits["test"])
