@@ -1,0 +1,170 @@
+"""Prompts read and replies written in the formats of DSPy's adapters (chat, JSON, XML, BAML, two-step)."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import escape
+
+from knowgap.errors import SignatureNotServed
+
+__all__ = ["Prompt", "count_tokens", "read_prompt", "write_reply"]
+
+_FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
+_HEADINGS = (
+    ("Your input fields are:\n", "Your output fields are:\n", "All interactions will be structured"),
+    ("you will be provided with:\n", "Your outputs must contain:\n", "You should lay out your outputs"),
+)
+_BLOB = re.compile(r"^(?:\[\d+\] )?(?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M | re.S)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a prompt asks: its inputs by name, its output fields with their type names, and the reply format.
+
+    `style` is `chat`, `json`, `xml` or `plain` (`name: value` lines, the first of two steps).
+    """
+
+    inputs: Mapping[str, Any]
+    outputs: Mapping[str, str]
+    style: str
+    system: str = ""
+
+    @property
+    def noul(self) -> frozenset[str]:
+        """The yes/no outputs for which a probability is asked."""
+        return frozenset(name for name, kind in self.outputs.items() if kind == "NoulEvidence")
+
+    def says(self, output: str, words: str) -> bool:
+        """Whether the description of an output field holds these words."""
+        return any(words in line for line in self.system.splitlines() if f"`{output}` (" in line)
+
+
+def read_prompt(system: str, user: str) -> Prompt:
+    """Read the fields from the system message and their values from the last user message.
+
+    Raises:
+        SignatureNotServed: when the messages are not in a format that DSPy's adapters write.
+    """
+    for start, middle, end in _HEADINGS:
+        before, found, rest = system.partition(start)
+        inputs, found_too, rest = rest.partition(middle)
+        if found and found_too and not _FIELD.search(before):
+            outputs = rest.partition(end)[0]
+            break
+    else:
+        raise SignatureNotServed("the extractive reader reads prompts of DSPy's adapters only: no field list was found")
+    types, wanted = dict(_FIELD.findall(inputs)), dict(_FIELD.findall(outputs))
+    if not wanted:
+        raise SignatureNotServed("the extractive reader found no output field in the prompt")
+    last = user.rstrip().rpartition("\n\n")[2]
+    if start == _HEADINGS[1][0]:
+        style = "plain"
+    elif last.startswith("Respond with a JSON object"):
+        style = "json"
+    elif last.startswith("Respond with the corresponding output fields wrapped in XML tags"):
+        style = "xml"
+    else:
+        style = "chat"
+    values = _sections(user, list(types), style)
+    return Prompt({name: _value(text, types[name], style) for name, text in values.items()}, wanted, style, system)
+
+
+def _sections(user: str, names: list[str], style: str) -> dict[str, str]:
+    """The text of each input field; a marker counts only in the fields' order, so that no value fakes one."""
+    form = {"xml": "<{}>\n", "plain": "{}: "}.get(style, "[[ ## {} ## ]]\n")
+    starts: list[tuple[str, int, int]] = []
+    at = 0
+    for name in names:
+        marker = form.format(name)
+        found = 0 if user.startswith(marker, at) and at == 0 else user.find("\n" + marker, max(at - 1, 0)) + 1
+        if found == 0 and not user.startswith(marker):
+            continue
+        if found < at:
+            continue
+        starts.append((name, found, found + len(marker)))
+        at = found + len(marker)
+    end = user.rfind("\n\nRespond with ")
+    end = len(user) if end < 0 or style == "plain" else end
+    sections = {}
+    for (name, _, begin), following in zip(starts, [*[s[1] for s in starts[1:]], end], strict=True):
+        text = user[begin:following].strip("\n")
+        sections[name] = text.removesuffix(f"</{name}>").strip("\n") if style == "xml" else text
+    return sections
+
+
+def _value(text: str, type_: str, style: str) -> Any:
+    if type_ == "str" or not text:
+        return text
+    if type_ == "int" or type_ == "float" or type_ == "bool":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return _python_value(text) if style == "plain" else text
+
+
+def _python_value(text: str) -> Any:
+    """A value printed by Python: models become mappings. Text that is none stays text."""
+    try:
+        return _plain(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+
+
+def _plain(node: ast.expr) -> Any:
+    if isinstance(node, ast.Call):
+        return {keyword.arg: _plain(keyword.value) for keyword in node.keywords}
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_plain(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return {_plain(k): _plain(v) for k, v in zip(node.keys, node.values, strict=True) if k is not None}
+    return ast.literal_eval(node)
+
+
+def blobs(text: str) -> list[str]:
+    """The items of a list that DSPy wrote as `[1] «…»`; the whole text where it is not one."""
+    found = [many or one for many, one in _BLOB.findall(text)]
+    return found or ([text] if text.strip() and text.strip() != "N/A" else [])
+
+
+def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
+    """The reply in the format asked for; `values` are JSON-ready."""
+    if prompt.style == "json":
+        return json.dumps(dict(values), ensure_ascii=False)
+    if prompt.style == "xml":
+        return "\n\n".join(_xml(name, value) for name, value in values.items())
+    if prompt.style == "plain":
+        return "\n\n".join(f"{name}: {_text(value)}" for name, value in values.items())
+    fields = "\n\n".join(f"[[ ## {name} ## ]]\n{_text(value)}" for name, value in values.items())
+    return f"{fields}\n\n[[ ## completed ## ]]"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.replace("[[ ##", "[ ##")  # a field marker inside a value would cut the reply
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _xml(tag: str, value: Any) -> str:
+    if isinstance(value, list):
+        inner = "".join(_xml("item", item) for item in value)
+    elif isinstance(value, dict):
+        inner = "".join(_xml(key, item) for key, item in value.items())
+    else:
+        # XML 1.0 has no control characters other than tab and newline
+        inner = escape(
+            re.sub(
+                r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", " ", value if isinstance(value, str) else json.dumps(value)
+            )
+        )
+    return f"<{tag}>{inner}</{tag}>"
+
+
+def count_tokens(text: str) -> int:
+    """Words and marks: what stands in for tokens where there is no tokenizer."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
