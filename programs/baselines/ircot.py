@@ -34,7 +34,7 @@ class IRCoT(Program):
 
     iterations = Integer(8, "sentences of reasoning at most (section 3.1)", low=1, high=16)
     top_k = Integer(4, "passages retrieved per sentence (section 4)", low=1, high=20)
-    max_passages = Integer(15, "passages collected at most (section 3.1)", low=1, high=50)
+    max_collected = Integer(15, "passages collected at most (section 3.1)", low=1, high=50)
     style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
@@ -51,7 +51,7 @@ class IRCoT(Program):
         for step in range(1, self.iterations + 1):
             self.iteration(step)
             found = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-            passages = distinct([*passages, *found])[: self.max_passages]
+            passages = distinct([*passages, *found])[: self.max_collected]
             self.reads(passages)
             output = self.ask(self.step, question=question, passages=numbered(passages), known=list(chain))
             sentences, repeated = tidy_lines([text_of(output, "reasoning")], 1, chain)

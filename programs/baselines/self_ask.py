@@ -28,7 +28,8 @@ class SelfAsk(Program):
 
     Simplified: the paper continues one text, in which the model writes follow-up and intermediate answer by turns;
     here each is a call of its own, and the final answer is drawn from the follow-ups with their answers. Follow-ups
-    are limited in number, and one that was asked before ends them.
+    are limited in number, and one that was asked before ends them. Where none was needed, the question itself is
+    looked up instead of being answered from memory.
     """
 
     name = "self_ask"
@@ -66,20 +67,23 @@ class SelfAsk(Program):
             if not queries:
                 reason = "no new follow-up"
                 break
-            sub_answers.append(self._look_up(queries[0], read))
+            answer = self._look_up(queries[0], read, "short") or _UNKNOWN
+            sub_answers.append(SubAnswer(question=queries[0], answer=answer))
         self.note(Stopped(reason=reason))
+        if not sub_answers:
+            answer = self._look_up(question, read, self.style)
+            return dspy.Prediction(answer=answer, passages=read, sub_answers=[])
         output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=STYLES[self.style])
-        answer = text_of(output)
-        passages = distinct(read)
+        answer, passages = text_of(output), distinct(read)
         self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages, sub_answers=sub_answers)
 
-    def _look_up(self, query: str, read: list[Passage]) -> SubAnswer:
-        """Retrieve for a follow-up question and answer it; what was read goes to `read`."""
+    def _look_up(self, query: str, read: list[Passage], style: str) -> str:
+        """Retrieve for a question and answer it; what was read goes to `read`."""
         passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
         self.reads(passages)
         read += passages
-        output = self.ask(self.intermediate, question=query, passages=numbered(passages), style=STYLES["short"])
-        answer = text_of(output) or _UNKNOWN
+        output = self.ask(self.intermediate, question=query, passages=numbered(passages), style=STYLES[style])
+        answer = text_of(output)
         self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return SubAnswer(question=query, answer=answer)
+        return answer

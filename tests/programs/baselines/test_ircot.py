@@ -53,7 +53,7 @@ def test_sentences_and_passages_are_limited(corpus, ask):
     def rule(outputs, inputs):
         return READER if "style" in inputs else {"reasoning": f"Tarn has {next(numbers)} lighthouses.", "answer": ""}
 
-    program = IRCoT(OverlapRetriever(corpus), iterations=3, top_k=2, max_passages=2)
+    program = IRCoT(OverlapRetriever(corpus), iterations=3, top_k=2, max_collected=2)
     prediction, engine = ask(program, rule)
     assert prediction.trace.stopped == "iterations"
     assert prediction.answer == "Tarn"

@@ -1,7 +1,7 @@
 """Self-Ask: follow-ups, their answers, and when they end."""
 
 import pytest
-from support import TableRetriever
+from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.self_ask import SelfAsk
 from knowgap.programs.steps import Answered, Judged, Malformed, Queried
@@ -50,11 +50,14 @@ def test_asks_until_no_follow_up_is_needed(retriever, ask, kinds):
     ]
 
 
-def test_nothing_to_ask_first(retriever, ask, kinds):
-    prediction, _ = ask(SelfAsk(retriever), {"needed": MORE[2:], "answer": replies("Tarn")})
+def test_where_nothing_is_to_be_asked_first_the_question_is_looked_up(corpus, ask, kinds):
+    retriever = OverlapRetriever(corpus)
+    prediction, engine = ask(SelfAsk(retriever, style="long"), {"needed": MORE[2:], "answer": replies("Tarn")})
     assert prediction.answer == "Tarn"
-    assert prediction.passages == []
-    assert kinds(prediction) == ["asked", "judged", "stopped", "answered"]
+    assert prediction.sub_answers == []
+    assert kinds(prediction) == ["asked", "judged", "stopped", "retrieved", "answered"]
+    assert engine.calls[-1][1]["style"] == STYLES["long"]
+    assert [p["title"] for p in engine.calls[-1][1]["passages"]] == [p.title for p in prediction.passages]
 
 
 def test_follow_ups_are_limited(retriever, ask):
@@ -94,5 +97,5 @@ def test_threshold_decides_whether_a_follow_up_is_needed(retriever, ask, probabi
     gate = {"needed": {"noul": probability}, "query": WHO}
     script = {"needed": [gate, {"needed": {"noul": 0.0}, "query": ""}], "answer": lambda *_: {"answer": "x"}}
     prediction, _ = ask(SelfAsk(retriever, follow_up_threshold=0.7), script)
-    assert retriever.searched == asked
+    assert [query for query in retriever.searched if query == WHO] == asked
     assert prediction.trace.of(Judged)[0].value == bool(asked)
