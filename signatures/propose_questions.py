@@ -9,6 +9,7 @@ class ProposeQuestions(dspy.Signature):
     """Think of two new questions whose answers would complete the note.
 
     Ask for what the note still lacks to answer the question: one fact each, with the names that the note gives.
+    When it lacks nothing, ask for what would confirm the answer.
     The two must differ from each other and from the questions asked before.
     """
 
