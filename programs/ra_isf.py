@@ -79,11 +79,11 @@ class RAISF(Program):
         3,
         "decompositions on the way to a sub-question at most (D_th, figure 2)",
         low=0,
-        high=6,
+        high=5,
         when={"question_decomposition": [True]},
     )
     max_questions = Integer(
-        4, "sub-questions per decomposition at most", low=1, high=8, when={"question_decomposition": [True]}
+        4, "sub-questions per decomposition at most", low=1, high=6, when={"question_decomposition": [True]}
     )
     self_knowledge = Switch(True, "answer at once what the model knows itself (SKM, table 2)")
     passage_relevance = Switch(True, "answer from retrieved passages judged relevant (PRM, table 2)", tune=False)
