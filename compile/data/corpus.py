@@ -58,13 +58,15 @@ def _from_record(record: Record) -> Passage:
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, Passage]]:
+    quoted = False
     for line, row in read_lines(path):
         if not row.strip():
             continue
-        # DPR quotes texts in the CSV manner; ColBERT's collections do not quote, and may hold a lone quote anywhere.
-        cells = next(csv.reader([row], delimiter="\t")) if '\t"' in row and row.count('"') % 2 == 0 else row.split("\t")
-        cells = [cell.strip() for cell in cells]
+        # DPR's rows, under a header, are quoted in the CSV manner; ColBERT's are not, and may hold a quote anywhere.
+        in_csv = quoted and '\t"' in row and row.count('"') % 2 == 0
+        cells = [cell.strip() for cell in (next(csv.reader([row], delimiter="\t")) if in_csv else row.split("\t"))]
         if line == 1 and cells[:2] in (["id", "text"], ["pid", "text"], ["pid", "passage"]):
+            quoted = True
             continue
         if len(cells) < 2 or len(cells) > 3:
             wanted = "must be id<TAB>text or id<TAB>text<TAB>title"

@@ -12,6 +12,7 @@ byte, on every machine and version of Python.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import lru_cache
 
 import dspy
@@ -93,5 +94,4 @@ def sample() -> Dataset:
     """The bundled sample: about 1,000 passages and 300 questions, 100 in each of train, dev and test."""
     data = _sample()
     # Fresh examples each time: what a caller does to one must not reach the next caller.
-    splits = {split: [example.copy() for example in examples] for split, examples in data.splits.items()}
-    return Dataset(data.name, splits, data.corpus, data.fingerprint)
+    return Dataset(data.name, deepcopy(dict(data.splits)), data.corpus, data.fingerprint)

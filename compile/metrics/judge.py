@@ -37,7 +37,8 @@ class JudgedAccuracy:
         if answer is None:
             return 0.0
         reference = " or ".join(reference_answers(example))
-        with dspy.context(**({"lm": self.lm} if self.lm is not None else {})):
+        # Without a trace, so that the judge's call is no demonstration for the program that is being compiled.
+        with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
             try:
                 verdict = self.judge(question=example.question, prediction=answer, reference=reference)
             except AdapterParseError:

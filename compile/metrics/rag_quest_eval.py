@@ -127,7 +127,8 @@ class RAGQuestEval:
         said = predicted_answer(prediction)
         if said is None:
             return QuestScores(0.0, 0.0, 0.0, 0.0)
-        with dspy.context(**({"lm": self.lm} if self.lm is not None else {})):
+        # Without a trace, so that these calls are no demonstrations for the program that is being compiled.
+        with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
             questions = getattr(example, "quest_questions", None)
             references = getattr(example, "quest_answers", None)
             if not questions or not references:

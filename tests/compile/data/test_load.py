@@ -314,7 +314,10 @@ class TestCorpus:
         path.write_text(
             "0\tAda Venn | An architect.\n1\tno title | here, because it is far " + "x" * 200 + "\n2\tplain\n"
         )
+        with path.open("a") as file:
+            file.write('3\t"Quoted" words "stay"\n')
         passages = list(read_corpus(path))
+        assert passages[3].text == '"Quoted" words "stay"'
         assert passages[0] == Passage("0", "Ada Venn", "An architect.")
         assert passages[2] == Passage("2", "", "plain")
 

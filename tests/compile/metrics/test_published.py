@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
+from support import by_output, scripted_lm
 
 from knowgap.compile.metrics import (
     COST_METRICS,
@@ -179,6 +180,14 @@ class TestRAGQuestEval:
         with pytest.raises(DataError, match="no question could be drawn"):
             mute(dspy.Example(question="?", answer="Ada"), said("Ada"))
 
+    def test_by_a_language_model(self):
+        script = {"questions": [{"questions": ["Who?", "Where?"]}],
+                  "answers": [{"answers": ["Ada Venn", "Orle"]}, {"answers": ["Ada", "unanswerable"]}]}  # fmt: skip
+        lm, engine = scripted_lm(by_output(script))
+        scores = RAGQuestEval(lm=lm).scores(dspy.Example(question="?", answer="Ada Venn of Orle"), said("Ada"))
+        assert scores == pytest.approx((1 / 2, 1.0, 1 / 2, 2 / 3))
+        assert [inputs.get("text") for _, inputs in engine.calls] == ["Ada Venn of Orle", "Ada Venn of Orle", "Ada"]
+
     def test_unknown_score(self):
         with pytest.raises(UnknownName, match="did you mean 'token_f1'"):
             RAGQuestEval("token_f")
@@ -198,6 +207,14 @@ class TestJudge:
         assert metric(self.EXAMPLE, said("Ada")) == 1.0
         assert metric(self.EXAMPLE, said("Bo")) == 0.0
         assert seen[0] == {"question": "Who?", "prediction": "Ada", "reference": "Ada Venn or Venn"}
+
+    def test_by_a_language_model(self):
+        lm, engine = scripted_lm(by_output({"correct": [{"correct": True}, {"correct": False}, "mumble", "mumble"]}))
+        with dspy.context(trace=[]):
+            scores = [JudgedAccuracy(lm=lm)(self.EXAMPLE, said("A. Venn")) for _ in range(3)]
+            assert dspy.settings.trace == []
+        assert scores == [1.0, 0.0, 0.0]
+        assert engine.calls[0][1] == {"question": "Who?", "prediction": "A. Venn", "reference": "Ada Venn or Venn"}
 
     def test_no_answer_is_not_shown(self):
         def judge(**fields):
