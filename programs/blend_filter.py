@@ -169,7 +169,8 @@ class BlendFilter(Program):
         reasoning = (output.reasoning or "").strip() if output is not None else ""
         if reasoning or answer:
             self.note(Reasoned(what="chain of thought", text=reasoning))
-            output = self.ask(self.shorten, question=question, text=_joined(reasoning, answer), style=style)
+            text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
+            output = self.ask(self.shorten, question=question, text=text, style=style)
             answer = ((output.answer or "").strip() if output is not None else "") or answer
         answer = answer or UNKNOWN
         self.note(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)

@@ -13,6 +13,9 @@ import dspy
 __all__ = ["FieldLogprobs", "field_logprobs", "perplexity", "take_tokens"]
 
 
+_SPACE = b" \t\r\n\f\v"
+
+
 class FieldLogprobs(NamedTuple):
     """The natural log-probabilities of one output field.
 
@@ -41,26 +44,31 @@ def field_logprobs(tokens: Sequence[tuple[bytes, float]], field: str, value: str
     """Find the tokens of an output field's value in the reply.
 
     Args:
-        tokens: what `take_tokens` gives; together they spell the reply in a chat, JSON or XML format.
+        tokens: what `take_tokens` gives; together they spell the reply in a chat, JSON or XML format. White space
+            does not count, since some tokenizers lose it where they spell tokens one by one.
         field: name of the output field; its value is looked for behind the first place where it stands as a header.
         value: the value as it was parsed.
 
     Returns:
         The log-probabilities, or None where the value cannot be found in the reply.
     """
-    reply = b"".join(spelling for spelling, _ in tokens)
-    header = re.search(rb'\[\[ ## %b ## \]\]|"%b"\s*:|<%b>' % ((field.encode(),) * 3), reply)
-    if header is None or not value:
+    if not tokens or not value:
         return None
-    spellings = (value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1])
-    places = ((reply.find(text.encode(), header.end()), len(text.encode())) for text in spellings)
+    solid = [(spelling.translate(None, _SPACE), logprob) for spelling, logprob in tokens]
+    reply = b"".join(spelling for spelling, _ in solid)
+    header = re.search(rb'\[\[##%b##\]\]|"%b":|<%b>' % ((field.encode(),) * 3), reply)
+    wanted = [value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]]
+    spellings = [text.encode(errors="replace").translate(None, _SPACE) for text in wanted]
+    if header is None or not spellings[0]:
+        return None
+    places = ((reply.find(text, header.end()), len(text)) for text in spellings)
     start, length = next(((place, length) for place, length in places if place >= 0), (-1, 0))
     if start < 0:
         return None
     generated: list[float] = []
     chosen: list[float] = []
     position = 0
-    for spelling, logprob in tokens:
+    for spelling, logprob in solid:
         if position >= start + length:
             break
         position += len(spelling)

@@ -34,7 +34,8 @@ class DecomposeQuery(dspy.Signature):
 class DisambiguateQuery(dspy.Signature):
     """Write a search query that resolves what is ambiguous in the question.
 
-    Settle which person, work, place or time is meant, or ask for the distinction; do not repeat an earlier query.
+    Settle which person, work, place or time is meant, or ask for the distinction. Where nothing is ambiguous, ask for
+    the fact still needed, with full names. Do not repeat an earlier query.
     """
 
     question: str = dspy.InputField()

@@ -106,7 +106,7 @@ def test_the_final_answer_sees_only_what_was_kept_and_is_worded_in_the_style():
     final = [inputs for names, inputs in engine.calls if "style" in inputs and "passages" in inputs]
     assert [p["title"] for p in final[0]["passages"]] == ["SuperMansion", "Jillian Bell"]
     shortened = [inputs for names, inputs in engine.calls if names == ("answer",)]
-    assert shortened[0]["text"] == f"{COT['reasoning']} {COT['answer']}"
+    assert shortened[0]["text"] == f"{COT['reasoning']}\nThe answer is: {COT['answer']}"
     assert final[0]["style"] == shortened[0]["style"] == "yes or no, nothing else"
 
 

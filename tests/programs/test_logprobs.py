@@ -38,6 +38,11 @@ def test_a_token_that_reaches_over_a_border_of_the_value_belongs_to_it():
     assert field_logprobs(tokens('{"answer":', ' "Ro', 'me"', "}"), "answer", "Rome") == ([-1, -2, -3], [-2, -3])
 
 
+def test_tokens_that_lost_their_white_space_are_found_all_the_same():
+    reply = tokens("[[", "##", "answer", "##", "]]", "Villa", " ", "Rosa", "\n", "[[")
+    assert field_logprobs(reply, "answer", "Villa Rosa") == ([-1, -2, -3, -4, -5, -6, -7, -8], [-6, -7, -8])
+
+
 @pytest.mark.parametrize("reply", [(), ("Rome",), ("[[ ## answer ## ]]\n", "Paris")])
 def test_what_cannot_be_found_is_not_guessed(reply):
     assert field_logprobs(tokens(*reply), "answer", "Rome") is None

@@ -200,8 +200,11 @@ def test_an_invalid_request_without_log_probabilities_is_an_error():
     def fails(act, inputs):
         raise InvalidRequestError("the prompt is not allowed")
 
-    with pytest.raises(LMInvalidRequestError, match="not allowed"):
-        run(TreeEngine(fails))
+    for setting, requests in (("auto", [0, None]), ("never", [None])):
+        engine = TreeEngine(fails)
+        with pytest.raises(LMInvalidRequestError, match="not allowed"):
+            run(engine, depth=0, logprobs=setting)
+        assert engine.asked == requests
 
 
 def test_log_probabilities_can_be_left_unasked():
