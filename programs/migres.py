@@ -10,25 +10,23 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.narrowing import Narrowed, compress, filter_sentences, rerank
 from knowgap.programs.run import at_once
 from knowgap.programs.sources import cited, distinct, numbered, tidy_lines
 from knowgap.programs.steps import (
     Answered,
     Asked,
-    Compressed,
     Extracted,
     Missing,
     Prompted,
     Queried,
     Rejected,
-    Reranked,
     Stopped,
 )
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.retrieval.rerank import Reranker
-from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
     STYLES,
     ExtractSnippet,
@@ -39,7 +37,6 @@ from knowgap.signatures import (
     ProposeQueries,
     SummarisePassage,
 )
-from knowgap.signatures.compress_passage import IRRELEVANT
 from knowgap.signatures.missing_info import UNANSWERABLE
 from knowgap.signatures.prompted_knowledge import UNKNOWN
 
@@ -153,91 +150,26 @@ class MIGRES(Program):
         decision = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
         return self._answer(decision, known, missing)
 
-    def _search(self, queries: Sequence[str], seen: set[str]) -> dict[Passage, tuple[str, Passage]]:
-        """Retrieve, rerank and filter: passage as read → (its best query, the passage as found), best first."""
+    def _search(self, queries: Sequence[str], seen: set[str]) -> Narrowed:
+        """Retrieve, rerank and filter."""
         hits = self.retrieve(queries, self.retrieve_k)
-        pairs = [
-            (query, hit.passage)
-            for query, found in zip(queries, hits, strict=True)
-            for hit in found
-            if not (self.memory and hit.passage.id in seen)
-        ]
-        scores = self.reranker.score([(query, str(passage)) for query, passage in pairs])
-        best: dict[str, tuple[float, str, Passage]] = {}
-        for (query, passage), score in zip(pairs, scores, strict=True):
-            if passage.id not in best or score > best[passage.id][0]:
-                best[passage.id] = (score, query, passage)
         delta = self.threshold
-        ranked = sorted(best.values(), key=lambda entry: (-entry[0], entry[2].id))
-        kept = [entry for entry in ranked if entry[0] >= delta]
-        self.note(
-            Reranked(
-                threshold=delta,
-                kept={passage.id: round(score, 4) for score, _, passage in kept},
-                dropped={passage.id: round(score, 4) for score, _, passage in ranked[len(kept) :]},
-            )
-        )
-        if self.compression in ("summary", "snippet"):
-            return self._compressed_by_model(kept)
+        kept = rerank(self, self.reranker, queries, hits, delta, seen if self.memory else ())
+        if self.compression == "summary":
+            return compress(self, self.summarise, "summary", kept, self.top_k)
+        if self.compression == "snippet":
+            return compress(self, self.snippet, "snippet", kept, self.top_k)
         kept = kept[: self.top_k]
         if self.compression == "none":
             return {passage: (query, passage) for _, query, passage in kept}
-        return self._filtered_by_sentence(kept, delta)
+        return filter_sentences(self, self.reranker, kept, delta)
 
     @property
     def threshold(self) -> float:
         """The δ in force: the hyperparameter, or the reranker's own default."""
         return self.reranker.default_threshold if self.delta is None else self.delta
 
-    def _filtered_by_sentence(
-        self, kept: list[tuple[float, str, Passage]], delta: float
-    ) -> dict[Passage, tuple[str, Passage]]:
-        """Keep the sentences that score δ or more; the whole passage where it outscores them all."""
-        split = [split_sentences(passage.text) for _, _, passage in kept]
-        pairs = [
-            (query, str(Passage(passage.id, passage.title, sentence)))
-            for (_, query, passage), sentences in zip(kept, split, strict=True)
-            for sentence in sentences
-        ]
-        scores = iter(self.reranker.score(pairs))
-        result: dict[Passage, tuple[str, Passage]] = {}
-        for (score, query, passage), sentences in zip(kept, split, strict=True):
-            scored = [(sentence, next(scores)) for sentence in sentences]
-            chosen = [sentence for sentence, value in scored if value >= delta]
-            if not chosen or all(score > value for _, value in scored) or len(chosen) == len(sentences):
-                result[passage] = (query, passage)
-                continue
-            cut = Passage(passage.id, passage.title, " ".join(chosen))
-            self.note(Compressed(how="sentences", passage=passage.id, text=cut.text), passage)
-            result[cut] = (query, passage)
-        return result
-
-    def _compressed_by_model(self, kept: list[tuple[float, str, Passage]]) -> dict[Passage, tuple[str, Passage]]:
-        """Let the model summarise or excerpt passages, best first, until k of them are relevant (table 5)."""
-        summary = self.compression == "summary"
-        predictor = self.summarise if summary else self.snippet
-        result: dict[Passage, tuple[str, Passage]] = {}
-        for start in range(0, len(kept), self.top_k):
-            batch = kept[start : start + self.top_k]
-            tasks = [
-                functools.partial(self.ask, predictor, question=query, passage=str(passage))
-                for _, query, passage in batch
-            ]
-            self.reads([passage for _, _, passage in batch])
-            for (_, query, passage), output in zip(batch, at_once(tasks), strict=True):
-                text = (output.summary if summary else output.snippet) if output is not None else ""
-                if not text or text.strip().casefold().startswith(IRRELEVANT) or len(result) == self.top_k:
-                    continue
-                cut = Passage(passage.id, passage.title, text.strip())
-                self.note(Compressed(how="summary" if summary else "snippet", passage=passage.id, text=cut.text))
-                result[cut] = (query, passage)
-            if len(result) == self.top_k:
-                break
-        return result
-
-    def _read(
-        self, question: str, queries: Sequence[str], found: dict[Passage, tuple[str, Passage]], seen: set[str]
-    ) -> dict[str, list[Passage]]:
+    def _read(self, question: str, queries: Sequence[str], found: Narrowed, seen: set[str]) -> dict[str, list[Passage]]:
         """The leaf module: useful statements and the passages that support each."""
         concerned = list(dict.fromkeys(query for query, _ in found.values()))
         if not found and self.prompt_knowledge:
@@ -290,7 +222,7 @@ class MIGRES(Program):
                 self.note(Rejected(what=statement, why=why))
         return result
 
-    def _prompted(self, queries: Sequence[str], seen: set[str]) -> dict[Passage, tuple[str, Passage]]:
+    def _prompted(self, queries: Sequence[str], seen: set[str]) -> Narrowed:
         """What the model knows about the queries, as a passage marked as its own."""
         output = self.ask(self.knowledge, queries=list(queries))
         text = output.passage.strip() if output is not None else ""
