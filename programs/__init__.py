@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from knowgap.programs.baselines.rag import RAG as RAG
     from knowgap.programs.baselines.rag_cot import RAGChainOfThought as RAGChainOfThought
     from knowgap.programs.baselines.react import ReAct as ReAct
+    from knowgap.programs.baselines.rerank import CitationRerank as CitationRerank
     from knowgap.programs.baselines.self_ask import SelfAsk as SelfAsk
     from knowgap.programs.baselines.self_refine import SelfRefine as SelfRefine
     from knowgap.programs.baselines.self_rerank import SelfRerank as SelfRerank
     from knowgap.programs.baselines.skr import SKR as SKR
+    from knowgap.programs.baselines.snippet import Snippet as Snippet
+    from knowgap.programs.baselines.summ import Summ as Summ
+    from knowgap.programs.baselines.vanilla_s import VanillaS as VanillaS
+    from knowgap.programs.baselines.vtg import VTG as VTG
     from knowgap.programs.blend_filter import BlendFilter as BlendFilter
     from knowgap.programs.migres import MIGRES as MIGRES
     from knowgap.programs.ra_isf import RAISF as RAISF
@@ -58,6 +63,11 @@ PROGRAMS: dict[str, str] = {
     "self_refine": "knowgap.programs.baselines.self_refine:SelfRefine",
     "self_rerank": "knowgap.programs.baselines.self_rerank:SelfRerank",
     "itrg": "knowgap.programs.baselines.itrg:ITRG",
+    "vtg": "knowgap.programs.baselines.vtg:VTG",
+    "vanilla_s": "knowgap.programs.baselines.vanilla_s:VanillaS",
+    "summ": "knowgap.programs.baselines.summ:Summ",
+    "snippet": "knowgap.programs.baselines.snippet:Snippet",
+    "rerank": "knowgap.programs.baselines.rerank:CitationRerank",
 }
 """Program names and where their classes are; methods first, then baselines."""
 
@@ -77,10 +87,12 @@ __all__ = [
     "RAISF",
     "RQRAG",
     "SKR",
+    "VTG",
     "AdaptiveNote",
     "BlendFilter",
     "ChainOfNote",
     "ChainOfThought",
+    "CitationRerank",
     "Cost",
     "Direct",
     "IRCoT",
@@ -92,7 +104,10 @@ __all__ = [
     "SelfAsk",
     "SelfRefine",
     "SelfRerank",
+    "Snippet",
+    "Summ",
     "Trace",
+    "VanillaS",
     "get_program",
 ]
 

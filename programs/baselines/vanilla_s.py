@@ -1,0 +1,82 @@
+"""VANILLA-s: plain retrieval-augmented generation over sentences that pass a relevance filter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal
+from knowgap.programs.narrowing import filter_sentences, rerank
+from knowgap.programs.outputs import text_of
+from knowgap.programs.sources import numbered
+from knowgap.programs.steps import Answered, Asked
+from knowgap.retrieval.passage import Retriever
+from knowgap.signatures import STYLES, AnswerFromPassages
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.rerank import Reranker
+
+__all__ = ["VanillaS"]
+
+
+class VanillaS(Program):
+    """Retrieve, rerank, keep the relevant sentences of the best passages, and answer from them.
+
+    Source: MIGRES, section 4.2 and table 3 (VANILLA-s): the vanilla baseline of Gao et al., "Enabling Large Language
+    Models to Generate Text with Citations" (ALCE, EMNLP 2023), over MIGRES' own reranking and sentence filter
+    (section 3.2). Simplified: the answer cites nothing. Where no passage reaches δ, the model answers without any.
+
+    Args:
+        retriever: the index to search.
+        reranker: scores (query, text) pairs; the embedded scorer where absent. The paper's is BGE-reranker-base.
+        **kwargs: `concurrent` and hyperparameters.
+    """
+
+    name = "vanilla_s"
+    presets: ClassVar = {
+        "multi_hop": {"delta": 3.0},
+        "open_domain": {"delta": 5.0},
+        "commonsense": {"delta": 0.0, "style": "yes_no"},
+    }
+    _shared = ("retriever", "reranker")
+
+    delta = OptionalReal(
+        None,
+        "relevance threshold δ on the reranker's raw score; none takes the reranker's own default",
+        low=-30.0,
+        high=30.0,
+        search=(-4.0, 8.0),
+    )
+    top_k = Integer(5, "passages read at most (section 4.4)", low=1, high=20)
+    retrieve_k = Integer(50, "passages retrieved and reranked (table 12)", low=1, high=200)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        if reranker is None:
+            from knowgap.retrieval import EmbeddedReranker
+
+            reranker = EmbeddedReranker()
+        self.reranker = reranker
+        self.answer = dspy.Predict(AnswerFromPassages)
+
+    @property
+    def threshold(self) -> float:
+        """The δ in force: the hyperparameter, or the reranker's own default."""
+        return self.reranker.default_threshold if self.delta is None else self.delta
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` from one retrieval."""
+        self.note(Asked(question=question))
+        self.iteration(1)
+        hits = self.retrieve([question], self.retrieve_k)
+        ranked = rerank(self, self.reranker, [question], hits, self.threshold)[: self.top_k]
+        cut = filter_sentences(self, self.reranker, ranked, self.threshold)
+        passages = [found for _, found in cut.values()]
+        self.reads(passages)
+        output = self.ask(self.answer, question=question, passages=numbered(list(cut)), style=STYLES[self.style])
+        answer = text_of(output)
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        return dspy.Prediction(answer=answer, passages=passages)

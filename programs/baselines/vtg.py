@@ -1,0 +1,151 @@
+"""VTG: every statement of the answer is verified, and evidence is searched for where it fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.citations import supported
+from knowgap.programs.hyperparameters import Choice, Integer, Real
+from knowgap.programs.outputs import text_of
+from knowgap.programs.sources import cited, distinct, numbered, tidy_lines
+from knowgap.programs.steps import Answered, Asked, Extracted, Missing, Queried, Rejected, Stopped
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.signatures import STYLES, AnswerWithCitations, LastAnswer, ProposeQueries
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.entailment import EntailmentModel
+
+__all__ = ["VTG"]
+
+Claims = dict[str, list[Passage]]
+
+
+class VTG(Program):
+    """Draft an answer in statements that cite passages, verify each, search for evidence of those that fail, redraft.
+
+    Source: Sun et al., "Towards Verifiable Text Generation with Evolving Memory and Self-Reflection" (VTG, 2024). A
+    baseline of MIGRES (section 4.2, table 3), which describes it so: a verifier says whether the cited passages
+    entail a statement; where they do not, new queries search for evidence, and statements that stay without are
+    dropped. As in the paper, the memory has a lasting part (what verified statements rest on) and a passing one (what
+    was retrieved last).
+
+    Simplified: the answer is drafted whole and its statements verified together, where the paper goes sentence by
+    sentence; a single verifier (entailment) decides, where the paper adds one by the language model. When the rounds
+    are over, the answer is drawn from the verified statements.
+
+    Args:
+        retriever: the index to search.
+        entailment: says whether passages entail a statement; the embedded one where absent. The paper's is
+            T5-XXL-TRUE-NLI.
+        **kwargs: `concurrent` and hyperparameters.
+    """
+
+    name = "vtg"
+    _shared = ("retriever", "entailment")
+
+    iterations = Integer(3, "drafts at most", low=1, high=10)
+    top_k = Integer(5, "passages retrieved per query", low=1, high=50)
+    max_queries = Integer(3, "queries for evidence per round", low=1, high=5)
+    memory = Integer(10, "passages that a draft reads at most, verified ones first", low=1, high=50)
+    entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
+    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+
+    def __init__(self, retriever: Retriever | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any):
+        super().__init__(retriever, **kwargs)
+        if entailment is None:
+            from knowgap.retrieval import EmbeddedEntailment
+
+            entailment = EmbeddedEntailment()
+        self.entailment = entailment
+        self.draft = dspy.Predict(AnswerWithCitations)
+        self.query = dspy.Predict(ProposeQueries)
+        self.last = dspy.Predict(LastAnswer)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question`; the prediction adds `known`, the verified statements."""
+        self.note(Asked(question=question))
+        known: Claims = {}
+        failed: list[str] = []
+        answer, asked, queries, reason = "", [question], [question], "iterations"
+        for step in range(1, self.iterations + 1):
+            self.iteration(step)
+            found = distinct(hit.passage for hits in self.retrieve(queries, self.top_k) for hit in hits)
+            failed = self._search_evidence(failed, found, known)
+            if answer and not failed:
+                reason = "verified"
+                break
+            memory = distinct([*(passage for sources in known.values() for passage in sources), *found])
+            answer, claims = self._drafted(question, memory[: self.memory])
+            if not claims:
+                reason = "no statements"
+                break
+            failed = self._verify(claims, known)
+            if answer and not failed:
+                reason = "verified"
+                break
+            if step < self.iterations:
+                queries = self._queries(question, known, failed, asked)
+                if not queries:
+                    reason = "no new query"
+                    break
+                asked += queries
+        for statement in failed:
+            self.note(Rejected(what=statement, why="no passage found entails it"))
+        self.note(Stopped(reason=reason))
+        if reason != "verified":
+            output = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
+            answer = text_of(output)
+        passages = distinct(passage for sources in known.values() for passage in sources)
+        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        return dspy.Prediction(answer=answer, passages=passages, known=list(known))
+
+    def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
+        """An answer, and the statements that lead to it with what they cite."""
+        self.reads(passages)
+        output = self.ask(self.draft, question=question, passages=numbered(passages), style=STYLES[self.style])
+        claims: Claims = {}
+        for item in (output.statements or ()) if output is not None else ():
+            statement = " ".join(item.statement.split())
+            if statement:
+                claims[statement] = cited(passages, item.sources)
+        return text_of(output), claims
+
+    def _verify(self, claims: Claims, known: Claims) -> list[str]:
+        """Take the statements that their citations entail over into `known`; return the others."""
+        held = supported(self.entailment, claims, self.entailment_threshold)
+        verified = {statement: sources for statement, sources in claims.items() if held[statement]}
+        known.update(verified)
+        self._extracted(verified)
+        return [statement for statement in claims if statement not in known]
+
+    def _search_evidence(self, failed: list[str], found: list[Passage], known: Claims) -> list[str]:
+        """Take the failed statements that a newly found passage entails over into `known`; return the others."""
+        pairs = [(str(passage), statement) for statement in failed for passage in found]
+        probabilities = iter(self.entailment.entails(pairs))
+        evidence: Claims = {}
+        for statement in failed:
+            sources = [passage for passage in found if next(probabilities) >= self.entailment_threshold]
+            if sources:
+                evidence[statement] = sources
+        if failed:
+            known.update(evidence)
+            self._extracted(evidence)
+        return [statement for statement in failed if statement not in evidence]
+
+    def _extracted(self, claims: Claims) -> None:
+        sources = [[passage.id for passage in passages] for passages in claims.values()]
+        self.note(Extracted(statements=list(claims), sources=sources))
+
+    def _queries(self, question: str, known: Claims, failed: list[str], asked: list[str]) -> list[str]:
+        """New queries for evidence of the failed statements; the statements themselves where none was written."""
+        missing = " ".join(failed) or question
+        self.note(Missing(missing=missing, known=list(known)))
+        output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=list(asked))
+        queries, repeated = tidy_lines(output.queries if output is not None else None, self.max_queries, asked)
+        if not queries:
+            queries, _ = tidy_lines(failed, self.max_queries, asked)
+        self.note(Queried(queries=queries, repeated=repeated))
+        return queries
