@@ -68,11 +68,11 @@ _MONTHS = (
 )
 _MONTH = "(" + "|".join(month + "|" + month[:3] + r"\b\.?" for month in _MONTHS) + ")"
 _DATE = re.compile(
-    rf"\b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH},? (?P<y1>\d{{3,4}})"
+    rf"(?:\b|(?<=\d{{4}}))(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH},? (?P<y1>\d{{3,4}})"
     rf"|{_MONTH} (?P<d2>\d{{1,2}})(?:st|nd|rd|th)?,? (?P<y2>\d{{3,4}})"
     rf"|{_MONTH},? (?P<y3>\d{{4}})"
     r"|(?P<y4>1\d{3}|20\d{2})(?![\d,.]\d)"
-    r"|(?<=[Ii]n )(?P<y5>\d{3})(?= ?[,.)]))\b"
+    rf"|(?<=[Ii]n )(?P<y5>\d{{3}})(?= ?[,.)]))(?:\b|(?=\d{{1,2}} [A-Z])|(?=[A-Z][a-z]))"  # a lost dash: 188524 July
 )
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _NUMBER_WORDS = {
@@ -81,7 +81,7 @@ _NUMBER_WORDS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
     )
 }
-_TOKEN = re.compile(r"['’]s\b|[^\W_]+(?:[-.'’/&](?!s\b)[^\W_]+)*|\S")
+_TOKEN = re.compile(r"['’][sS]\b|[^\W_]+(?:[.'’/&](?![sS]\b)[^\W_]+)*|\S")
 _BOUNDARY = re.compile(r"(?<=[.!?؟。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\W_a-z])|\n+|(?<=[。！？])")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(.])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Sr|Jr|Prof|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Mt|Ft|No|vs|Inc|Ltd|Co|c|ca|b|d|Op)\.$"
@@ -283,6 +283,8 @@ def _names(text: str, tokens: tuple[Token, ...], taken: set[int]) -> list[Span]:
                 j = last = j + 1
             elif tokens[j].folded in _CONNECTORS and j - last < 2 and _joins(tokens, j):
                 j += 1
+            elif tokens[j - 1].text == "-" and tokens[j - 1].end == tokens[j].start and tokens[j].text[0].isalpha():
+                j = last = j + 1  # the lower-case half of a hyphenated name
             else:
                 break
         found.append(Span(text[tokens[i].start : tokens[last - 1].end], i, last, "name"))
@@ -298,7 +300,7 @@ def _joins(tokens: tuple[Token, ...], j: int) -> bool:
     """Whether the mark or small word at `j` can stand inside a name."""
     token = tokens[j]
     if token.text == ".":  # only after an initial or a short title: `D. Rao`, `St. John`
-        return len(tokens[j - 1].text) <= 2 and tokens[j - 1].end == token.start
-    if token.text in (":", "-", "–"):
-        return token.text == ":" or token.start == tokens[j - 1].end
+        return len(tokens[j - 1].text) <= 4 and tokens[j - 1].end == token.start
+    if token.text in ("-", "–"):
+        return token.start == tokens[j - 1].end
     return True

@@ -198,7 +198,7 @@ def _starts_relation(owner: str, noun: str) -> bool:
         "date",
         "place",
         "nationality",
-        "occupation",
+        "phrase",
         "number",
     )
     return not leaf and bool(re.match(r"^(?:the |an? )?[a-z][a-z -]* of ", owner))
@@ -371,9 +371,7 @@ _ADJUNCTS = frozenset({"alma mater", "employer", "award", "mouth", "source", "se
 
 def _asks_noun(noun: str, body: str, verb: str) -> bool:
     """Whether `which N is X (from)` asks for the N of X: a nationality, country, genre and the like."""
-    return relation_of_noun(noun).kind in ("nationality", "occupation") or (
-        not verb and body.endswith((" from", " of"))
-    )
+    return relation_of_noun(noun).kind in ("nationality", "phrase") or (not verb and body.endswith((" from", " of")))
 
 
 def _drop_prepositions(text: str) -> str:

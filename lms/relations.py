@@ -15,7 +15,7 @@ __all__ = ["VERBS", "Relation", "compound", "relation_of_noun", "relation_of_ver
 class Relation:
     """`the {name} of X`.
 
-    `kind` is what its value is: person, thing, place, date, number, nationality or occupation. A sentence states it
+    `kind` is what its value is: person, thing, place, date, number, nationality or phrase. A sentence states it
     with one of its `nouns` (the value holds that noun of X), with one of its `verbs` (the value does it to X, or it
     happens to X there or then), or with one of the `inverse` nouns (X holds that noun of the value). With `patient`
     the value is what X does the verb to. `ask` words the question about X, `{}`.
@@ -82,7 +82,7 @@ founding date = founding year = date of founding | date | foundation founding in
 opening date | date | opening completion | opened completed built constructed inaugurated | | When was {} opened?
 nationality = country of citizenship | nationality | citizenship | | | What is the nationality of {}?
 country = nation = country of origin = home country = native country | nationality | origin | | | Which country is {} from?
-occupation = profession = job = career | occupation | | | | What is the occupation of {}?
+occupation = profession = job = career | phrase | | | | What is the occupation of {}?
 location | place | site | located situated lies stands lie sits found | | Where is {} located?
 headquarters = seat | place | headquarter base home | headquartered based located | | Where is {} headquartered?
 residence | place | home | lived lives resides resided settled moved | | Where did {} live?
@@ -97,7 +97,7 @@ source | thing | headwaters | rises originates springs rise | | Where does {} ri
 member = members | person | | joined | | Who is a member of {}?
 award = prize | thing | medal | won awarded received | | What award did {} win?
 genre = style | thing | | | | What is the genre of {}?
-cause of death | thing | cause | died killed | | How did {} die?
+cause of death | phrase | cause | died killed | | How did {} die?
 population | number | inhabitants people residents | | | What is the population of {}?
 length | number | kilometres kilometers miles km mi minutes long | | | How long is {}?
 height | number | elevation metres meters feet tall high | | | How tall is {}?

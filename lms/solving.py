@@ -113,6 +113,9 @@ def answer(question: Question, sentences: Sequence[Sentence], given: Given | Non
     loose = [walk(chain, sentences, given, least=0.5) for chain in question.chains]
     if all(w.value is not None for w in loose) and (text := _conclude(question, loose)):
         return Answer(text, 0.5, _support(loose), lacks)
+    if question.form == "pick":
+        reached = [o for o, w in zip(question.options, walks, strict=True) if w.value is not None]
+        return Answer((reached or list(question.options))[0], 0.2, support, lacks)
     rest = _read_open(question, sentences, True, _frontier(walks))
     return Answer(rest.text, min(rest.certainty, 0.3), support or rest.support, lacks)
 
@@ -149,7 +152,6 @@ def _alike(one: str, other: str) -> bool:
     a, b = comparable(one), comparable(other)
     if a == b or same_name(a, b):
         return True
-    a, b = a.split(",")[-1].strip(), b.split(",")[-1].strip()
     prefix = len(re.match(r"(.*).*\n\1", a + "\n" + b)[1])  # type: ignore[index]  # the pattern always matches
     return a == b or prefix >= max(4, min(len(a), len(b)) - 2)
 
@@ -192,11 +194,12 @@ def _read_open(question: Question, sentences: Sequence[Sentence], guess: bool, e
     wanted = frozenset(stems(question.text))
     covered = {word for _, s in ranked[:8] for word in (s.stems | frozenset(stems(s.title))) & wanted}
     coverage = len(covered) / len(wanted) if wanted else 0.0
+    named = wanted | frozenset(stems(" ".join(extra)))
     candidates: dict[tuple[str, ...], tuple[float, str, Sentence]] = {}
     for score, sentence in ranked[:12]:
         for span, bonus in _candidates(question, sentence):
             key = name_key(span)
-            fresh = [w for w in key if stem(w) not in wanted and w not in STOP_WORDS]
+            fresh = [w for w in key if stem(w) not in named and w not in STOP_WORDS]
             if not fresh:
                 continue
             value = score + bonus + _nearness(sentence, span, wanted)
