@@ -25,7 +25,7 @@ class IterRetGen(Program):
     with the question, and the answer is generated from the passages of that query alone. Two iterations with 5
     passages each, as in MIGRES (table 4); the paper goes up to seven. A baseline of MIGRES, RA-ISF and BlendFilter.
 
-    Simplified: the retriever is not trained by distillation from a reranker (section 3.3), as in BlendFilter's
+    Simplified: the retriever is not trained by distillation from a reranker, as it is not in BlendFilter's
     comparison. An output that cannot be read leaves the previous one in place.
     """
 
