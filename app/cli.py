@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
-import click
 import typer
+from rich.markup import escape
 
 from knowgap import cli_basic, cli_compile, cli_demo
 from knowgap.display import err
@@ -41,37 +43,32 @@ def options(
     context.obj = {"debug": debug}
 
 
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command be stopped by the keyboard without a traceback."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            err.print("stopped; what was written so far is kept, and the same command continues it")
+            raise typer.Exit(130) from None
+
+    return run
+
+
 for module in (cli_demo, cli_basic, cli_compile):
     for name, function in module.COMMANDS.items():
-        app.command(name)(function)
+        app.command(name)(_interruptible(function))
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; exits 2, with one line, for what the user can mend."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = app(arguments, standalone_mode=False)
+        app(arguments)
     except KnowgapError as error:
-        _fail(error, "--debug" in arguments, 2)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        err.print("stopped; what was written so far is kept, and the same command continues it")
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _fail(error: Exception, debug: bool, code: int) -> None:
-    if debug:
-        raise error
-    err.print(f"[bold red]error:[/bold red] {_escaped(error)}")
-    sys.exit(code)
-
-
-def _escaped(error: Exception) -> str:
-    from rich.markup import escape
-
-    return escape(" ".join(str(error).split()))
+        if "--debug" in arguments:
+            raise
+        err.print(f"[bold red]error:[/bold red] {escape(' '.join(str(error).split()))}")
+        sys.exit(2)

@@ -43,89 +43,77 @@ def evaluate(
 ) -> None:
     """Score a program on a split: means with 95% intervals, costs, recall of the gold passages."""
     opened = workbench.open_data(data, corpus=corpus, seed=seed, whole=split if whole else None)
-    examples = workbench.split_of(opened, split, limit)
-    metrics = _metrics(metric)
+    workbench.split_of(opened, split, limit)
     model = load_lm(lm, api_base)
     retriever = _retriever(folder, opened, engine)
     built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
     output = output_dir / f"{built.name}-{opened.name}-{split}.jsonl" if output_dir else None
-    result = run_evaluation(built, examples, metrics, model, num_threads, seed, opened, split, output)
+    result = run_evaluation(
+        built, opened, split, _metrics(metric), model, num_threads, seed, limit=limit, output=output
+    )
     if output_dir is not None:
         result.save(output_dir / f"{built.name}-{opened.name}-{split}.json")
         remark(f"written to {output_dir}")
     if as_json:
         out.print_json(json.dumps(summary(result)))
         return
-    show_table(*score_rows(f"{opened.name}, {split} split, {len(examples)} questions", [(built.name, result)]))
+    title = f"{opened.name}, {split} split, {len(result.records)} questions, {result.provenance.lm}"
+    show_table(*score_rows(title, [(built.name, result)]))
     kinds = result.by_type()
     if len(kinds) > 1:
-        names = list(metrics)
-        rows = [[kind, values["n"], *(f"{values[name]:.3f}" for name in names)] for kind, values in kinds.items()]
-        show_table("by type of question", ["type", "questions", *names], rows)
-    failed = [record for record in result.records if record.error]
-    for record in failed[:3]:
+        rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
+        show_table("by type of question", ["type", "questions", result.metrics[0]], rows)
+    for record in result.failures[:3]:
         remark(f"failed: {record.id}: {record.error}")
+
+
+def summary(result: Any) -> dict[str, Any]:
+    """An evaluation in a few numbers: means, intervals, costs and what stands behind them."""
+    return {**result.summary(), "provenance": result.provenance.model_dump(mode="json")}
 
 
 def run_evaluation(
     built: Any,
-    examples: list[Any],
-    metrics: dict[str, Any],
+    opened: Any,
+    split: str,
+    metrics: Any,
     model: Any,
     num_threads: int,
     seed: int,
-    opened: Any,
-    split: str,
+    *,
+    limit: int | None = None,
     output: Path | None = None,
     what: str | None = None,
 ) -> Any:
-    """`knowgap.evaluate` with a progress bar and what the results are measured on."""
+    """`knowgap.evaluate` on a split, with a progress bar; on the test split by the way that counts as a test."""
     from knowgap.compile import evaluate as run
+    from knowgap.compile import evaluate_on_test
 
+    examples = workbench.split_of(opened, split, limit)
     with progress(what or f"{built.name} on {opened.name}/{split}") as report:
-        return run(
-            built,
-            examples,
-            metrics,
-            lm=model,
-            num_threads=num_threads,
-            seed=seed,
-            output=output,
-            progress=report,
-            provenance={"data": opened.name, "data_fingerprint": opened.fingerprint, "split": split},
-        )
-
-
-def summary(result: Any) -> dict[str, Any]:
-    """An evaluation in a few numbers: means, intervals and costs."""
-    scores = {}
-    for name in result.metrics:
-        low, high = result.interval(name)
-        scores[name] = {"mean": result.mean(name), "low": low, "high": high}
-    failed = sum(1 for record in result.records if record.error)
-    return {
-        "questions": len(result.records),
-        "failed": failed,
-        "scores": scores,
-        "costs": result.costs(),
-        "provenance": result.provenance,
-    }
+        shared = {"lm": model, "num_threads": num_threads, "seed": seed, "output": output, "progress": report}
+        if split == "test":
+            return evaluate_on_test(built, opened, metrics, limit=limit, **shared)
+        origin = {"dataset": opened.name, "dataset_fingerprint": opened.fingerprint}
+        return run(built, examples, metrics, split=split, provenance=origin, **shared)
 
 
 def score_rows(title: str, results: list[tuple[str, Any]]) -> tuple[str, list[str], list[list[str]]]:
     """Title, columns and rows of a table of evaluations: scores with intervals, then costs per question."""
-    metrics = list(results[0][1].metrics)
+    metrics = list(dict.fromkeys(name for _, result in results for name in result.all_metrics))
     rows = []
     for name, result in results:
-        row = [name]
-        for metric in metrics:
-            low, high = result.interval(metric)
-            row.append(f"{result.mean(metric):.3f} [{low:.3f}, {high:.3f}]")
         costs = result.costs()
-        row += [f"{costs[key]:.1f}" for key in ("lm_calls", "iterations", "retrievals", "passages")]
-        row += [f"{costs['tokens']:.0f}", str(sum(1 for record in result.records if record.error))]
-        rows.append(row)
-    columns = ["program", *metrics, "LM calls", "iterations", "retrievals", "passages", "tokens", "failed"]
+        rows.append(
+            [
+                name,
+                *(str(result.interval(metric)) if metric in result.all_metrics else "" for metric in metrics),
+                *(f"{costs[key]:.1f}" for key in ("lm_calls", "iterations", "passages")),
+                f"{costs['tokens']:.0f}",
+                str(len(result.failures)),
+            ]
+        )
+    columns = ["program", *metrics, "LM calls", "iterations", "passages", "tokens", "failed"]
     return title, columns, rows
 
 
@@ -158,22 +146,24 @@ def compare(
     metrics = _metrics(metric)
     model = load_lm(lm, api_base)
     retriever = _retriever(folder, opened, engine)
-    results = []
+    results: list[tuple[str, Any]] = []
     for name in names:
         path = Path(name) if Path(name, "config.json").exists() else None
         built = load_program(name, path, retriever)
         label = path.name if path else name
         output = output_dir / f"{label}-{opened.name}-{split}.jsonl" if output_dir else None
-        results.append(
-            (label, run_evaluation(built, examples, metrics, model, num_threads, seed, opened, split, output))
+        result = run_evaluation(
+            built, opened, split, metrics, model, num_threads, seed, limit=limit, output=output, what=label
         )
+        results.append((label, result))
         if output_dir is not None:
-            results[-1][1].save(output_dir / f"{label}-{opened.name}-{split}.json")
+            result.save(output_dir / f"{label}-{opened.name}-{split}.json")
     if as_json:
         out.print_json(json.dumps({label: summary(result) for label, result in results}))
         return
-    show_table(*score_rows(f"{opened.name}, {split} split, {len(examples)} questions", results))
-    show_comparisons(results, next(iter(metrics)))
+    title = f"{opened.name}, {split} split, {len(examples)} questions, {results[0][1].provenance.lm}"
+    show_table(*score_rows(title, results))
+    show_comparisons(results, metrics[0])
 
 
 def show_comparisons(results: list[tuple[str, Any]], metric: str) -> None:
@@ -214,11 +204,11 @@ def calibrate(
     with progress("calibrating δ") as report:
         found = run(built, examples, share=share, progress=report)
     if as_json:
-        out.print_json(json.dumps({"delta": found.delta, "share": found.share, "reranker": found.reranker}))
+        out.print_json(found.model_dump_json(exclude={"scores"}))
         return
     out.print(
-        f"δ = {found.delta:.3f}: {found.share:.0%} of {len(examples)} questions find a passage at or above it "
-        f"(scale: {found.reranker})",
+        f"δ = {found.delta:.4f} on the scale of {found.reranker}: {found.covered(found.delta):.0%} of {len(examples)} "
+        "questions find a passage that scores as much",
         markup=False,
     )
 
@@ -253,15 +243,14 @@ def compile_(
     helper = workbench.language_model(teacher, api_base) if teacher else None
     retriever = _retriever(folder, opened, engine)
     built = load_program(program, None, retriever, preset, settings)
-    import dspy
-
-    with progress(f"finding demonstrations ({optimizer})") as report, dspy.context(lm=model):
+    with progress(f"finding demonstrations ({optimizer})") as report:
         compiled = compile_program(
             built,
             train,
             valset=dev,
-            metric=next(iter(metrics.values())),
+            metric=metrics[0],
             optimizer=optimizer,
+            lm=model,
             teacher_lm=helper,
             seed=seed,
             num_threads=num_threads,
@@ -312,7 +301,7 @@ def tune(
 def run_study(
     built: Any,
     dev: list[Any],
-    metrics: dict[str, Any],
+    metrics: list[str],
     model: Any,
     n_trials: int,
     study_name: str | None,
@@ -330,7 +319,7 @@ def run_study(
         return run(
             built,
             devset=dev,
-            metric=next(iter(metrics.values())),
+            metric=metrics[0],
             n_trials=n_trials,
             study_name=study_name or f"{built.name}-{opened.name}",
             storage=storage,
@@ -353,7 +342,7 @@ def conclude(
     before: Any,
     after: Any,
     opened: Any,
-    metrics: dict[str, Any],
+    metrics: list[str],
     model: Any,
     num_threads: int,
     seed: int,
@@ -367,26 +356,27 @@ def conclude(
     evaluations = {}
     tests: list[tuple[str, Any]] = []
     for split in ("dev", "test"):
-        examples = workbench.split_of(opened, split, limit)
         results = []
         for label, built in (("before", before), ("after", after)):
             what = f"{built.name} {label}, {split}"
-            result = run_evaluation(built, examples, metrics, model, num_threads, seed, opened, split, None, what)
+            result = run_evaluation(built, opened, split, metrics, model, num_threads, seed, limit=limit, what=what)
             results.append((label, result))
             evaluations[f"{split} {label}"] = result
         seen = "the split it was chosen on" if split == "dev" else "held out: no choice was made on it"
         show_table(*score_rows(f"{opened.name}, {split} split ({seen})", results))
-        show_comparisons(results, next(iter(metrics)))
+        show_comparisons(results, metrics[0])
         tests = results
     folder = save_artifact(after, target / "artifact", lm=model, index=retriever, data=opened, evaluations=evaluations)
     out.print(f"saved in {folder}", markup=False)
     return tests
 
 
-def _metrics(names: list[str] | None) -> dict[str, Any]:
+def _metrics(names: list[str] | None) -> list[str]:
     from knowgap.compile.metrics import get_metric
 
-    return {name: get_metric(name) for name in names or DEFAULT_METRICS}
+    for name in names or ():
+        get_metric(name)
+    return list(names or DEFAULT_METRICS)
 
 
 def _retriever(folder: Path | None, opened: Any, engine: str) -> Any:

@@ -30,10 +30,9 @@ def demo(
 
     from knowgap.cli_compile import run_evaluation, run_study, score_rows, show_comparisons, show_study
     from knowgap.compile import calibrate, compile_program, save_artifact
-    from knowgap.compile.metrics import get_metric
     from knowgap.programs import get_program
 
-    metrics = {name: get_metric(name) for name in ("f1", "exact_match")}
+    metrics = ["f1", "exact_match"]
     output_dir.mkdir(parents=True, exist_ok=True)
 
     _step(1, "the sample: a fictional encyclopedia, so that an answer can only come from retrieval")
@@ -87,7 +86,7 @@ def demo(
     rows += [(name, migres if name == "migres" else get_program(name)(retriever)) for name in METHODS]
     rows.append(("migres, compiled and tuned", tuned.program))
     results = [
-        (label, run_evaluation(built, test, metrics, model, num_threads, 0, data, "test", None, label))
+        (label, run_evaluation(built, data, "test", metrics, model, num_threads, 0, what=label))
         for label, built in rows
     ]
     show_table(*score_rows(f"sample, test split, {len(test)} questions, embedded extractive reader", results))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import Any
 
 PINNED = Path(__file__).parents[1] / "pinned"
 
@@ -34,13 +35,11 @@ def api() -> str:
 
 def command_help() -> str:
     """The options of every command."""
-    import click
     import typer
 
     from knowgap.cli import app
 
-    group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
+    group: Any = typer.main.get_command(app)
     lines = []
     for name, command in group.commands.items():
         lines.append(f"knowgap {name}: {(command.help or '').splitlines()[0]}")
