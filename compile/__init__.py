@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from knowgap.compile.evaluation import Comparison as Comparison
     from knowgap.compile.evaluation import Evaluation as Evaluation
     from knowgap.compile.evaluation import compare as compare
+    from knowgap.compile.spending import Budget as Budget
+    from knowgap.compile.tuning import Tuning as Tuning
+    from knowgap.compile.tuning import tune as tune
 
 _MODULES = {
+    "Budget": "spending",
+    "Tuning": "tuning",
+    "tune": "tuning",
     "Calibration": "calibration",
     "Comparison": "evaluation",
     "Evaluation": "evaluation",
@@ -30,14 +36,17 @@ _MODULES = {
 }
 
 __all__ = [
+    "Budget",
     "Calibration",
     "Comparison",
     "Evaluation",
+    "Tuning",
     "calibrate",
     "compare",
     "compile_program",
     "evaluate",
     "evaluate_on_test",
+    "tune",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from knowgap.compile.asking import Record
 from knowgap.compile.provenance import Provenance
 from knowgap.errors import DataError, UnknownName, UsageError
 
-__all__ = ["COSTS", "Comparison", "Evaluation", "Interval", "compare", "mean_interval"]
+__all__ = ["COSTS", "Comparison", "Evaluation", "Interval", "compare", "mean_interval", "paired"]
 
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
@@ -218,8 +218,6 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     Raises:
         UsageError: the questions differ.
     """
-    from scipy.stats import permutation_test
-
     name = metric or before.metrics[0]
     left, right = before.scores(name), after.scores(name)
     if left.keys() != right.keys():
@@ -232,10 +230,20 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     for record in after.records:
         if record.id in left and asked[record.id] != record.question:
             raise UsageError(f"only evaluations of the same questions can be compared: {record.id!r} differs")
-    x = np.array([left[key] for key in left])
-    y = np.array([right[key] for key in left])
+    return paired(name, list(left.values()), [right[key] for key in left], after.provenance.seed)
+
+
+def paired(metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0) -> Comparison:
+    """Compare two lists of scores of the same questions in the same order.
+
+    The interval is a 95% bootstrap interval of the mean difference; the p-value is that of a two-sided permutation test
+    that swaps the two scores of a question (exact where there are few questions, else 10,000 draws).
+    """
+    from scipy.stats import permutation_test
+
+    x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
     gain = y - x
-    interval = mean_interval(gain.tolist(), after.provenance.seed)
+    interval = mean_interval(gain.tolist(), seed)
     p_value = 1.0
     if np.any(gain):
         test = permutation_test(
@@ -245,11 +253,11 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
             vectorized=True,
             n_resamples=_RESAMPLES,
             batch=max(1, 1_000_000 // gain.size),
-            rng=np.random.default_rng(after.provenance.seed),
+            rng=np.random.default_rng(seed),
         )
         p_value = float(cast("Any", test).pvalue)
     return Comparison(
-        metric=name,
+        metric=metric,
         difference=interval.mean,
         low=interval.low,
         high=interval.high,

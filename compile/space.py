@@ -28,6 +28,7 @@ class Space:
         exclude: not these.
         ranges: narrower or wider (low, high) for numbers, by name, within the declared bounds.
         demonstrations: how many demonstration sets there are to choose from, by predictor.
+        known: values that are to be tried, by name; ranges are widened to hold them.
 
     Raises:
         UnknownName: a name that is not a hyperparameter of the program.
@@ -42,9 +43,10 @@ class Space:
         exclude: Sequence[str] = (),
         ranges: Mapping[str, tuple[float, float]] | None = None,
         demonstrations: Mapping[str, int] | None = None,
+        known: Sequence[Mapping[str, Any]] = (),
     ):
         declared = program.hyperparameters()
-        for name in [*(include or ()), *exclude, *(ranges or {})]:
+        for name in [*(include or ()), *exclude, *(ranges or {}), *(name for values in known for name in values)]:
             if name not in declared:
                 raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
         chosen = [name for name, d in declared.items() if (d.tune if include is None else name in include)]
@@ -52,6 +54,7 @@ class Space:
         self.values = program.values()
         self.defaults = {name: declaration.default for name, declaration in declared.items()}
         self.demonstrations = dict(demonstrations or {})
+        self._known = [self.defaults, self.values, *known]
         self.ranges = {name: self._range(name, (ranges or {}).get(name)) for name in self.declared}
         if ranges and (odd := [name for name in ranges if name in self.ranges and self.ranges[name] is None]):
             raise UsageError(f"{odd[0]} is not a number: it has no range")
@@ -114,13 +117,13 @@ class Space:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 
     def _range(self, name: str, given: tuple[float, float] | None) -> tuple[float, float] | None:
-        """The range of a number, wide enough for the default and the program's own value."""
+        """The range of a number, wide enough for the default, the program's own value and those to be tried."""
         declaration = self.declared[name]
         if not isinstance(declaration, (Integer, OptionalReal)):
             return None
         search = (declaration.low, declaration.high) if isinstance(declaration, Integer) else declaration.search
         low, high = (float(declaration.check(edge)) for edge in (given or search))
-        known = [v for v in (declaration.default, self.values[name]) if v is not None]
+        known = [declaration.check(values[name]) for values in self._known if values.get(name) is not None]
         low, high = min([low, *known]), max([high, *known])
         if low > high:
             raise UsageError(f"{name}: the range {given} ends before it begins")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import threading
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import dspy
-from support import OverlapRetriever, by_output, scripted_lm
+from support import OverlapRetriever, ScriptedEngine, by_output, scripted_lm
 
-from knowgap.compile.metrics import exact_match
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.programs.sources import numbered
@@ -83,4 +85,35 @@ def reading_lm(**kwargs: Any):
     return scripted_lm(by_output({"questions": lambda o, i: {"questions": []}, "answer": reading_rule}), **kwargs)
 
 
-METRIC = exact_match
+class QualityEngine(ScriptedEngine):
+    """Answers so many of the questions rightly as the settings in the prompt's style deserve.
+
+    Of every ten questions: 3, and 3 more for k = 4, 2 more when careful (1 more with a weight of 0.5 or above), and 1
+    more where demonstrations are shown.
+    """
+
+    def __init__(self, answers: Mapping[str, str]):
+        super().__init__(self._rule)
+        self.answers, self._shown = answers, threading.local()
+        self.demonstrations: list[int] = []
+
+    def complete(self, request):
+        self._shown.messages = len(request.messages)
+        return super().complete(request)
+
+    def _rule(self, outputs, inputs):
+        if "questions" in outputs:
+            return {"questions": []}
+        style = dict(part.split("=") for part in inputs["style"].split())
+        shown = (self._shown.messages - 1) // 2
+        self.demonstrations.append(shown)
+        quality = 3 + 3 * (style["k"] == "4") + 2 * (style["careful"] == "True") + (shown > 0)
+        quality += style["careful"] == "True" and float(style["weight"]) >= 0.5
+        number = int(re.findall(r"\d+", inputs["question"])[-1])
+        return {"answer": self.answers[inputs["question"]] if number % 10 < quality else "nobody"}
+
+
+def quality_lm(examples: list[dspy.Example], **kwargs: Any) -> tuple[dspy.LM, QualityEngine]:
+    """A language model whose scores follow from the settings of `Tunable` as `QualityEngine` says."""
+    engine = QualityEngine({e.question: e.answer for e in examples})
+    return dspy.LM("test/quality", engine=engine, num_retries=0, **{"cache": False, **kwargs}), engine

@@ -1,0 +1,45 @@
+"""A worker of a study in a process of its own, which may be told to die on its n-th call: see test_tune.py."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+
+from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
+
+from knowgap.compile import tune
+
+
+def study_arguments(n_dev: int = 10):
+    dev, train = make_examples(n_dev), make_examples(4, "t")
+    lm, engine = quality_lm(dev + train)
+    program = Tunable(make_retriever(dev + train))
+    return {"program": program, "devset": dev, "trainset": train, "metric": "exact_match", "lm": lm}, engine
+
+
+def plain(tuning) -> list:
+    """What a study found, without numbers that count failed trials or measure time."""
+    return [[t.label, t.values, t.demonstrations, t.complete, t.scores] for t in tuning.trials]
+
+
+def main() -> None:
+    storage, n_trials, die_after = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    arguments, engine = study_arguments()
+    complete, calls = engine.complete, [0]
+
+    def mortal(request):
+        calls[0] += 1
+        if calls[0] == die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return complete(request)
+
+    engine.complete = mortal
+    program = arguments.pop("program")
+    found = tune(program, n_trials=n_trials, study_name="killed", storage=storage, num_threads=2, **arguments)
+    sys.stdout.write(json.dumps({"calls": calls[0], "trials": plain(found)}))
+
+
+if __name__ == "__main__":
+    main()
