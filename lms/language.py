@@ -81,7 +81,7 @@ _NUMBER_WORDS = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
     )
 }
-_TOKEN = re.compile(r"['’][sS]\b|[^\W_]+(?:[.'’/&](?![sS]\b)[^\W_]+)*|\S")
+_TOKEN = re.compile(r"['’][sS]\b|\d{1,3}(?:,\d{3})+(?:\.\d+)?|[^\W_]+(?:[.'’/&](?![sS]\b)[^\W_]+)*|\S")
 _BOUNDARY = re.compile(r"(?<=[.!?؟。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\W_a-z])|\n+|(?<=[。！？])")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(.])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Sr|Jr|Prof|Gen|Col|Lt|Capt|Sgt|Rev|Hon|Mt|Ft|No|vs|Inc|Ltd|Co|c|ca|b|d|Op)\.$"

@@ -13,25 +13,14 @@ __all__ = ["Chain", "Question", "parse"]
 
 _LONGEST = 400
 _AUX = "is|was|are|were|did|does|do|has|had|have|can|could|will|would"
-_PREPOSITIONS = words("in on at by from to of for into with as through")
-_NOUN_PHRASE = r"(?:[a-z][\w'-]*(?: (?:and )?[a-z][\w'-]*){0,3}?)"
-_OF = re.compile(rf"^(?:the |an? )?({_NOUN_PHRASE}) (?:of|for|behind) (.+)$")
-_PLACE_OF = re.compile(
-    r"^(?:the )?((?:place|date|year|country|city|cause|head|university|day) of [a-z]+) (?:of|for) (.+)$"
+_PREPOSITIONS = words("in on at by from to of for into with as through under against about")
+_TRAILING = _PREPOSITIONS | words("first originally there place located situated")
+# Where a noun phrase goes on after its head noun: `of X`, a relative clause, a participle.
+_MODIFIER = re.compile(
+    r" (?P<of>of|for|behind) | (?:(?:in|on|at|from|to|for|by|through) which|where|when)(?P<where>) "
+    r"|,? (?P<that>that|who|which|whom) | (?:that was |which was )?(?P<verb>[a-z]+(?:ed|en|wn|ung|ade|ilt)) by "
 )
-_POSSESSIVE = re.compile(r"^(.+?(?:['’]s|s['’])) ([a-z][a-z -]*)$")
-_RELATIVE = re.compile(r"^(?:the |an? )?([a-z][a-z -]*?),? (?:that|who|which|whom) (.+)$")
-_WHERE = re.compile(
-    r"^(?:the |an? )?([a-z][a-z -]*?) (?:where|when|in which|on which|from which|to which|for which) (.+)$"
-)
-_PARTICIPLE = re.compile(
-    r"^(?:the |an? )?([a-z][a-z -]*?) (?:that was |which was )?([a-z]+(?:ed|en|wn|ung|ade|ilt|ed)) by (.+)$"
-)
-
-_LATE = re.compile(  # `which country the director of X is from`
-    r"^([a-z]+) (the .+?|.+?['’]s [a-z]+) (?:is|was|are|were|comes|came|([a-z]+(?:ed|t|on|ew)))"
-    r"(?: (?:from|in|at|for|by|to))?$"
-)
+_FIXED = re.compile(r"^(?:place|date|year|country|city|cause|head|university|day) of [a-z]+(?= (?:of|for) )")
 # Comparatives: a pattern, what is compared, and whether the lesser value wins.
 _OUT = "(?:released|premiered|published|aired|issued|c[ao]me out|appeared|made|filmed)"
 _BEGUN = "(?:founded|established|formed|started|opened|built|created|launched|began|constructed|completed|incorporated)"
@@ -143,56 +132,39 @@ def _is_name(entity: str) -> bool:
     )
 
 
-# Noun phrases.
+# Noun phrases and clauses. `depth` bounds the recursion on odd input.
 
 
 def noun_phrase(text: str, depth: int = 0) -> Chain:
     """`the R of the S of X`, `X's R`, `the N that V X`, `the N V-ed by X`, or a plain name."""
-    text = text.strip(" ,.")
+    text = re.sub(r"^(?:the|an?) (?=[a-z])", "", text.strip(" ,."))
+    owned = re.match(r"^(.+?)(?:['’]s|(?<=s)['’]) ([a-z][a-z -]*)$", text)
     if depth > 6:
         return Chain(_entity(text))
-    if match := _PLACE_OF.match(text):
-        return noun_phrase(match[2], depth + 1).then(relation_of_noun(match[1]))
-    if (match := _POSSESSIVE.match(text)) and not _starts_relation(match[1], match[2]):
-        owner = re.sub(r"['’]s$|(?<=s)['’]$", "", match[1])
-        return _with_noun(noun_phrase(owner, depth + 1), match[2])
-    for pattern, build in ((_OF, _of), (_PARTICIPLE, _participle), (_WHERE, _where), (_RELATIVE, _relative)):
-        if match := pattern.match(text):
-            built = build(match, depth)
-            if built is not None:
-                return built
-    if match := _POSSESSIVE.match(text):
-        return _with_noun(noun_phrase(re.sub(r"['’]s$|(?<=s)['’]$", "", match[1]), depth + 1), match[2])
+    if owned and not _goes_inside(owned[1], owned[2]):
+        return _with_noun(noun_phrase(owned[1], depth + 1), owned[2])
+    fixed = _FIXED.match(text)
+    found = _MODIFIER.search(text, fixed.end() if fixed else 0)
+    head = text[: found.start()] if found else ""
+    if found and re.fullmatch(r"[a-z][\w' -]*", head) and len(head.split()) <= 5:
+        rest, kind = text[found.end() :], wh_kind("which", head)
+        if found["of"] and head in ("name", "names", "title"):
+            return noun_phrase(rest, depth + 1)
+        if found["of"]:
+            return _with_noun(noun_phrase(rest, depth + 1), head)
+        if found["verb"]:
+            return noun_phrase(rest, depth + 1).then(relation_of_verb(found["verb"], kind, patient=True))
+        if found["where"] is not None and kind not in ("place", "date", "thing"):
+            kind = "place"
+        chain = clause(kind, head, rest, depth + 1)
+        if chain is not None:
+            return chain
+    if owned:
+        return _with_noun(noun_phrase(owned[1], depth + 1), owned[2])
     return Chain(_entity(text))
 
 
-def _of(match: re.Match[str], depth: int) -> Chain | None:
-    noun = match[1]
-    if noun.split()[0] in ("that", "which", "who", "where"):
-        return None
-    return _with_noun(noun_phrase(match[2], depth + 1), noun)
-
-
-def _with_noun(chain: Chain, noun: str) -> Chain:
-    kin = compound(noun)
-    return chain.then(*kin) if kin else chain.then(relation_of_noun(noun))
-
-
-def _participle(match: re.Match[str], depth: int) -> Chain | None:
-    kind = wh_kind("which", match[1])
-    return noun_phrase(match[3], depth + 1).then(relation_of_verb(match[2], kind, patient=True))
-
-
-def _relative(match: re.Match[str], depth: int) -> Chain | None:
-    return _clause(wh_kind("which", match[1]), match[1], match[2], depth + 1)
-
-
-def _where(match: re.Match[str], depth: int) -> Chain | None:
-    kind = wh_kind("which", match[1])
-    return _tail(kind if kind in ("place", "date") else "place", match[2], depth + 1)
-
-
-def _starts_relation(owner: str, noun: str) -> bool:
+def _goes_inside(owner: str, noun: str) -> bool:
     """Whether a possessive belongs inside a longer phrase: the birthplace of Ann's father."""
     leaf = compound(noun) is None and relation_of_noun(noun).kind in (
         "date",
@@ -201,184 +173,186 @@ def _starts_relation(owner: str, noun: str) -> bool:
         "phrase",
         "number",
     )
-    return not leaf and bool(re.match(r"^(?:the |an? )?[a-z][a-z -]* of ", owner))
+    return not leaf and bool(re.match(r"[a-z][a-z -]* of ", owner))
+
+
+def _with_noun(chain: Chain, noun: str) -> Chain:
+    kin = compound(noun)
+    return chain.then(*kin) if kin else chain.then(relation_of_noun(noun))
 
 
 def _entity(text: str) -> str:
     """A name without article, kind words in front (`the film X`) and quotation marks."""
-    text = text.strip().strip("\"“”'‘’,")
-    parts = text.split()
+    parts = text.strip(' "“”‘’,').split()
     start = 0
     while start < len(parts) - 1 and parts[start][0].islower() and parts[start][0].isalpha():
         start += 1
     if parts and not parts[start][0].islower():
-        text = " ".join(parts[start:])
-    return text.strip().strip('"“”‘’,') if not text.endswith("'s") else text
+        parts = parts[start:]
+    return " ".join(parts).strip(' "“”‘’,')
+
+
+def clause(kind: str, noun: str, text: str, depth: int = 0) -> Chain | None:
+    """A clause that lacks a thing of a `kind`, called `noun` if at all: `V X`, `X V`, `did X V`, `is X from`."""
+    match = re.match(rf"^({_AUX}) (.+)$", text)
+    aux, body = (match[1], match[2]) if match else ("", text)
+    finite = aux not in ("did", "does", "do")
+    if noun and not finite:  # what occupation did X have
+        body = re.sub(r" (?:have|hold|work in)$", " from", body)
+    subject, verb, trail = _split_verb(body, base=not finite)
+    if noun and not verb and trail == "from":
+        return noun_phrase(subject, depth).then(relation_of_noun(noun))
+    lead = re.match(
+        r"^(?:also |first )*([a-z][a-z-]*) (?:([a-z]+) )?(?=(?:the |an? |his |her )?[^\Wa-z_]|the |an? )(.+)$", body
+    )
+    if aux and finite and lead and not verb and lead[1] not in ("the", "a", "an"):  # was born in X; was directed by X
+        passive = lead[2] == "by" or lead[1] == "by"
+        if passive or lead[2] in _PREPOSITIONS:
+            return noun_phrase(lead[3], depth).then(relation_of_verb(lead[1], kind, patient=True))
+    if verb:
+        if not match and lead and not _starts_name(body):  # V X … V: the last verb is part of X
+            return _agent(kind, body, depth)
+        relation = _object(verb, trail, kind)
+        country = (relation_of_noun("country"),) if noun == "country" and relation.kind == "place" else ()
+        return noun_phrase(subject, depth).then(relation, *country)
+    if not aux and not _starts_name(body):
+        return _agent(kind, body, depth)
+    if aux and finite:
+        chain = noun_phrase(subject, depth)
+        if noun and (relation_of_noun(noun).kind in ("nationality", "phrase") or trail == "of"):
+            return chain.then(relation_of_noun(noun))
+        if chain.relations:
+            return chain
+        if kind == "place":
+            return chain.then(relation_of_noun("location"))
+    return None
+
+
+def _agent(kind: str, body: str, depth: int) -> Chain | None:
+    """`directed X`, `plays for X`: who or what does the verb to X."""
+    parts = body.split()
+    end = next((i for i, part in enumerate(parts) if not part[0].islower() or part in ("the", "a", "an")), len(parts))
+    before = [part for part in parts[:end] if part not in _PREPOSITIONS]
+    if not before or end == len(parts):
+        return None
+    kind = wh_kind("which", before[-2]) if len(before) > 1 and kind == "thing" else kind
+    return noun_phrase(" ".join(parts[end:]), depth).then(relation_of_verb(before[-1], kind))
+
+
+def _object(verb: str, trail: str, kind: str) -> Relation:
+    """What or where X does the verb, or by whom it is done to X."""
+    if trail == "by" or kind in ("place", "date"):
+        return relation_of_verb(verb, kind)
+    if stem(verb) in relation_of_noun("spouse").verbs:
+        return relation_of_noun("spouse")
+    return relation_of_verb(verb, kind, patient=True)
+
+
+def _starts_name(text: str) -> bool:
+    return bool(
+        re.match(r"[\"“'‘]?(?:[^\Wa-z_]|(?:the|an?|his|her) |[a-z]+ [^\Wa-z_]\S*(?: [^\Wa-z_]\S*)* [a-z]+$)", text)
+    )
+
+
+def _split_verb(text: str, base: bool = False) -> tuple[str, str, str]:
+    """Take verb and preposition off the end of a clause: (`the director of X`, `come`, `from`).
+
+    The verb of a relative clause at the end stays with it: `the city where X died` has none to give.
+    """
+    plain = _without(text, _TRAILING)
+    trail = text[len(plain) :].split()[-1:]
+    parts = plain.split()
+    last = parts[-1] if len(parts) > 1 else ""
+    if not (last.islower() and last.isalpha() and (base or stem(last) in VERBS or last.endswith("ed"))):
+        return plain, "", "".join(trail)
+    subject = re.sub(rf" (?:{_AUX})$", "", " ".join(parts[:-1]))
+    inner = re.split(r" (?:that|who|which|where|whom|when) ", subject)[-1]
+    if inner != subject and _starts_name(inner) and not _split_verb(inner)[1]:
+        return plain, "", "".join(trail)
+    return subject, last, "".join(trail)
+
+
+def _without(text: str, ends: frozenset[str]) -> str:
+    parts = text.split()
+    while len(parts) > 1 and parts[-1] in ends:
+        parts.pop()
+    return " ".join(parts)
 
 
 # Questions with a question word.
 
 
 def _wh(plain: str) -> tuple[str, Chain | None]:
+    given, plain = plain, plain[:1].lower() + plain[1:]
+    if agent := re.match(r"^(by|to) (whom|who|which [a-z]+|what [a-z]+) (.+)$", plain):
+        plain = f"{agent[2]} {agent[3]} {agent[1]}"
     match = re.match(
-        r"^(?:(in|on|at|from|by|to|of|for|with|under|into) )?(who|whom|whose|what|which|where|when|how|why)\b ?(.*)$",
+        r"^(?:(?:in|on|at|from|for|of|with|into|under|to|by) )?(who|whom|whose|what|which|where|when|how|why)\b ?(.*)$",
         plain,
-        re.I,
     )
     if match is None:
-        return ("thing", noun_phrase(plain)) if plain[:4].lower() == "name" else _embedded(plain)
-    word, rest = match[2].lower(), match[3]
+        return _embedded(given)
+    word, rest = match[1], match[2]
     if word == "whose":
         return "person", None
     if word in ("how", "why"):
         return _how(rest)
     if word in ("where", "when"):
-        chain = _tail(wh_kind(word), re.sub(rf"^(?:{_AUX}) ", "", rest))
-        return wh_kind(word), chain
-    if late := _LATE.match(rest):
-        relation = relation_of_verb(late[3], wh_kind(word, late[1])) if late[3] else relation_of_noun(late[1])
-        return relation.kind, noun_phrase(late[2]).then(relation)
-    noun, aux, tail = "", "", rest
-    split = re.match(rf"^((?:[a-z][\w'-]* ){{0,4}}?)({_AUX}) (.+)$", rest)
-    if split:
-        noun, aux, tail = split[1].strip(), split[2], split[3]
+        return wh_kind(word), _where(wh_kind(word), rest)
+    split = re.match(rf"^((?:[a-z][\w'-]* ){{0,4}}?)((?:{_AUX}) .+)$", rest)
+    noun, tail = (split[1].strip(), split[2]) if split else ("", rest)
+    if not split and word in ("what", "which"):  # which country the director of X is from; which N V X
+        first = re.match(r"^([a-z]+) (.+)$", rest)
+        if first and _starts_name(first[2]):
+            late = re.match(r"^(.+) (?:is|was|comes?|came) from$", first[2])
+            if late:
+                return "nationality", noun_phrase(late[1]).then(relation_of_noun(first[1]))
+            noun, tail = first[1], first[2]
     kind = wh_kind(word, noun)
-    if not aux:
-        return _clause_kind(word, rest), _clause("person" if word in ("who", "whom") else "", "", rest)
-    if aux in ("is", "was", "are", "were") and not noun:
-        chain = noun_phrase(tail)
-        if chain.relations:
-            return chain.relations[-1].kind, chain
-        return kind, _tail(kind, tail)
-    return kind, _clause(kind, noun, f"{aux} {tail}")
+    return kind, clause(kind, noun, tail)
+
+
+def _where(kind: str, rest: str) -> Chain | None:
+    """`was NP V`, `is NP`: when or where."""
+    subject, verb, _ = _split_verb(re.sub(rf"^(?:{_AUX}) ", "", rest))
+    chain = noun_phrase(subject)
+    if verb:
+        return chain.then(relation_of_verb(verb, kind))
+    if chain.relations and chain.relations[-1].kind in (kind, "nationality"):
+        return chain
+    return chain.then(relation_of_noun("location")) if kind == "place" else None
 
 
 def _embedded(plain: str) -> tuple[str, Chain | None]:
-    """A question word at the end or in the middle: `Tom Hill was born in which city`, or no question word at all."""
-    match = re.match(rf"^(.+?) (?:({_AUX}) )?(.*?)\b(what|which|whom|who|where) ?((?:[a-z-]+ ?){{0,4}})$", plain)
+    """The question word late (`Tom Hill was born in which city`), or none."""
+    match = re.match(r"^(.+?) (what|which|whom|who|where) ?((?:[a-z-]+ ?){0,4})$", plain)
     if match is None:
-        chain = noun_phrase(plain)
+        chain = noun_phrase(re.sub(r"^name ", "", plain, flags=re.I))
         return (chain.relations[-1].kind, chain) if chain.relations else ("thing", None)
-    return wh_kind(match[4], match[5].strip()), None
+    kind = wh_kind(match[2], match[3].strip())
+    return kind, clause(kind, match[3].strip(), match[1]) if _split_verb(match[1])[1] else None
 
 
 def _how(rest: str) -> tuple[str, Chain | None]:
     if match := re.match(
-        rf"^(?:many|much) ([a-z][a-z -]*?) (?:{_AUX}) (.+?)(?: (?:have|has|had|own|contain|live in))?$", rest
+        rf"^(?:many|much) ([a-z][a-z -]*?) (?:{_AUX}) (?:(?:live|there) in )?(.+?)(?: (?:have|has|had|own|contain))?$",
+        rest,
     ):
         noun = match[1]
-        name = noun_phrase(re.sub(r"^(?:live|there|living) (?:in )?", "", match[2]))
-        return "number", name.then(
-            Relation(
-                f"number of {noun}", "number", relation_of_noun(noun).nouns, ask=f"How many {noun} does {{}} have?"
-            )
+        count = Relation(
+            f"number of {noun}", "number", relation_of_noun(noun).nouns, ask=f"How many {noun} does {{}} have?"
+        )
+        return "number", noun_phrase(match[2]).then(count)
+    if match := re.match(r"^many ([a-z]+) (?:live|work|play|are) (?:there )?in (.+)$", rest):
+        return "number", noun_phrase(match[2]).then(
+            relation_of_noun("population" if match[1] == "people" else match[1])
         )
     if match := re.match(rf"^(long|tall|high|large|big) (?:{_AUX}) (.+)$", rest):
         name = {"long": "length", "tall": "height", "high": "height", "large": "area", "big": "area"}[match[1]]
         return "number", noun_phrase(match[2]).then(relation_of_noun(name))
     if match := re.match(r"^did (.+?) die$", rest):
-        return "thing", noun_phrase(match[1]).then(relation_of_noun("cause of death"))
+        return "phrase", noun_phrase(match[1]).then(relation_of_noun("cause of death"))
     return ("number" if re.match(r"many|much|long|old|far|tall|high", rest) else "thing"), None
-
-
-def _tail(kind: str, text: str, depth: int = 0) -> Chain | None:
-    """`NP verb` (the director of X born): the verb's relation of NP; without a verb, NP itself or where it lies."""
-    subject, verb = _split_verb(re.sub(rf"^(?:{_AUX}) ", "", text))
-    subject = re.sub(rf" (?:{_AUX})$", "", subject)
-    if verb:
-        return noun_phrase(subject, depth).then(relation_of_verb(verb, kind))
-    chain = noun_phrase(subject, depth)
-    if chain.relations and chain.relations[-1].kind in (kind, "nationality"):
-        return chain
-    if kind == "place":
-        return chain.then(relation_of_noun("location"))
-    return chain if chain.relations else None
-
-
-def _split_verb(text: str) -> tuple[str, str]:
-    """Take the verb off the end of a clause: `X come from` is (X, come)."""
-    parts = text.split()
-    end = len(parts)
-    while end > 1 and parts[end - 1] in _PREPOSITIONS | {"first", "originally", "there", "place"}:
-        end -= 1
-    last = parts[end - 1] if end > 1 else ""
-    if last.islower() and last.isalpha() and (stem(last) in VERBS or last.endswith("ed")):
-        return " ".join(parts[: end - 1]), last
-    return text, ""
-
-
-def _clause_kind(word: str, rest: str) -> str:
-    if word != "which" and word != "what":
-        return wh_kind(word)
-    lead = re.match(r"^((?:[a-z][\w'-]* )*)", rest)
-    parts = lead[1].split() if lead else []
-    return wh_kind(word, parts[0]) if parts else "thing"
-
-
-def _clause(kind: str, noun: str, clause: str, depth: int = 0) -> Chain | None:
-    """`V X`, `N V X`, `did X V`, `is X from`: the chain of what the clause describes."""
-    match = re.match(rf"^({_AUX}) (.+)$", clause)
-    aux, body = (match[1], match[2]) if match else ("", clause)
-    kind = kind or "thing"
-    subject, verb = _split_verb(body)
-    if aux and aux not in ("has", "had", "have"):
-        if (
-            noun
-            and verb in ("", "come", "came", "from", "born")
-            and kind in ("thing", "place")
-            and _asks_noun(noun, body, verb)
-        ):
-            return noun_phrase(_drop_prepositions(subject), depth).then(relation_of_noun(noun))
-        if verb and kind in ("place", "date"):
-            return noun_phrase(subject, depth).then(relation_of_verb(verb, kind))
-        if verb and body.endswith(" by"):
-            return noun_phrase(subject, depth).then(relation_of_verb(verb, kind))
-        if verb and stem(verb) in relation_of_noun("spouse").verbs:
-            return noun_phrase(subject, depth).then(relation_of_noun("spouse"))
-        if verb and aux in ("did", "does", "do"):
-            active = relation_of_verb(verb, kind)
-            if active.name in _ADJUNCTS:
-                return noun_phrase(subject, depth).then(active)
-            return noun_phrase(subject, depth).then(relation_of_verb(verb, kind, patient=True))
-        if aux in ("is", "was", "are", "were"):
-            if lead := re.match(r"^(?:the |an? )?([a-z]+) (?:of|to|for) (.+)$", body):
-                return noun_phrase(lead[2], depth).then(relation_of_noun(lead[1]))
-            if lead := re.match(r"^([a-z]+) (?:in|by|at|on|from|to) (.+)$", body):
-                if " by " in body:
-                    return noun_phrase(lead[2], depth).then(relation_of_verb(lead[1], kind, patient=True))
-                return noun_phrase(lead[2], depth).then(
-                    Relation(f"{lead[1]} there", kind, verbs=frozenset({stem(lead[1])}), patient=True)
-                )
-            if kind == "place":
-                return noun_phrase(_drop_prepositions(subject), depth).then(relation_of_noun("location"))
-        return None
-    parts = body.split()
-    lead = 0
-    while lead < len(parts) and parts[lead][0].islower() and parts[lead] not in ("the", "a", "an"):
-        lead += 1
-    head, name = parts[:lead], " ".join(parts[lead:])
-    while head and head[-1] in _PREPOSITIONS:
-        head.pop()
-    if not head or not name:
-        return None
-    before = " ".join(head[:-1])
-    kind = wh_kind("which", before) if before and kind == "thing" else kind
-    return noun_phrase(name, depth).then(relation_of_verb(head[-1], kind))
-
-
-_ADJUNCTS = frozenset({"alma mater", "employer", "award", "mouth", "source", "setting"})
-
-
-def _asks_noun(noun: str, body: str, verb: str) -> bool:
-    """Whether `which N is X (from)` asks for the N of X: a nationality, country, genre and the like."""
-    return relation_of_noun(noun).kind in ("nationality", "phrase") or (not verb and body.endswith((" from", " of")))
-
-
-def _drop_prepositions(text: str) -> str:
-    parts = text.split()
-    while len(parts) > 1 and parts[-1] in _PREPOSITIONS | {"come", "located", "situated"}:
-        parts.pop()
-    return " ".join(parts)
 
 
 # Choices and yes/no questions.
@@ -407,9 +381,15 @@ def _comparable(name: str, text: str) -> Relation:
 
 def _pick(text: str, plain: str) -> Question | None:
     """`Which film …, A or B?`, `Who is older, A or B?`, `Between A and B, who …?`."""
-    match = re.match(r"^(?:between|of|out of) (.+?) and (.+?),? (who|which|whose|what)\b(.*)$", plain, re.I)
-    if match:
-        left, right, body = match[1], match[2], match[4]
+    first, last, inner = (
+        re.match(r"^(?:between|among|of|out of) (.+?) and (.+?),? (?:who|which|whose|what)\b(.*)$", plain, re.I),
+        re.match(r"^(?:who|which|what)\b(.*?) (?:out of|between|among) (.+?) and (.+)$", plain, re.I),
+        re.match(r"^(?:who|which|what) of (.+?) and (.+?) ((?:is|was|has|had|did|died|lived|came)\b.*)$", plain, re.I),
+    )
+    if found := first or inner:
+        left, right, body = found.groups()
+    elif last and _comparative(last[1]):
+        body, left, right = last.groups()
     else:
         cut = plain.rfind(" or ")
         while cut > 0 and plain[cut + 4 : cut + 5].islower() and not re.match(r"(?:the |an? )", plain[cut + 4 :]):
@@ -500,7 +480,7 @@ def _same(text: str, plain: str) -> Question | None:
 
 def _order(text: str, plain: str) -> Question | None:
     """`Is A older than B?`, `Was A born before B?`, `Did A die after B?`."""
-    match = re.match(rf"^(?:{_AUX}) (.+?) ([a-z][a-z ]*?(?:than|before|after)) (.+)$", plain, re.I)
+    match = re.match(rf"^(?:{_AUX}) (.+?) ([a-z][a-z ]*?(?:than|before|after)) (.+)$", plain[:1].lower() + plain[1:])
     if match is None:
         return None
     found = _comparative(re.sub(r" than$", "", match[2]))

@@ -210,7 +210,7 @@ def _read_name(view: _View, relation: Relation) -> Reading:
     for k in view.cues(relation.nouns):
         yield from _by_noun(view, spans, k)
     for k in view.cues(relation.inverse):
-        yield from _by_inverse(view, spans, k)
+        yield from _by_inverse(view, spans, k, relation)
     for k in view.cues(relation.verbs):
         yield from (_patients if relation.patient else _agents)(view, spans, k, relation)
 
@@ -255,7 +255,10 @@ def _by_noun(view: _View, spans: list[Span], k: int) -> Reading:
         yield before, 1.2
 
 
-def _by_inverse(view: _View, spans: list[Span], k: int) -> Reading:
+_GENDER = {"his": "mother", "her": "father"}  # what the owner of a pronoun is not
+
+
+def _by_inverse(view: _View, spans: list[Span], k: int, relation: Relation) -> Reading:
     """X is the son of Y and Z; the son of Y, X …; Y's son X."""
     start, _ = view.at
     owner = _owner(view, k)
@@ -264,6 +267,13 @@ def _by_inverse(view: _View, spans: list[Span], k: int) -> Reading:
         if after and (start < k or (view.about and k <= 3)):
             other = any(view.at[1] <= s.first and s.last >= k - 3 for s in spans if s.last <= k)
             yield from _ranked(after, 2.4 if other else 3.0)
+    elif owner >= 0 and (title := view.title()) and start < owner and COPULAS & set(view.words(start, owner)):
+        if _GENDER.get(view.tokens[owner].folded) != relation.name:  # X was his son: `he` is no mother
+            yield title, 2.8
+    elif owner < 0 and k < start <= k + 3 and {"had", "has"} & set(view.words(k - 4, k)):
+        before = _before(spans, k, 6) or view.title()  # Y had a son, X
+        if before is not None:
+            yield before, 2.2
     elif owner >= 0 and k < start <= k + 6:
         if view.tokens[owner].folded[0] in "'’":
             before = _before(spans, owner + 1, 4)
@@ -292,8 +302,6 @@ def _agents(view: _View, spans: list[Span], k: int, relation: Relation) -> Readi
     if by is not None:
         if start < by:
             yield from _ranked(_next(view, spans, by), 3.0)
-    elif relation.name in _GOING and start < k:
-        yield from _ranked(after[:1], 2.6)
     elif relation.name == "spouse":
         other = after if start < k else [before] if before is not None else []
         yield from _ranked(other, 3.0)
@@ -305,9 +313,6 @@ def _agents(view: _View, spans: list[Span], k: int, relation: Relation) -> Readi
             yield before, 2.6
         elif title:
             yield title, 2.6
-
-
-_GOING = frozenset({"alma mater", "employer", "award", "mouth", "source"})
 
 
 def _patients(view: _View, spans: list[Span], k: int, relation: Relation) -> Reading:
@@ -323,7 +328,7 @@ def _patients(view: _View, spans: list[Span], k: int, relation: Relation) -> Rea
         elif title:
             yield title, score - 0.3
     elif by is None and start < k:
-        yield from _ranked(_next(view, spans, k, 8), 2.5)
+        yield from _ranked(_next(view, spans, k, 10), 2.6)
 
 
 def _foreign(view: _View, start: int, end: int, relation: Relation) -> bool:
@@ -382,6 +387,19 @@ def _read_place(view: _View, relation: Relation) -> Reading:
     if (life := _life(view, relation, names)) is not None:
         yield _whole_place(view, life, names), 2.8
     for k in view.cues(relation.verbs | relation.nouns):
+        if view.words(k + 1, k + 2) == ["there"]:  # moved to Porto and died there
+            places = [
+                s
+                for s in names
+                if s.last <= k
+                and view.words(s.first - 1, s.first)[:1]
+                and view.words(s.first - 1, s.first)[0] in _PLACED
+            ]
+            if places:
+                yield places[-1], 2.8
+            elif title := view.title():
+                yield title, 2.4
+            continue
         noun = view.tokens[k].stem in relation.nouns and view.tokens[k].stem not in relation.verbs
         if view.at[0] > k and not noun and not (view.about and k <= 2):
             continue
@@ -470,6 +488,13 @@ def _read_phrase(view: _View, relation: Relation) -> Reading:
 def _read_number(view: _View, relation: Relation) -> Reading:
     """The number beside its noun, or the years between birth and death."""
     numbers = [s for s in view.sentence.spans if s.kind == "number"]
+    for span in view.sentence.spans:  # 1251 kilometres is no year
+        if (
+            span.kind == "date"
+            and not span.value[1]
+            and relation.cues & {t.stem for t in view.tokens[span.last : span.last + 1]}
+        ):
+            numbers.append(Span(span.text, span.first, span.last, "number", span.value[:1]))
     for k in view.cues(relation.cues):
         near = sorted((s for s in numbers if abs(s.first - k) <= 8), key=lambda s: (abs(s.first - k), s.first))
         if near:

@@ -40,16 +40,17 @@ class Relation:
         return self.nouns | self.verbs | self.inverse
 
 
+# `kind>`: X does the verb, the value comes after it.
 # name | kind | nouns | verbs | inverse nouns | question; names given together by `=` mean the same relation
 _TABLE = """
 director | person | filmmaker | directed directs helmed | | Who directed {}?
-author = writer = novelist | person | playwright poet novel book poem play | wrote written authored penned | | Who wrote {}?
+author = writer = novelist | person | playwright poet novel book poem play | wrote written write writes authored penned | | Who wrote {}?
 screenwriter | person | screenplay scriptwriter script | wrote written scripted | | Who wrote the screenplay of {}?
 producer | person | | produced produces | | Who produced {}?
 composer | person | music score songwriter | composed scored wrote written | | Who composed {}?
-performer = singer = artist | person | vocalist musician song single album | performed recorded sang sung released | | Who performed {}?
+performer = singer = artist | person | vocalist musician song single album | performed performs recorded sang sung sings sing released | | Who performed {}?
 star = lead actor | person | actor actress cast | starred stars starring played portrayed | | Who starred in {}?
-founder | person | cofounder co-founder | founded established started created set cofounded co-founded formed | | Who founded {}?
+founder | person | cofounder co-founder | founded established started created set cofounded formed | | Who founded {}?
 creator | person | | created devised conceived | | Who created {}?
 designer = architect | person | | designed | | Who designed {}?
 inventor | person | discoverer | invented discovered | | Who invented {}?
@@ -67,7 +68,7 @@ daughter | person | | | father mother parent | Who is the daughter of {}?
 sibling = siblings | person | brother sister | | brother sister sibling | Who is the sibling of {}?
 brother | person | | | brother sister | Who is the brother of {}?
 sister | person | | | brother sister | Who is the sister of {}?
-teacher | person | mentor tutor | taught mentored trained | student pupil disciple | Who taught {}?
+teacher | person | mentor tutor | taught teaches mentored trained | student pupil disciple | Who taught {}?
 student = pupil | person | disciple | studied trained | teacher mentor tutor | Who was a student of {}?
 successor | person | | succeeded | predecessor | Who succeeded {}?
 predecessor | person | | preceded | successor | Who preceded {}?
@@ -88,14 +89,14 @@ headquarters = seat | place | headquarter base home | headquartered based locate
 residence | place | home | lived lives resides resided settled moved | | Where did {} live?
 setting | place | | set filmed shot takes | | Where is {} set?
 capital = capital city | thing | | | capital | What is the capital of {}?
-alma mater = university = school = college | thing | alumnus graduate education degree | studied attended graduated educated enrolled | | Where did {} study?
+alma mater = university = school = college | thing> | alumnus graduate education degree | studied attended graduated educated enrolled | | Where did {} study?
 place of study | place | education degree | studied attended graduated educated | | Where did {} study?
-employer | thing | professor lecturer | worked works employed taught teaches joined | | Where did {} work?
+employer | thing> | professor lecturer | worked works employed taught teaches joined | | Where did {} work?
 workplace | place | professor lecturer | worked works employed taught teaches | | Where did {} work?
-mouth | thing | | flows empties drains joins discharges flow | | Where does {} flow into?
-source | thing | headwaters | rises originates springs rise | | Where does {} rise?
+mouth | thing> | | flows empties drains joins discharges flow | | Where does {} flow into?
+source | thing> | headwaters | rises originates springs rise | | Where does {} rise?
 member = members | person | | joined | | Who is a member of {}?
-award = prize | thing | medal | won awarded received | | What award did {} win?
+award = prize | thing> | medal | won win wins awarded received got | | What award did {} win?
 genre = style | thing | | | | What is the genre of {}?
 cause of death | phrase | cause | died killed | | How did {} die?
 population | number | inhabitants people residents | | | What is the population of {}?
@@ -120,6 +121,7 @@ _KINDS = {
     "number": "number amount population",
 }
 _KIND_OF = {word: kind for kind, text in _KINDS.items() for word in words(text)}
+_NO_PERSON = words("river tower newspaper paper number center theater chapter order computer letter border water power")
 _PERSON_NOUN = re.compile(r"(?:er|or|ist|ian|ant|man|woman|ess|monarch|chief|king|queen|wife)s?$")
 
 
@@ -133,7 +135,8 @@ def _read_table() -> dict[str, Relation]:
         names, kind, nouns, verbs, inverse, ask = (cell.strip() for cell in line.split("|"))
         first, *others = (name.strip() for name in names.split("="))
         single = first if " " not in first else ""
-        relation = Relation(first, kind, _stems(f"{single} {nouns}"), _stems(verbs), _stems(inverse), ask=ask)
+        cues = _stems(f"{single} {nouns}"), _stems(verbs), _stems(inverse)
+        relation = Relation(first, kind.rstrip(">"), *cues, patient=kind.endswith(">"), ask=ask)
         found[first] = relation
         for name in others:  # `wife` asks for less than `spouse`: the word is a cue beside its kin
             found[name] = replace(relation, nouns=relation.nouns | (_stems(name) if " " not in name else _stems("")))
@@ -154,7 +157,8 @@ def wh_kind(word: str, noun: str = "") -> str:
     if word in fixed:
         return fixed[word]
     last = noun.rpartition(" ")[2]
-    return _KIND_OF.get(last) or ("person" if last and _PERSON_NOUN.search(last) else "thing")
+    person = last not in _NO_PERSON and _PERSON_NOUN.search(last)
+    return _KIND_OF.get(last) or ("person" if person else "thing")
 
 
 def compound(noun: str) -> tuple[Relation, ...] | None:
@@ -179,9 +183,10 @@ def relation_of_noun(noun: str) -> Relation:
 def relation_of_verb(verb: str, kind: str, patient: bool = False) -> Relation:
     """The relation that a verb states, for a value of the `kind` asked for; `patient` asks what X does it to."""
     wanted = stem(verb)
-    for relation in () if patient else _NAMED.values():
-        agents = relation.kind in ("person", "thing") and kind in ("person", "thing")
-        if wanted in relation.verbs and (relation.kind == kind or agents):
-            return relation
+    for relation in _NAMED.values():
+        alike = relation.kind == kind or (relation.kind in ("person", "thing") and kind in ("person", "thing"))
+        if wanted in relation.verbs and alike and relation.patient == patient:
+            # `which label released X` is not for persons alone
+            return replace(relation, kind=kind) if relation.kind == "person" and kind == "thing" else relation
     wording = {"place": f"Where {{}} {verb}?", "date": f"When {{}} {verb}?", "person": f"Who {verb} {{}}?"}
     return Relation(verb, kind, verbs=frozenset({wanted}), patient=patient, ask=wording.get(kind, f"What {verb} {{}}?"))

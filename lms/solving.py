@@ -75,6 +75,11 @@ def _walk(
             return rest if rest.steps else Walk((), said, span)
     relation = relations[0]
     candidates = [found for found in find_values(name, relation, sentences) if found.score >= least][:3]
+    if not candidates and ", " in name:  # Aarhus, Denmark: the town itself, or the country that it names
+        town, _, rest = name.partition(", ")
+        if relation.name == "country":
+            return _walk(rest.rpartition(", ")[2], relations[1:], sentences, given, least)
+        candidates = [found for found in find_values(town, relation, sentences) if found.score >= least][:3]
     best: Walk | None = None
     for found in candidates:
         step = Step(name, relation, found)
