@@ -11,19 +11,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knowgap.retrieval.bm25 import BM25Index
     from knowgap.retrieval.colbert import ColBERTIndex
+    from knowgap.retrieval.entailment import (
+        EmbeddedEntailment,
+        EntailmentModel,
+        NLICrossEncoder,
+        T5TrueNLI,
+        make_entailment,
+    )
     from knowgap.retrieval.manifest import Manifest, open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
+    from knowgap.retrieval.rerank import CrossEncoderReranker, EmbeddedReranker, MaxSimReranker, Reranker, make_reranker
     from knowgap.retrieval.sentences import split_sentences
     from knowgap.retrieval.store import PassageStore
 
 __all__ = [
     "BM25Index",
     "ColBERTIndex",
+    "CrossEncoderReranker",
+    "EmbeddedEntailment",
+    "EmbeddedReranker",
+    "EntailmentModel",
     "Hit",
     "Manifest",
+    "MaxSimReranker",
+    "NLICrossEncoder",
     "Passage",
     "PassageStore",
+    "Reranker",
     "Retriever",
+    "T5TrueNLI",
+    "make_entailment",
+    "make_reranker",
     "open_index",
     "split_sentences",
 ]
@@ -31,11 +49,21 @@ __all__ = [
 _MODULES = {
     "BM25Index": "bm25",
     "ColBERTIndex": "colbert",
+    "CrossEncoderReranker": "rerank",
+    "EmbeddedEntailment": "entailment",
+    "EmbeddedReranker": "rerank",
+    "EntailmentModel": "entailment",
     "Hit": "passage",
     "Manifest": "manifest",
+    "MaxSimReranker": "rerank",
+    "NLICrossEncoder": "entailment",
     "Passage": "passage",
     "PassageStore": "store",
+    "Reranker": "rerank",
     "Retriever": "passage",
+    "T5TrueNLI": "entailment",
+    "make_entailment": "entailment",
+    "make_reranker": "rerank",
     "open_index": "manifest",
     "split_sentences": "sentences",
 }

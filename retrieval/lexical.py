@@ -1,0 +1,60 @@
+"""What two texts have in common, word by word: the lexical half of the embedded scorers."""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import lru_cache
+
+from knowgap.retrieval.bm25 import words
+
+__all__ = ["FUNCTION_WORDS", "Stemmed", "content_words", "names", "numbers"]
+
+_GRAMMAR = """
+    a an the this that these those it its he she they him her them his hers their theirs i you we me us my your our
+    who whom whose which what when where why how and or but nor so if as than then of in on at to for from by with
+    into onto about over under between through during after before is are was were be been being am do does did done
+    has have had having will would shall should can could may might must there here also both either neither not no
+    same other more most much many some any all each every such own only very too just
+"""
+
+FUNCTION_WORDS = frozenset(_GRAMMAR.split())
+"""English words that carry grammar rather than content."""
+
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+_NAME = re.compile(r"\b[^\W\d_a-z]\w*")
+
+
+def content_words(text: str) -> list[str]:
+    """The distinct lower-cased words of a text, without the function words, in order."""
+    return [word for word in dict.fromkeys(words(text)) if word not in FUNCTION_WORDS]
+
+
+def numbers(text: str) -> set[str]:
+    """The numbers of a text, without thousands separators and leading zeros."""
+    return {number.replace(",", "").rstrip(".").lstrip("0") or "0" for number in _NUMBER.findall(text)}
+
+
+def names(text: str) -> set[str]:
+    """The lower-cased words that a text writes with a capital, but for function words."""
+    return {word.lower() for word in _NAME.findall(text)} - FUNCTION_WORDS
+
+
+class Stemmed:
+    """The stems of a text's words, kept for the latest texts. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._local = threading.local()
+        self.word = lru_cache(65_536)(self._stem)
+        self._of = lru_cache(8_192)(lambda text: frozenset(map(self.word, words(text))))
+
+    def __call__(self, text: str) -> frozenset[str]:
+        """The stems of the words of a text."""
+        return self._of(text)
+
+    def _stem(self, word: str) -> str:
+        if not hasattr(self._local, "stemmer"):
+            import Stemmer
+
+            self._local.stemmer = Stemmer.Stemmer("english")
+        return self._local.stemmer.stemWord(word)
