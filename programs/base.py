@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
-from pydantic import ValidationError
+from pydantic import BaseModel
 
-from knowgap.errors import EmptyQuestion, UnknownName
+from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
 from knowgap.programs.run import Run, current_run, recording
 from knowgap.programs.steps import Malformed, Retrieved, Step
@@ -78,6 +78,21 @@ def _number(source: Any, *names: str) -> int:
 
 def _visible(text: str) -> bool:
     return any(unicodedata.category(character) not in ("Cc", "Cf", "Zs", "Zl", "Zp") for character in text)
+
+
+def _encodable(value: Any) -> Any:
+    """The value without lone surrogates, which a model can write as an escape and nobody can send or store."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode("utf-8")
+        case list():
+            return [_encodable(item) for item in value]
+        case dict():
+            return {_encodable(key): _encodable(item) for key, item in value.items()}
+        case BaseModel():
+            return value.model_copy(update={name: _encodable(item) for name, item in value})
+        case _:
+            return value
 
 
 class Program(dspy.Module):
@@ -159,10 +174,15 @@ class Program(dspy.Module):
 
         Raises:
             EmptyQuestion: when the question holds no visible character.
+            UsageError: when it holds bytes that are no text.
         """
         question = kwargs.get("question", args[0] if args else "")
         if not isinstance(question, str) or not _visible(question):
             raise EmptyQuestion("the question is empty: ask something")
+        if _encodable(question) != question:
+            raise UsageError(
+                f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
+            )
         run = Run(time.perf_counter(), self.concurrent)
         with recording(run):
             output = super().__call__(question=question)
@@ -194,11 +214,18 @@ class Program(dspy.Module):
             # The meter reads the history, so one entry at least is kept where the user keeps none.
             with dspy.context(caller_modules=callers, disable_history=False, max_history_size=max(limit, 1)):
                 prediction = predictor(**inputs)
-        except (AdapterParseError, ValidationError) as error:
-            problem = " ".join(str(error).split())[:300]
+        except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
+            # Once the model has replied, a ValueError and the like come from reading its words: thousands of open
+            # brackets, numbers without end. Before that, something is wrong with what it was to be asked.
+            if not meter.entries:
+                raise
+            problem = " ".join(str(error).split())[:300] or type(error).__name__
         meter.charge(run, time.perf_counter() - started)
         if prediction is None:
             self.note(Malformed(act=self._act(predictor), problem=problem))
+        else:
+            for name, value in prediction.items():
+                prediction[name] = _encodable(value)
         return prediction
 
     def retrieve(self, queries: Sequence[str], k: int, retriever: Retriever | None = None) -> list[list[Hit]]:

@@ -73,6 +73,11 @@ def test_empty_question_is_refused_before_anything_is_asked(rag, question):
     assert engine.calls == []
 
 
+def test_question_that_is_no_text_is_refused(rag):
+    with pytest.raises(UsageError, match=r"the question 'caf\\udce9\?' is not valid Unicode"):
+        rag(question=b"caf\xe9?".decode("utf-8", "surrogateescape"))
+
+
 def test_no_question_at_all(rag):
     with pytest.raises(EmptyQuestion):
         rag()
@@ -218,6 +223,30 @@ def test_unreadable_output_is_noted_and_counts_as_nothing(rag, reply):
     assert step.problem
     assert len(step.problem) <= 300
     assert prediction.trace.cost.lm_calls == len(engine.calls) == 2
+
+
+@pytest.mark.parametrize("reply", ["[" * 3000, "{" * 200, '{"a":' * 3000], ids=["brackets", "braces", "objects"])
+def test_output_that_breaks_the_reader_is_unreadable_output(rag, reply):
+    """A model that loops writes what no parser can hold; the question goes on."""
+    lm, _ = scripted_lm(lambda *_: reply)
+    with dspy.context(lm=lm):
+        prediction = rag(question=QUESTION)
+    assert prediction.answer == ""
+    (step,) = prediction.trace.of(Malformed)
+    assert step.problem
+
+
+def test_lone_surrogates_in_an_answer_are_replaced(rag):
+    lm, _ = scripted_lm(lambda *_: '{"answer": "Ada \\ud800 Moor"}')
+    with dspy.context(lm=lm):
+        prediction = rag(question=QUESTION)
+    assert prediction.answer == "Ada ? Moor"
+    assert prediction.trace.to_json()
+
+
+def test_a_missing_language_model_is_no_unreadable_output(rag):
+    with dspy.context(lm=None), pytest.raises(ValueError, match="No LM is loaded"):
+        rag(question=QUESTION)
 
 
 def test_json_fallback_is_read(rag):

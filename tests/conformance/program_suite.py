@@ -1,0 +1,557 @@
+"""What every program must do, whatever its method: a suite that a test subclasses with its program.
+
+The language model answers by the names and types of the output fields that the prompt asks for, so that no program
+needs a script of its own. Replies depend on the prompt alone: the same prompt gets the same reply in any order.
+"""
+
+import ast
+import asyncio
+import contextvars
+import hashlib
+import inspect
+import json
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import dspy
+import pytest
+from dspy.lm15 import Message, Response, TextPart, Usage
+from dspy.utils.exceptions import LMError
+from support import MARKER, OverlapRetriever, TableEntailment, TableReranker
+
+from knowgap.errors import EmptyQuestion, KnowgapError, ValueOutOfBounds
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch, Threshold
+from knowgap.programs.steps import Answered, Malformed, Retrieved, Stopped
+from knowgap.programs.trace import Trace
+from knowgap.retrieval.passage import Passage
+
+__all__ = ["ProgramConformance", "TypedEngine", "never_settling", "settling"]
+
+FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
+
+CORPUS = [
+    Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871."),
+    Passage("ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in the town hall of Tarn."),
+    Passage("tarn", "Tarn", "Tarn is a town by the sea. Its harbour is older than its church."),
+    Passage("wick", "Wick", "Wick is a village in the hills. It has a mill, and no harbour."),
+    Passage("reed", "Bo Reed", "Bo Reed wrote plays about ships and mountains. He never painted."),
+    Passage("mill", "The mill of Wick", "The mill of Wick was built by the painter's father."),
+    Passage("hall", "Town hall of Tarn", "The town hall shows paintings of ships by Ada Moor and others."),
+    Passage("ships", "Ships", "Ships are painted every year. Painters of ships are few."),
+    Passage("hebrew", "עדה מור", "עדה מור ציירה אוניות בנמל."),
+    Passage("empty", "", "…"),
+]
+QUESTION = "Where was the painter of The Grey Ferry born?"
+RIGHT_TO_LEFT = "איפה נולדה הציירת של אוניות? 🦊 \u202e京都\u0301 and the [/bold] harbour"
+
+
+class TypedEngine:
+    """A language model that fills in the output fields by their names and types.
+
+    Args:
+        value: from (name, type, inputs, digest of the prompt) to a field's value.
+        broken: output fields of the act whose reply is spoilt, or "all".
+        spoil: from the (name → value) mapping of a reply to the text that stands in for it.
+        limit: after so many calls the program counts as one that never ends.
+    """
+
+    def __init__(self, value, *, broken=None, spoil=None, limit=2000):
+        self.value, self.broken, self.spoil, self.limit = value, broken, spoil, limit
+        self.calls = []
+        self._lock = threading.Lock()
+
+    def complete(self, request):
+        text = request.messages[-1].text or ""
+        body, _, requirements = text.rpartition("Respond with")
+        fields = {name: kind or "str" for name, kind in FIELD.findall(requirements) if name != "completed"}
+        pieces = MARKER.split(body)
+        inputs = {name: _decoded(text.strip()) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+        acts = tuple(fields)
+        with self._lock:
+            self.calls.append((acts, inputs))
+            if len(self.calls) > self.limit:
+                raise AssertionError(f"more than {self.limit} calls for one question")
+        digest = hashlib.sha256(body.encode()).hexdigest()[:8]
+        values = {name: self.value(name, kind, inputs, digest) for name, kind in fields.items()}
+        reply = self.spoil(values) if self.broken in (acts, "all") else written(values)
+        usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
+        message = Message.assistant([TextPart(reply)])
+        return Response(id=None, model="typed", message=message, finish_reason="stop", usage=usage)
+
+    def acts(self):
+        """The different acts that were asked for, by their output fields."""
+        return list(dict.fromkeys(acts for acts, _ in self.calls))
+
+
+def written(values):
+    """A reply in the chat format."""
+    pieces = [
+        f"[[ ## {n} ## ]]\n{v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for n, v in values.items()
+    ]
+    return "\n\n".join([*pieces, "[[ ## completed ## ]]"])
+
+
+def typed(kind, text, yes, inputs, *, many, option):
+    """A value of a type: what does not depend on the field's name."""
+    passages = inputs.get("passages") or [{"id": 1}]
+    if kind == "bool":
+        return yes
+    if kind == "int":
+        return 4
+    if kind == "float":
+        return 0.75
+    if kind == "NoulEvidence":
+        return {"noul": 0.95 if yes else 0.05}
+    if kind == "list[int]":
+        return [passage["id"] for passage in passages]
+    if kind == "list[str]":
+        return [f"{text} {n}" for n in range(many)]
+    if kind == "list[Statement]":
+        return [{"statement": f"{text} {n}.", "sources": [passages[0]["id"]]} for n in range(many)]
+    if kind.startswith("Literal["):
+        return ast.literal_eval(kind.removeprefix("Literal"))[option]
+    if kind.startswith("dict["):
+        return {"query": text}
+    if kind.startswith("list["):
+        return []
+    assert kind == "str", f"a value for {kind} is not known here: add it"
+    return text
+
+
+def settling(name, kind, inputs, digest):
+    """A model that is content: it knows, finds everything relevant, misses nothing and answers."""
+    words = {"answer": f"Wick {digest}", "missing": "", "query": f"painter of ships {digest}"}
+    return typed(kind, words.get(name, f"Ada Moor of Wick {digest}"), True, inputs, many=2, option=-1)
+
+
+def never_settling(yes, answer):
+    """A model that always misses something: it says yes (or no) to all, never answers, and always asks on."""
+
+    def value(name, kind, inputs, digest):
+        words = {"answer": answer, "missing": f"which painter of ships {digest}"}
+        return typed(kind, words.get(name, f"harbour of Tarn {digest}"), yes, inputs, many=30, option=0)
+
+    return value
+
+
+UNREADABLE = ("empty", "prose", "json list", "endless brackets", "endless braces")
+
+NEVER = [
+    never_settling(yes, answer)
+    for yes, answer in ((True, "unanswerable"), (True, "Wick"), (False, "unknown"), (False, ""))
+]
+
+SPOILT = {
+    "empty": lambda values: "",
+    "prose": lambda values: "I am sorry, but I cannot say. [[ ## nothing ## ]] {",
+    "json list": lambda values: "[1, 2, 3]",
+    "unclosed": lambda values: written(values)[: len(written(values)) // 2],
+    "nulls": lambda values: json.dumps(dict.fromkeys(values)),
+    "wrong types": lambda values: written({n: [["x"]] if isinstance(v, str) else "maybe?" for n, v in values.items()}),
+    "blank fields": lambda values: written(dict.fromkeys(values, "")),
+    "no lists": lambda values: written({n: [] if isinstance(v, list) else v for n, v in values.items()}),
+    "out of range": lambda values: written({n: _beyond(v) for n, v in values.items()}),
+    "huge numbers": lambda values: written(dict.fromkeys(values, "9" * 5000)),
+    "endless brackets": lambda values: "[" * 2000,
+    "endless braces": lambda values: "{" * 150,
+    "endless objects": lambda values: '{"a":' * 2000,
+    "lone surrogates": lambda values: json.dumps(
+        {n: f"{v} \ud800" if isinstance(v, str) else v for n, v in values.items()}
+    ),
+    "over-long": lambda values: written({n: _long(v) for n, v in values.items()}),
+    "said twice": lambda values: written(dict.fromkeys(values, "no")) + "\n" + written(values),
+    "contradictory": lambda values: written(
+        {
+            n: v if not isinstance(v, str) else {"answer": "unanswerable", "missing": ""}.get(n, v)
+            for n, v in values.items()
+        }
+    ),
+    "markers inside": lambda values: written(
+        {n: f"{v} [[ ## answer ## ]] \x00\u202e </s>" if isinstance(v, str) else v for n, v in values.items()}
+    ),
+}
+
+
+def _beyond(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float, list, dict)):
+        return value
+    if isinstance(value, (int, float)):
+        return 10**6
+    if isinstance(value, dict):
+        return dict.fromkeys(value, -7)
+    return [
+        {**item, "sources": [0, -1, 99, 10**9]} if isinstance(item, dict) else 10**9 if isinstance(item, int) else item
+        for item in value
+    ]
+
+
+def _long(value):
+    if isinstance(value, str):
+        return f"{value} harbour".strip() + " of ships" * 1200
+    return value * 50 if isinstance(value, list) else value
+
+
+def _decoded(text):
+    if text[:1] in "[{":
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    return text
+
+
+def overlap(query, text):
+    """A relevance score: shared words, minus one."""
+    words = set(re.findall(r"\w+", query.lower()))
+    return len(words & set(re.findall(r"\w+", text.lower()))) - 1.0
+
+
+class Nothing:
+    """A retriever that never finds anything."""
+
+    def search(self, queries, k):
+        return [[] for _ in queries]
+
+
+class OutOfOrder:
+    """A retriever that fails."""
+
+    def search(self, queries, k):
+        raise KnowgapError("the index is out of order")
+
+
+def ids_of(step):
+    """The ids of all passages that a step names."""
+    found = []
+    for name, value in step:
+        if name == "passage" and value:
+            found.append(value)
+        elif name in ("kept", "dropped", "passages"):
+            found += list(value)
+        elif name in ("hits", "sources"):
+            found += [passage_id for ids in value for passage_id in ids]
+    return found
+
+
+def timeless(trace):
+    """The steps without their times."""
+    return [step.model_copy(update={"at": 0.0}) for step in trace.steps]
+
+
+def other_value(declared):
+    """A value within bounds that is not the default."""
+    if isinstance(declared, Integer):
+        return declared.low if declared.default != declared.low else declared.low + 1
+    if isinstance(declared, OptionalReal):
+        return (declared.low + declared.high) / 2 + 0.125 * (declared.high - declared.low)
+    if isinstance(declared, Switch):
+        return not declared.default
+    assert isinstance(declared, Choice)
+    return next(word for word in declared.among if word != declared.default)
+
+
+class ProgramConformance:
+    """Subclasses name the program; those that need more than a retriever say so in `kwargs`.
+
+    Attributes:
+        program: the class.
+        kwargs: constructor arguments besides the retriever, reranker and entailment.
+        idle: caps that do not bind at their default on the small corpus.
+    """
+
+    program: type[Program]
+    kwargs: dict = {}  # noqa: RUF012 - a subclass replaces it
+
+    idle: tuple[str, ...] = ()
+
+    # How a program is made and asked.
+
+    def make(self, retriever=None, **kwargs):
+        takes = inspect.signature(self.program.__init__).parameters
+        given = {}
+        if "reranker" in takes:
+            given["reranker"] = TableReranker(overlap, default_threshold=0.0)
+        if "entailment" in takes:
+            given["entailment"] = TableEntailment()
+        retriever = retriever if retriever is not None else OverlapRetriever(CORPUS)
+        return self.program(retriever, **{**given, **self.kwargs, **kwargs})
+
+    def ask(self, program, value=settling, question=QUESTION, **engine):
+        engine = TypedEngine(value, **engine)
+        with dspy.context(lm=dspy.LM("test/typed", engine=engine, cache=False, num_retries=0)):
+            return program(question=question), engine
+
+    def small(self, **kwargs):
+        """A program whose caps are low, so that a model that never settles comes to an end soon."""
+        caps = {
+            name: min(declared.default, max(declared.low, 2))
+            for name, declared in self.program.hyperparameters().items()
+            if isinstance(declared, Integer)
+        }
+        return self.make(**{**caps, **kwargs})
+
+    def check(self, program, prediction, engine, question=QUESTION):
+        """What holds of every prediction."""
+        assert isinstance(prediction.answer, str)
+        assert prediction.answer == prediction.answer.strip()
+        assert isinstance(prediction.passages, list)
+        assert all(isinstance(passage, Passage) for passage in prediction.passages)
+        assert len({passage.id for passage in prediction.passages}) == len(prediction.passages)
+        trace, cost = prediction.trace, prediction.trace.cost
+        assert (trace.program, trace.question) == (program.name, question)
+        assert trace.steps[0].kind == "asked"
+        assert trace.of(Answered)[-1].answer == prediction.answer
+        named = [passage_id for step in trace.steps for passage_id in ids_of(step)]
+        assert set(named) <= set(trace.passages), "a step names a passage that the trace does not hold"
+        for passage in prediction.passages:
+            assert trace.passage(passage.id) == passage
+        again = Trace.from_json(trace.to_json())
+        assert again == trace
+        assert trace.__rich__().children
+        assert cost.lm_calls == len(engine.calls)
+        assert 0 < cost.critical_calls <= cost.lm_calls
+        assert cost.retrievals == sum(len(step.queries) for step in trace.of(Retrieved))
+        assert cost.passages <= len(trace.passages)
+        assert cost.iterations == max(step.iteration for step in trace.steps)
+        if not program.needs_retriever:
+            assert cost.retrievals == 0
+        if not self.program.__module__.startswith("knowgap.programs.baselines"):
+            assert prediction.answer, "a method never returns nothing"
+
+    # The tests.
+
+    def test_answers_with_passages_and_trace(self):
+        program = self.make()
+        prediction, engine = self.ask(program)
+        self.check(program, prediction, engine)
+        assert prediction.answer.startswith("Wick")
+        assert prediction.trace.of(Malformed) == []
+
+    def test_needs_a_retriever_only_where_it_says_so(self):
+        for value in (settling, *NEVER):
+            program = self.small()
+            searches = self.ask(program, value)[0].trace.cost.retrievals > 0
+            assert not searches or program.needs_retriever
+            program.retriever = None
+            if searches:
+                with pytest.raises(KnowgapError, match=f"{program.name} needs a retriever"):
+                    self.ask(program, value)
+            else:
+                assert self.ask(program, value)[0].trace.steps
+
+    @pytest.mark.parametrize("question", ["", " \n", "\u200b"])
+    def test_refuses_an_empty_question(self, question):
+        with pytest.raises(EmptyQuestion):
+            self.ask(self.make(), question=question)
+
+    def test_declarations_are_whole(self):
+        for name, declared in self.program.hyperparameters().items():
+            assert declared.name == name
+            assert declared.help
+            assert declared.check(declared.default) == declared.default
+            assert set(declared.when) <= set(self.program.hyperparameters())
+            for other, values in declared.when.items():
+                assert [self.program.hyperparameters()[other].check(value) for value in values] == list(values)
+            if isinstance(declared, Threshold):
+                predictor = getattr(self.make(), declared.predictor)
+                assert predictor.signature.output_fields[declared.field].annotation is bool
+            if isinstance(declared, Integer):
+                for beyond in (declared.low - 1, declared.high + 1):
+                    with pytest.raises(ValueOutOfBounds, match=name):
+                        self.make(**{name: beyond})
+                assert getattr(self.make(**{name: declared.low}), name) == declared.low
+                assert getattr(self.make(**{name: declared.high}), name) == declared.high
+
+    def test_presets_are_within_bounds_and_answer(self):
+        for preset in self.program.presets:
+            program = self.make(**self.program.preset(preset))
+            assert program.values() == self.make().values() | self.program.preset(preset)
+            assert self.ask(program)[0].answer
+
+    @pytest.mark.parametrize("value", NEVER)
+    def test_caps_hold_under_a_model_that_never_settles(self, value):
+        for program in (self.small(), self.make()):
+            prediction, engine = self.ask(program, value)
+            self.check(program, prediction, engine)
+            self.check_caps(program, prediction, engine)
+
+    def check_caps(self, program, prediction, engine):
+        """The declared limits; a subclass adds those of its own."""
+        values, cost = program.values(), prediction.trace.cost
+        if "iterations" in values:
+            assert cost.iterations <= max(values["iterations"], 1)
+        if "max_passages" in values:
+            assert cost.passages <= values["max_passages"]
+        if "depth" in values:
+            assert max(len(list(filter(None, s.branch.split("/")))) for s in prediction.trace.steps) <= values["depth"]
+        if "max_leaves" in values:
+            assert len(prediction.answers) <= values["max_leaves"]
+        if "max_queries" in values:
+            assert all(len(s.queries) <= values["max_queries"] for s in prediction.trace.of(Retrieved))
+        if "max_questions" in values:
+            assert all(
+                len(s.questions) <= values["max_questions"] for s in prediction.trace.steps if s.kind == "decomposed"
+            )
+        ks = {values[name] for name in ("top_k", "retrieve_k") if name in values}
+        for step in prediction.trace.of(Retrieved):
+            assert step.k in ks
+            assert all(len(hits) <= step.k for hits in step.hits)
+
+    def test_a_lower_cap_costs_less(self):
+        for name, declared in self.program.hyperparameters().items():
+            if name not in ("iterations", "depth", "max_leaves", "max_passages"):
+                continue
+            costs = []
+            for bound in (declared.low, declared.default):
+                spent = [self.ask(self.make(**{name: bound}), value)[0].trace.cost for value in NEVER]
+                costs.append(sum(cost.lm_calls + cost.passages for cost in spent))
+            assert costs[0] < costs[1] or name in self.idle, f"{name} has no effect"
+
+    def test_a_search_that_ends_says_why(self):
+        """A program that counts iterations gives its reason for ending, once, whenever it ends."""
+        if "iterations" not in self.program.hyperparameters():
+            return
+        for value in NEVER:
+            trace = self.ask(self.make(), value)[0].trace
+            assert [bool(step.reason) for step in trace.of(Stopped)] == [True]
+
+    @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
+    def test_deterministic(self, value):
+        program = self.small()
+        (first, _), (second, _) = self.ask(program, value), self.ask(program, value)
+        assert (first.answer, first.passages) == (second.answer, second.passages)
+        assert timeless(first.trace) == timeless(second.trace)
+
+    @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
+    def test_one_by_one_gives_the_same_answer_and_steps(self, value):
+        (together, _), (alone, engine) = (self.ask(self.small(concurrent=c), value) for c in (True, False))
+        assert (together.answer, together.passages) == (alone.answer, alone.passages)
+        assert timeless(together.trace) == timeless(alone.trace)
+        assert together.trace.cost.lm_calls == alone.trace.cost.lm_calls
+        assert alone.trace.cost.critical_calls == alone.trace.cost.lm_calls == len(engine.calls)
+        assert together.trace.cost.critical_calls <= alone.trace.cost.critical_calls
+
+    def test_acall_gives_the_same(self):
+        program = self.small()
+        called, _ = self.ask(program)
+        engine = TypedEngine(settling)
+        with dspy.context(lm=dspy.LM("test/typed", engine=engine, cache=False, num_retries=0)):
+            awaited = asyncio.run(program.acall(question=QUESTION))
+        assert (awaited.answer, awaited.passages) == (called.answer, called.passages)
+        assert timeless(awaited.trace) == timeless(called.trace)
+
+    def test_save_and_load_keep_everything(self, tmp_path):
+        program = self.make()
+        program.configure(**{n: other_value(d) for n, d in self.program.hyperparameters().items()})
+        for _, predictor in program.named_predictors():
+            fields = predictor.signature.fields
+            predictor.demos = [dict.fromkeys(fields, "one"), dict.fromkeys(fields, "two")]
+        program.save(tmp_path / "program.json")
+        twin = self.make()
+        twin.load(tmp_path / "program.json")
+        assert twin.values() == program.values()
+        assert twin.dump_state() == program.dump_state()
+        assert json.loads((tmp_path / "program.json").read_text())
+
+    def test_saved_program_answers_the_same(self, tmp_path):
+        program = self.small()
+        program.save(tmp_path / "program.json")
+        twin = self.make()
+        twin.load(tmp_path / "program.json")
+        (one, _), (other, _) = self.ask(program, NEVER[0]), self.ask(twin, NEVER[0])
+        assert (one.answer, timeless(one.trace)) == (other.answer, timeless(other.trace))
+
+    @pytest.mark.parametrize("how", ["deepcopy", "reset_copy"])
+    def test_survives_being_copied(self, how):
+        program = self.small()
+        for _, predictor in program.named_predictors():
+            predictor.demos = [dict.fromkeys(predictor.signature.fields, "text")]
+        twin = getattr(program, how)()
+        assert type(twin) is type(program)
+        assert twin.values() == program.values()
+        assert twin.retriever is program.retriever
+        assert [name for name, _ in twin.named_predictors()] == [name for name, _ in program.named_predictors()]
+        mine = {id(parameter) for parameter in program.parameters()}
+        assert not mine & {id(parameter) for parameter in twin.parameters()}
+        kept = {len(predictor.demos) for predictor in twin.predictors()}
+        assert kept == ({1} if how == "deepcopy" else {0})
+        for _, predictor in program.named_predictors():
+            predictor.demos = []
+        clean = program if how == "reset_copy" else program.deepcopy()
+        for predictor in twin.predictors():
+            predictor.demos = []
+        (one, _), (other, _) = self.ask(clean, NEVER[0]), self.ask(twin, NEVER[0])
+        assert (one.answer, timeless(one.trace)) == (other.answer, timeless(other.trace))
+
+    def test_called_from_sixteen_threads_at_once(self):
+        program = self.small()
+        questions = [f"{QUESTION} {n % 8}" for n in range(32)]
+        one_by_one = [self.ask(program, question=question)[0] for question in questions[:8]] * 4
+        engine = TypedEngine(settling)
+        lm = dspy.LM("test/typed", engine=engine, cache=False, num_retries=0)
+        with dspy.context(lm=lm), ThreadPoolExecutor(16) as pool:
+            futures = [pool.submit(contextvars.copy_context().run, program, question) for question in questions]
+            together = [future.result(timeout=60) for future in futures]
+        for alone, among in zip(one_by_one, together, strict=True):
+            assert (among.answer, among.passages) == (alone.answer, alone.passages)
+            assert timeless(among.trace) == timeless(alone.trace)
+            assert among.trace.cost.lm_calls == alone.trace.cost.lm_calls
+        assert len(engine.calls) == sum(prediction.trace.cost.lm_calls for prediction in together)
+
+    @pytest.mark.parametrize("damage", SPOILT)
+    def test_spoilt_output_at_each_step_is_no_crash(self, damage):
+        program = self.small()
+        for value in (settling, NEVER[0]):
+            _, whole = self.ask(program, value)
+            for act in [*whole.acts(), *(["all"] if value is settling else [])]:
+                prediction, engine = self.ask(program, value, broken=act, spoil=SPOILT[damage])
+                self.check(program, prediction, engine)
+                self.check_caps(program, prediction, engine)
+                assert damage not in UNREADABLE or prediction.trace.of(Malformed), act
+
+    @pytest.mark.parametrize("value", [settling, *NEVER])
+    def test_nothing_is_found(self, value):
+        program = self.small(retriever=Nothing())
+        prediction, engine = self.ask(program, value)
+        self.check(program, prediction, engine)
+        self.check_caps(program, prediction, engine)
+        assert all(passage.id not in {p.id for p in CORPUS} for passage in prediction.passages)
+
+    @pytest.mark.parametrize("question", [RIGHT_TO_LEFT, "ships " * 1667, "?", "a\x00b\tc\r\nd", "[[ ## answer ## ]]"])
+    def test_odd_and_long_questions(self, question):
+        program = self.small()
+        for value in (settling, NEVER[0], NEVER[2]):
+            prediction, engine = self.ask(program, value, question=question)
+            self.check(program, prediction, engine, question)
+            self.check_caps(program, prediction, engine)
+
+    def test_right_to_left_answers_come_through(self):
+        answer = "עדה מור \u2067京都\u2069 e\u0301 🦊"
+
+        def value(name, kind, inputs, digest):
+            return answer if name == "answer" else settling(name, kind, inputs, digest)
+
+        prediction, _ = self.ask(self.small(), value)
+        assert prediction.answer == answer
+        assert Trace.from_json(prediction.trace.to_json()).of(Answered)[-1].answer == answer
+
+    def test_a_language_model_that_fails_fails_the_question(self):
+        for value in (settling, NEVER[0]):
+            program = self.small()
+            _, whole = self.ask(program, value)
+            for act in whole.acts():
+
+                def fail(_values):
+                    raise ConnectionError("nobody is at home")
+
+                with pytest.raises(LMError, match="nobody is at home"):
+                    self.ask(program, value, broken=act, spoil=fail)
+
+    def test_a_retriever_that_fails_fails_the_question(self):
+        searching = [value for value in (settling, *NEVER) if self.ask(self.small(), value)[0].trace.cost.retrievals]
+        assert bool(searching) is self.program.needs_retriever
+        for value in searching:
+            with pytest.raises(KnowgapError, match="out of order"):
+                self.ask(self.small(retriever=OutOfOrder()), value)

@@ -1,0 +1,20 @@
+"""The conformance suite on every program of the registry; one that is added there is covered at once."""
+
+from conformance.program_suite import ProgramConformance
+
+from knowgap.programs import PROGRAMS, get_program
+
+
+def _suite(name):
+    program = get_program(name)
+    return type(f"Test{program.__name__}", (ProgramConformance,), {"program": program, "__module__": __name__})
+
+
+globals().update({suite.__name__: suite for suite in map(_suite, PROGRAMS)})
+
+
+def test_every_program_has_its_suite():
+    suites = [
+        value for value in globals().values() if isinstance(value, type) and issubclass(value, ProgramConformance)
+    ]
+    assert {suite.program.name for suite in suites if suite is not ProgramConformance} == set(PROGRAMS)
