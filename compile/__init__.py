@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from knowgap.compile.artifact import load_artifact as load_artifact
+    from knowgap.compile.artifact import read_config as read_config
+    from knowgap.compile.artifact import save_artifact as save_artifact
     from knowgap.compile.calibration import Calibration as Calibration
     from knowgap.compile.calibration import calibrate as calibrate
     from knowgap.compile.demonstrations import compile_program as compile_program
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from knowgap.compile.tuning import tune as tune
 
 _MODULES = {
+    "load_artifact": "artifact",
+    "read_config": "artifact",
+    "save_artifact": "artifact",
     "Budget": "spending",
     "Tuning": "tuning",
     "tune": "tuning",
@@ -46,6 +52,9 @@ __all__ = [
     "compile_program",
     "evaluate",
     "evaluate_on_test",
+    "load_artifact",
+    "read_config",
+    "save_artifact",
     "tune",
 ]
 

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "bm25s", "torch", "transformers")
-_SECRET = ("key", "token", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
+_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 
 
 class Provenance(BaseModel):
@@ -140,11 +140,12 @@ def lm_name(lm: Any) -> str:
 def lm_settings(lm: Any) -> dict[str, Any]:
     """What a language model is called with (temperature and the like), without secrets or endpoint."""
     kwargs = getattr(lm, "kwargs", None) or {}
-    return {
-        name: value
-        for name, value in kwargs.items()
-        if isinstance(value, (str, int, float)) and not any(word in name.lower() for word in _SECRET)
-    } | {name: value for name, value in kwargs.items() if name in ("max_tokens", "max_completion_tokens")}
+    return {name: v for name, v in kwargs.items() if isinstance(v, (str, int, float)) and not _secret(name)}
+
+
+def _secret(name: str) -> bool:
+    lower = name.lower()
+    return lower.endswith("token") or any(word in lower for word in _SECRET)
 
 
 @functools.cache

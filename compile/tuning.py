@@ -118,6 +118,11 @@ class Tuning(Generic[P]):
         """The program that a trial asked."""
         return _program_of(self.base, self.pool, trial)
 
+    def changes(self) -> dict[str, tuple[str, str]]:
+        """Hyperparameters, and numbers of demonstrations, before and after, by name; only those that changed."""
+        before, after = _in_words(self.base), _in_words(self.program)
+        return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+
     def gain(self) -> Comparison:
         """The chosen trial against the paper's settings on the dev questions, on which it was chosen: it flatters."""
         return paired(self.metric, self.paper.scores, self.best.scores)
@@ -303,3 +308,9 @@ def tune(
 
 def _program_of(base: P, pool: DemonstrationPool, trial: TrialResult) -> P:
     return pool.apply(cast("P", base.deepcopy().configure(**trial.values)), trial.demonstrations)
+
+
+def _in_words(program: Program) -> dict[str, str]:
+    values = {name: str(value) for name, value in program.values().items()}
+    shown = {f"demonstrations of {name}": str(len(cast("Any", p).demos)) for name, p in program.named_predictors()}
+    return values | shown

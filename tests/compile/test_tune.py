@@ -42,6 +42,8 @@ def test_the_paper_comes_first_and_is_never_undercut(study):
     assert found.trials[1].score == 0.4  # the same settings with demonstrations
     assert found.best.complete
     assert found.best.score == max(t.score for t in found.trials if t.complete) >= 0.9
+    assert found.changes()["top_k"] == ("1", "4")
+    assert "mode" not in found.changes()
     gain = found.gain()
     assert gain.difference == pytest.approx(found.best.score - 0.3)
 

@@ -1,0 +1,266 @@
+"""A compiled program as a folder: `program.json`, `config.json` and `card.md`; loading runs no code of it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import warnings
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+import orjson
+from dspy.utils.saving import get_dependency_versions
+
+from knowgap.compile.card import card
+from knowgap.compile.provenance import git_commit, lm_name, lm_settings, model_name, retriever_facts, state_of, versions
+from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds
+from knowgap.programs import PROGRAMS, get_program
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Setting
+
+if TYPE_CHECKING:
+    from knowgap.compile.data.dataset import Dataset
+    from knowgap.compile.evaluation import Evaluation
+    from knowgap.retrieval.passage import Retriever
+
+__all__ = ["load_artifact", "read_config", "save_artifact"]
+
+FORMAT = 1
+_PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
+
+
+def save_artifact(
+    program: Program,
+    folder: str | Path,
+    *,
+    lm: dspy.BaseLM | str | None = None,
+    index: Any = None,
+    data: Dataset | Mapping[str, Any] | None = None,
+    evaluations: Mapping[str, Evaluation] | None = None,
+    cost: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write a program to a folder that `load_artifact` reads.
+
+    No secret, endpoint or path is written. The folder is complete or not there; an artifact that stands there is
+    replaced.
+
+    Args:
+        program: one of `knowgap.programs.PROGRAMS`.
+        folder: made where it is absent.
+        lm: the language model it was compiled with, or its name; the one DSPy is configured with where absent.
+        index: the index it was compiled with; the program's own where absent.
+        data: the data set it was compiled on.
+        evaluations: scores to keep with it, by a label such as "test after"; each knows its split.
+        cost: what compiling cost, as JSON values by name.
+
+    Returns:
+        The folder.
+
+    Raises:
+        UsageError: the program is not in the registry or cannot be saved, or something else stands at the folder.
+    """
+    target = Path(folder)
+    if PROGRAMS.get(program.name) is None or get_program(program.name) is not type(program):
+        raise UsageError(f"{type(program).__name__} is not in knowgap.programs.PROGRAMS: it could not be loaded again")
+    if "forward" in vars(program):
+        raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
+    if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
+        raise UsageError(f"{target} is something else than an artifact: name another folder")
+    model = lm if lm is not None else dspy.settings.lm
+    retriever = index if index is not None else program.retriever
+    config = {
+        "format": FORMAT,
+        "program": program.name,
+        "hyperparameters": program.values(),
+        "demonstrations": {
+            name: len(predictor.demos) for name, predictor in program.named_predictors() if predictor.demos
+        },
+        "retriever": retriever_facts(retriever),
+        "reranker": model_name(getattr(program, "reranker", None)),
+        "entailment": model_name(getattr(program, "entailment", None)),
+        "lm": model if isinstance(model, str) else lm_name(model),
+        "lm_settings": {} if isinstance(model, str) else lm_settings(model),
+        "data": _data_facts(data),
+        "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
+        "cost": dict(cost or {}),
+        "versions": versions(),
+        "git_commit": git_commit(str(Path.cwd())),
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+    state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
+    files = {"program.json": _json(state), "config.json": _json(config), "card.md": card(config, program).encode()}
+    _write_folder(target, files)
+    return target
+
+
+def load_artifact(
+    folder: str | Path,
+    *,
+    retriever: Retriever | str | Path | None = None,
+    reranker: Any = None,
+    entailment: Any = None,
+    lm: dspy.BaseLM | None = None,
+    expect: str | type[Program] | None = None,
+) -> Program:
+    """Read a program that `save_artifact` wrote.
+
+    Nothing in the folder is executed, and no endpoint, language model or file is taken from it: only demonstrations,
+    instructions and hyperparameters are.
+
+    Args:
+        folder: the artifact.
+        retriever: the index to search, or its folder.
+        reranker: as the program's constructor takes it.
+        entailment: as the program's constructor takes it.
+        lm: the language model of all its predictors; the one DSPy is configured with where absent.
+        expect: the program's name or class, where another one is to be refused.
+
+    Raises:
+        ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
+            a value that is out of bounds.
+        IndexFolderError: the index cannot be opened.
+
+    Warns:
+        UserWarning: the index, the reranker, the language model or DSPy differ from those it was compiled with.
+    """
+    path = Path(folder)
+    config = read_config(path)
+    name = config["program"]
+    wanted = expect if isinstance(expect, str) or expect is None else expect.name
+    if wanted is not None and wanted != name:
+        raise ArtifactError(f"{path} holds the program {name!r}, not {wanted!r}")
+    cls = get_program(name)
+    state = _read_json(path / "program.json")
+    if isinstance(retriever, (str, Path)):
+        from knowgap.retrieval import open_index
+
+        retriever = open_index(retriever)
+    accepted = inspect.signature(cls.__init__).parameters
+    parts = {"reranker": reranker, "entailment": entailment}
+    given = {part: value for part, value in parts.items() if value is not None and part in accepted}
+    program = cls(retriever, **given)
+    try:
+        program.load_state(_known_state(program, state, path))
+    except ValueOutOfBounds as error:
+        raise ArtifactError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # what DSPy makes of values of another shape
+        if isinstance(error, KnowgapError):
+            raise
+        raise ArtifactError(f"{path / 'program.json'} is damaged: {error!r}") from error
+    if lm is not None:
+        program.set_lm(lm)
+    _warn_of_differences(config, program, lm if lm is not None else dspy.settings.lm)
+    return program
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """The `config.json` of an artifact.
+
+    Raises:
+        ArtifactError: there is none, or it is damaged, of another format or of an unknown program.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise ArtifactError(f"{path}: no such folder")
+    if not (path / "config.json").exists():
+        raise ArtifactError(f"{path} is not an artifact: it has no config.json")
+    config = _read_json(path / "config.json")
+    if config.get("format") != FORMAT:
+        raise ArtifactError(
+            f"{path} has format {config.get('format')!r}; this version of knowgap reads format {FORMAT}"
+        )
+    if config.get("program") not in PROGRAMS:
+        raise ArtifactError(
+            f"{path} holds the unknown program {config.get('program')!r}: known are {', '.join(PROGRAMS)}"
+        )
+    for key in ("retriever", "versions"):
+        if not isinstance(config.get(key), dict):
+            raise ArtifactError(f"{path / 'config.json'} is damaged: {key} is not an object")
+    return config
+
+
+def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Of a saved state, what is meant to be there: a file could name any attribute, an endpoint among them."""
+    kept: dict[str, Any] = {}
+    for name, parameter in program.named_parameters():
+        if name not in state:
+            if isinstance(parameter, Setting):
+                continue  # an older artifact: the program warns and keeps the default
+            raise ArtifactError(f"{path / 'program.json'} has nothing for {name}: it was made by another version")
+        part = state[name]
+        if not isinstance(part, dict):
+            raise ArtifactError(f"{path / 'program.json'} is damaged: {name} is not an object")
+        if isinstance(parameter, Setting):
+            kept[name] = {"value": part["value"]}
+        else:
+            kept[name] = {key: part[key] for key in _PREDICTOR_KEYS if key in part} | {"lm": None}
+            if not all(isinstance(kept[name].get(key), list) for key in ("traces", "train", "demos")):
+                raise ArtifactError(f"{path / 'program.json'} is damaged: {name} lacks its demonstrations")
+    return kept
+
+
+def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> None:
+    found = retriever_facts(program.retriever)
+    compared = [
+        ("index", config["retriever"].get("digest"), found.get("digest")),
+        ("corpus", config["retriever"].get("corpus_digest"), found.get("corpus_digest")),
+        ("reranker", config.get("reranker"), model_name(getattr(program, "reranker", None))),
+        ("entailment model", config.get("entailment"), model_name(getattr(program, "entailment", None))),
+        ("language model", config.get("lm"), lm_name(lm)),
+        ("DSPy version", config["versions"].get("dspy"), versions().get("dspy")),
+    ]
+    for what, then, now in compared:
+        if then and now and then != now:
+            warnings.warn(
+                f"this {config['program']} was compiled with another {what}: {_short(then)}, not {_short(now)}",
+                stacklevel=3,
+            )
+
+
+def _short(text: str) -> str:
+    return text if len(text) < 60 else text[:12]
+
+
+def _data_facts(data: Any) -> dict[str, Any]:
+    if data is None or isinstance(data, Mapping):
+        return dict(data or {})
+    splits = {name: len(examples) for name, examples in data.splits.items()}
+    return {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)}
+
+
+def _json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        value = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read: {error.strerror}") from None
+    except orjson.JSONDecodeError as error:
+        raise ArtifactError(f"{path} is damaged: {error}") from None
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path} is damaged: it is not a JSON object")
+    return value
+
+
+def _write_folder(target: Path, files: Mapping[str, bytes]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
+    before = target.with_name(f".{target.name}.{os.getpid()}.old")
+    for leftover in (beside, before):
+        shutil.rmtree(leftover, ignore_errors=True)
+    beside.mkdir()
+    for name, content in files.items():
+        with (beside / name).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    if target.exists():
+        target.rename(before)
+    beside.rename(target)
+    shutil.rmtree(before, ignore_errors=True)

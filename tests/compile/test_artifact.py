@@ -1,0 +1,247 @@
+"""Artifacts: a folder that another process loads by its name alone, and that can do no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import dspy
+import pytest
+from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
+
+from knowgap.compile import compile_program, evaluate, evaluate_on_test, load_artifact, save_artifact
+from knowgap.compile.data.dataset import Dataset
+from knowgap.errors import ArtifactError, IndexMissing, UsageError
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.bm25 import BM25Index
+
+TESTS = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def examples():
+    return make_examples(8)
+
+
+@pytest.fixture
+def index(examples, tmp_path):
+    return BM25Index.build(make_retriever(examples).passages, tmp_path / "index")
+
+
+@pytest.fixture
+def compiled(examples, index):
+    lm, _ = reading_lm()
+    return compile_program(RAG(index, top_k=7), examples[:4], metric="exact_match", lm=lm, max_bootstrapped_demos=2)
+
+
+@pytest.fixture
+def artifact(compiled, examples, tmp_path):
+    lm, _ = reading_lm()
+    lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
+    data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
+    found = {"test": evaluate_on_test(compiled, data, ["exact_match", "f1"], lm=reading_lm()[0])}
+    return save_artifact(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found, cost={"lm_calls": 12})
+
+
+def edit(path: Path, change) -> None:
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def test_round_trip(artifact, compiled, index, examples):
+    loaded = load_artifact(artifact, retriever=index)
+    assert type(loaded) is RAG
+    assert loaded.values() == compiled.values()
+    assert [d["question"] for d in loaded.answer.demos] == [d["question"] for d in compiled.answer.demos]
+    assert len(loaded.answer.demos) == 2
+    scores = [evaluate(p, examples, "f1", lm=reading_lm()[0]) for p in (compiled, loaded)]
+    assert [(r.answer, r.cost.prompt_tokens) for r in scores[0].records] == [
+        (r.answer, r.cost.prompt_tokens) for r in scores[1].records
+    ]
+
+
+def test_the_folder_says_what_it_is(artifact):
+    assert sorted(path.name for path in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
+    config = json.loads((artifact / "config.json").read_text())
+    assert config["program"] == "rag"
+    assert config["lm"] == "test/scripted"
+    assert config["lm_settings"] == {"temperature": 0.0}
+    assert config["data"] == {
+        "name": "houses",
+        "fingerprint": "f" * 64,
+        "splits": {"train": 4, "dev": 0, "test": 4},
+        "passages": 0,
+    }
+    assert config["retriever"]["name"] == "bm25"
+    assert config["evaluations"]["test"]["split"] == "test"
+    assert config["evaluations"]["test"]["scores"]["f1"]["n"] == 4
+    card = (artifact / "card.md").read_text()
+    assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 1.0 |" in card
+    assert "| `top_k` | `7` | `5` | passages retrieved and read |" in card
+    everything = "".join(path.read_text() for path in artifact.iterdir())
+    for secret in ("sk-secret", "10.0.0.1", str(artifact.parent)):
+        assert secret not in everything
+
+
+def test_another_process_in_another_place(artifact, compiled, index, examples, tmp_path):
+    there = tmp_path / "machine" / "of" / "somebody"
+    there.mkdir(parents=True)
+    shutil.move(artifact, there / "program")
+    shutil.move(tmp_path / "index", there / "documents")
+    script = (
+        "import dspy, json, sys\n"
+        "from compile_helpers import reading_lm\n"
+        "from knowgap.compile import load_artifact\n"
+        "dspy.configure(lm=reading_lm()[0])\n"
+        "program = load_artifact('program', retriever='documents')\n"
+        "answers = [program(question=q).answer for q in json.loads(sys.argv[1])]\n"
+        "print(json.dumps([answers, program.values()]))\n"
+    )
+    questions = [example.question for example in examples]
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script, json.dumps(questions)],
+        cwd=there,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    with dspy.context(lm=reading_lm()[0]):
+        expected = [compiled(question=question).answer for question in questions]
+    assert json.loads(run.stdout) == [expected, compiled.values()]
+
+
+def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examples):
+    """An endpoint, an LM, or any other attribute written into the file stays there."""
+
+    def poison(state):
+        part = state["answer"]
+        part["config"] = {"api_base": "http://evil.example", "engine": "x"}
+        part["lm"] = {"model": "openai/x", "api_base": "http://evil.example", "engine": {"class": "os:system"}}
+        part["callbacks"] = ["x"]
+        part["forward"] = "x"
+        part["__class__"] = "x"
+        state["retriever"] = {"value": "x"}
+
+    edit(artifact / "program.json", poison)
+    loaded = load_artifact(artifact, retriever=index)
+    assert loaded.answer.config == {}
+    assert loaded.answer.lm is None
+    assert loaded.answer.callbacks == []
+    assert "forward" not in vars(loaded.answer)
+    assert loaded.retriever is index
+    assert evaluate(loaded, examples, "f1", lm=reading_lm()[0]).mean() == 1.0
+
+
+def test_saving_leaves_out_bound_language_models(compiled, tmp_path):
+    bound = dspy.LM("openai/some-model", api_base="http://10.0.0.1:8000", api_key="sk-secret")
+    compiled.set_lm(bound)
+    folder = save_artifact(compiled, tmp_path / "bound", lm=bound)
+    text = "".join(path.read_text() for path in folder.iterdir())
+    assert "10.0.0.1" not in text
+    assert "sk-secret" not in text
+    loaded = load_artifact(folder, retriever=compiled.retriever, lm=bound)
+    assert loaded.answer.lm is bound
+
+
+def test_an_artifact_is_replaced_whole(artifact, compiled):
+    compiled.configure(top_k=3)
+    (artifact / "notes.txt").write_text("a leftover")
+    save_artifact(compiled, artifact, lm="test/scripted")
+    assert load_artifact(artifact, retriever=compiled.retriever).top_k == 3
+    assert sorted(path.name for path in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
+    assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
+
+
+def test_something_else_is_not_replaced(compiled, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "cat.jpg").write_text("meow")
+    with pytest.raises(UsageError, match="something else than an artifact"):
+        save_artifact(compiled, folder)
+    assert (folder / "cat.jpg").exists()
+    with pytest.raises(UsageError, match="Tunable is not in"):
+        save_artifact(Tunable(), tmp_path / "unregistered")
+
+
+def test_differences_are_warned_of(artifact, examples, tmp_path):
+    other = BM25Index.build(make_retriever(examples[:3]).passages, tmp_path / "other")
+    lm, _ = reading_lm()
+    lm.model = "test/another"
+    edit(artifact / "config.json", lambda config: config["versions"].update(dspy="3.3.0"))
+    with pytest.warns(UserWarning, match="compiled with another") as caught:
+        load_artifact(artifact, retriever=other, lm=lm)
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == 4
+    for what in ("index", "corpus", "language model: test/scripted, not test/another", "DSPy version: 3.3.0"):
+        assert any(f"compiled with another {what}" in line for line in said)
+    edit(artifact / "config.json", lambda config: config["versions"].update(dspy=dspy.__version__))
+    edit(artifact / "program.json", lambda state: state.pop("top_k"))
+    with pytest.warns(UserWarning, match="has no hyperparameter top_k: it keeps its default 5"):
+        load_artifact(artifact)
+
+
+def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
+    def refused(message, error=ArtifactError, **more):
+        with pytest.raises(error, match=message) as caught:
+            load_artifact(more.pop("folder", artifact), retriever=index, **more)
+        assert "\n" not in str(caught.value)
+
+    whole = {path.name: path.read_text() for path in artifact.iterdir()}
+
+    def restore():
+        for name, text in whole.items():
+            (artifact / name).write_text(text)
+
+    refused("no such folder", folder=tmp_path / "none")
+    refused("has no config.json", folder=tmp_path)
+    refused("holds the program 'rag', not 'migres'", expect="migres")
+    refused("holds the program 'rag', not 'direct'", expect=Direct)
+    with pytest.raises(IndexMissing):
+        load_artifact(artifact, retriever=tmp_path / "no-index")
+
+    for name in ("program.json", "config.json"):
+        (artifact / name).write_text(whole[name][:100])
+        refused(f"{name} is damaged")
+        (artifact / name).write_text("[1, 2]")
+        refused(f"{name} is damaged: it is not a JSON object")
+        restore()
+    (artifact / "program.json").unlink()
+    refused("program.json cannot be read")
+    restore()
+    for change, message in (
+        (lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
+        (lambda c: c.update(format=2), "format 2"),
+        (lambda c: c.update(retriever=3), "retriever is not an object"),
+    ):
+        edit(artifact / "config.json", change)
+        refused(message)
+        restore()
+    for change, message in (
+        (lambda s: s["top_k"].update(value=99), "top_k=99 is out of bounds"),
+        (lambda s: s["top_k"].update(value="five"), "top_k='five' is out of bounds"),
+        (lambda s: s["top_k"].clear(), "program.json is damaged"),
+        (lambda s: s.update(top_k=3), "top_k is not an object"),
+        (lambda s: s.pop("answer"), "has nothing for answer"),
+        (lambda s: s["answer"].pop("demos"), "lacks its demonstrations"),
+        (lambda s: s["answer"].update(demos="x"), "lacks its demonstrations"),
+        (lambda s: s["answer"].update(signature=None), "program.json is damaged"),
+        (lambda s: s["answer"].update(fields={"x": 1}), "program.json is damaged"),
+    ):
+        edit(artifact / "program.json", change)
+        refused(message)
+        restore()
+    assert load_artifact(artifact, retriever=index).top_k == 7
+
+
+def test_a_program_without_a_retriever(tmp_path):
+    folder = save_artifact(Direct(), tmp_path / "direct", lm="test/scripted")
+    assert type(load_artifact(folder, expect="direct")) is Direct
