@@ -10,7 +10,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.narrowing import Narrowed, compress, filter_sentences, rerank
+from knowgap.programs.narrowing import Narrowed, compress, filter_sentences, rerank, threshold_of
 from knowgap.programs.run import at_once
 from knowgap.programs.sources import cited, distinct, numbered, tidy_lines
 from knowgap.programs.steps import (
@@ -167,7 +167,7 @@ class MIGRES(Program):
     @property
     def threshold(self) -> float:
         """The δ in force: the hyperparameter, or the reranker's own default."""
-        return self.reranker.default_threshold if self.delta is None else self.delta
+        return threshold_of(self.reranker, self.delta)
 
     def _read(self, question: str, queries: Sequence[str], found: Narrowed, seen: set[str]) -> dict[str, list[Passage]]:
         """The leaf module: useful statements and the passages that support each."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import dspy
 
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.outputs import text_of
 from knowgap.programs.run import at_once
@@ -22,7 +23,7 @@ from knowgap.signatures.compress_passage import IRRELEVANT
 if TYPE_CHECKING:
     from knowgap.retrieval.rerank import Reranker
 
-__all__ = ["Narrowed", "Ranked", "compress", "filter_sentences", "rerank"]
+__all__ = ["Narrowed", "Ranked", "compress", "filter_sentences", "rerank", "threshold_of"]
 
 
 class Ranked(NamedTuple):
@@ -35,6 +36,18 @@ class Ranked(NamedTuple):
 
 Narrowed = dict[Passage, tuple[str, Passage]]
 """The passage as it will be read → its query, and the passage as it was found; best first."""
+
+
+def threshold_of(reranker: Reranker, delta: float | None) -> float:
+    """The threshold δ in force: `delta`, or the reranker's own default where that is None.
+
+    Raises:
+        UsageError: where neither is known.
+    """
+    value = reranker.default_threshold if delta is None else delta
+    if value is None:
+        raise UsageError(f"the reranker {reranker.name} has no default threshold: set delta, or calibrate it")
+    return value
 
 
 def rerank(

@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal
-from knowgap.programs.narrowing import filter_sentences, rerank
+from knowgap.programs.narrowing import filter_sentences, rerank, threshold_of
 from knowgap.programs.outputs import text_of
 from knowgap.programs.sources import numbered
 from knowgap.programs.steps import Answered, Asked
@@ -65,7 +65,7 @@ class VanillaS(Program):
     @property
     def threshold(self) -> float:
         """The δ in force: the hyperparameter, or the reranker's own default."""
-        return self.reranker.default_threshold if self.delta is None else self.delta
+        return threshold_of(self.reranker, self.delta)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""

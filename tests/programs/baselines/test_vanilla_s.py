@@ -3,6 +3,7 @@
 import pytest
 from support import TableReranker, TableRetriever
 
+from knowgap.errors import UsageError
 from knowgap.programs.baselines.vanilla_s import VanillaS
 from knowgap.programs.steps import Compressed, Malformed, Reranked, Retrieved
 
@@ -74,6 +75,15 @@ def test_hyperparameters(program, ask, settings, ids):
 def test_presets(program):
     assert program(**VanillaS.preset("open_domain")).threshold == 5.0
     assert program().threshold == 3.0
+
+
+def test_a_reranker_without_a_default_needs_a_threshold(corpus, ask):
+    reranker = TableReranker(score)
+    reranker.default_threshold = None
+    program = VanillaS(TableRetriever({QUESTION: corpus}), reranker=reranker)
+    with pytest.raises(UsageError, match="the reranker table has no default threshold: set delta"):
+        ask(program, lambda *_: {"answer": "Tarn"})
+    assert ask(program.configure(delta=5.0), lambda *_: {"answer": "Tarn"})[0].answer == "Tarn"
 
 
 def test_unreadable(program, ask):
