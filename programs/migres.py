@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import dspy
 
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.programs.narrowing import Narrowed, compress, filter_sentences, rerank, threshold_of
@@ -53,7 +54,8 @@ class MIGRES(Program):
     its highest score (released: the last query's), passages are left out once read (released: once shown), knowledge
     is prompted for all queries (released: for the first), and a question without a final answer counts as wrong
     (released: it leaves the denominator). As in the released code, a missing-information text shorter than ten
-    characters gives way to the explanation, and the last answer alone may use the model's own knowledge.
+    characters gives way to the explanation, and the last answer alone may use the model's own knowledge. The presets'
+    δ is that of table 12, on the raw logits of BGE-reranker-base; for another reranker, calibrate it or leave it out.
 
     Args:
         retriever: the index to search.

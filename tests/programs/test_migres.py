@@ -4,7 +4,7 @@ import dspy
 import pytest
 from support import TableEntailment, TableReranker, TableRetriever, by_output, scripted_lm
 
-from knowgap.errors import UnknownName
+from knowgap.errors import UnknownName, UsageError
 from knowgap.programs import MIGRES
 from knowgap.programs.steps import (
     Answered,
