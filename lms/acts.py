@@ -198,6 +198,7 @@ def _useful(
     """The sentences that settle a step of the question or of a query, and those that speak of what is asked."""
     chosen: dict[Sentence, float] = {}
     names: list[str] = []
+    frontier: list[str] = []
     cues: set[str] = set()
     for target in (question, *others):
         for chain in target.chains:
@@ -206,6 +207,8 @@ def _useful(
             for step in path.steps:
                 names.append(step.name)
                 cues |= step.relation.cues
+                if step.found is None:
+                    frontier.append(step.name)
                 if step.found is not None:
                     chosen[step.found.sentence] = max(chosen.get(step.found.sentence, 0), 2.0)
             for relation in chain.relations:
@@ -214,16 +217,17 @@ def _useful(
     counts = weights(sentences)
     for target in (question, *others):
         wanted = frozenset(stems(target.text))
-        share_needed = 0.45 if target.chains else 0.2
-        for sentence in sentences:
+        for sentence in () if target.chains else sentences:
             share = overlap(wanted, sentence, counts, len(sentences))
-            if share >= share_needed:
+            if share >= 0.2:
                 chosen[sentence] = max(chosen.get(sentence, 0), share)
     for sentence in sentences:
         on = max((matches(sentence, name) for name in names), default=0.0)
         cued = any(t.stem in cues for t in sentence.tokens)
         if on and (cued or (on >= 0.7 and sentence.order == 0)):
             chosen[sentence] = max(chosen.get(sentence, 0), 0.5 + 0.4 * on * cued + 0.2 * (sentence.order == 0))
+        elif any(same_name(sentence.title, name) == 1 for name in frontier):
+            chosen[sentence] = max(chosen.get(sentence, 0), 0.3)
     best = sorted(chosen, key=lambda s: (-chosen[s], s.source, s.order))[:limit]
     return sorted(best, key=lambda s: (s.source, s.order))
 

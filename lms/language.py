@@ -62,6 +62,8 @@ _SENTENCE_STARTERS = STOP_WORDS | words(
     eight several many within around near
     """
 )
+# Two words that say what one verb says, with its stem.
+_IDIOMS = {"passed away": "die", "came out": "releas", "come out": "releas", "set up": "found", "comes from": "origin"}
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -229,8 +231,12 @@ def find_dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
 @lru_cache(maxsize=20_000)
 def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sentence:
     """Read a sentence: tokens, and the spans that can be answers."""
+    found = list(_TOKEN.finditer(text))
+    after = [*(fold(m.group()) for m in found[1:]), ""]
     tokens = tuple(
-        Token(m.group(), m.start(), m.end(), fold(m.group()), stem(m.group())) for m in _TOKEN.finditer(text)
+        Token(m.group(), m.start(), m.end(), word, _IDIOMS.get(f"{word} {following}") or stem(m.group()))
+        for m, following in zip(found, after, strict=True)
+        for word in (fold(m.group()),)
     )
     spans: list[Span] = []
     taken: set[int] = set()

@@ -56,8 +56,8 @@ _COMPARATIVES = (
     (r"fewer|fewest|less|least", "number", True),
 )
 _VIA = re.compile(
-    r"\b(?:has|have|had|whose|with)(?: the| an?)? ([a-z][a-z -]*?)"
-    r"(?: (?:who|that|which|is|was|were|are|has|had|born|died|lived|older|younger)\b|$)"
+    r"\b(?:has|have|had|whose|with)(?: the| an?)?(?: (?:older|younger|taller|richer|better-known)(?= [a-z]+$))?"
+    r" ([a-z][a-z -]*?)(?: (?:who|that|which|is|was|were|are|has|had|born|died|lived|older|younger)\b|$)"
 )
 _SAME = re.compile(
     r"^(?:are|were|is|was|do|did|does|have|has|had)\s+(?P<sides>.+?)\s+(?P<rest>(?:(?:both|each|all|have|has|had|shared?|come|"
@@ -146,7 +146,7 @@ def noun_phrase(text: str, depth: int = 0) -> Chain:
     fixed = _FIXED.match(text)
     found = _MODIFIER.search(text, fixed.end() if fixed else 0)
     head = text[: found.start()] if found else ""
-    if found and re.fullmatch(r"[a-z][\w' -]*", head) and len(head.split()) <= 5:
+    if found and re.fullmatch(r"[a-z][a-z' -]*", head) and len(head.split()) <= 5:
         rest, kind = text[found.end() :], wh_kind("which", head)
         if found["of"] and head in ("name", "names", "title"):
             return noun_phrase(rest, depth + 1)
@@ -236,7 +236,8 @@ def _agent(kind: str, body: str, depth: int) -> Chain | None:
     if not before or end == len(parts):
         return None
     kind = wh_kind("which", before[-2]) if len(before) > 1 and kind == "thing" else kind
-    return noun_phrase(" ".join(parts[end:]), depth).then(relation_of_verb(before[-1], kind))
+    said = " ".join(parts[parts.index(before[-1]) : end])
+    return noun_phrase(" ".join(parts[end:]), depth).then(relation_of_verb(said, kind))
 
 
 def _object(verb: str, trail: str, kind: str) -> Relation:

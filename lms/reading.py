@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from knowgap.lms.language import (
@@ -266,7 +266,7 @@ def _by_inverse(view: _View, spans: list[Span], k: int, relation: Relation) -> R
         after = _next(view, spans, k, 8)
         if after and (start < k or (view.about and k <= 3)):
             other = any(view.at[1] <= s.first and s.last >= k - 3 for s in spans if s.last <= k)
-            yield from _ranked(after, 2.4 if other else 3.0)
+            yield from _ranked(after, 2.3 if other else 2.7)
     elif owner >= 0 and (title := view.title()) and start < owner and COPULAS & set(view.words(start, owner)):
         if _GENDER.get(view.tokens[owner].folded) != relation.name:  # X was his son: `he` is no mother
             yield title, 2.8
@@ -278,9 +278,9 @@ def _by_inverse(view: _View, spans: list[Span], k: int, relation: Relation) -> R
         if view.tokens[owner].folded[0] in "'’":
             before = _before(spans, owner + 1, 4)
             if before is not None:
-                yield before, 3.0
+                yield before, 2.7
         elif title := view.title():
-            yield title, 2.8
+            yield title, 2.7
 
 
 def _by(view: _View, k: int) -> int | None:
@@ -302,6 +302,8 @@ def _agents(view: _View, spans: list[Span], k: int, relation: Relation) -> Readi
     if by is not None:
         if start < by:
             yield from _ranked(_next(view, spans, by), 3.0)
+    elif start < k and view.words(k + 1, k + 2) in (["to"], ["with"]) and relation.name != "spouse":
+        yield from _ranked(after, 2.2)  # signed to Y
     elif relation.name == "spouse":
         other = after if start < k else [before] if before is not None else []
         yield from _ranked(other, 3.0)
@@ -450,6 +452,12 @@ def _read_nationality(view: _View, relation: Relation) -> Reading:
             adjectives = [token.text for token in tokens[first:last] if token.text != "-"]
             yield Span(adjectives[-1], last - 1, last, "name"), 3.0
     names = view.names()
+    origin = [
+        s
+        for s in names
+        if copula is not None and copula < s.first <= copula + 8 and view.words(s.first - 1, s.first) == ["from"]
+    ]
+    yield from _ranked(origin[:1], 2.6)
     if relation.name == "country":
         place = Relation("location", "place", frozenset(), frozenset({"locat", "situat", "lie", "base"}))
         places = [score for _, score in _read_place(view, place)]
@@ -498,6 +506,9 @@ def _read_number(view: _View, relation: Relation) -> Reading:
     for k in view.cues(relation.cues):
         near = sorted((s for s in numbers if abs(s.first - k) <= 8), key=lambda s: (abs(s.first - k), s.first))
         if near:
+            unit = view.tokens[near[0].last] if near[0].last < len(view.tokens) else None
+            if unit and unit.stem in relation.cues and relation.name in ("length", "height", "area"):
+                near[0] = replace(near[0], text=f"{near[0].text} {unit.text}")
             yield near[0], 3.0 if near[0].first <= k <= near[0].first + 4 else 2.2
     if relation.name == "lifespan":
         lives = _dated_brackets(view)[1]

@@ -55,6 +55,7 @@ creator | person | | created devised conceived | | Who created {}?
 designer = architect | person | | designed | | Who designed {}?
 inventor | person | discoverer | invented discovered | | Who invented {}?
 developer = manufacturer = maker | thing | | developed manufactured built made | | Who developed {}?
+record label = label | thing | | signed signs | | What is the record label of {}?
 publisher | thing | | published | | Who published {}?
 owner | thing | parent | owned owns bought acquired | | Who owns {}?
 editor | person | | edited | | Who edited {}?
@@ -79,7 +80,7 @@ place of burial = burial place | place | grave tomb burial | buried interred | |
 date of birth = birthday = birth date = birthdate = year of birth = birth year | date | birth | born | | When was {} born?
 date of death = death date = year of death | date | death | died dies killed | | When did {} die?
 release date = release year = publication date = date of release | date | release premiere publication | released premiered published issued appeared aired | | When was {} released?
-founding date = founding year = date of founding | date | foundation founding inception | founded established formed created incorporated started | | When was {} founded?
+founding date = founding year = date of founding | date | foundation founding inception | founded established formed created incorporated started dates | | When was {} founded?
 opening date | date | opening completion | opened completed built constructed inaugurated | | When was {} opened?
 nationality = country of citizenship | nationality | citizenship | | | What is the nationality of {}?
 country = nation = country of origin = home country = native country | nationality | origin | | | Which country is {} from?
@@ -89,10 +90,8 @@ headquarters = seat | place | headquarter base home | headquartered based locate
 residence | place | home | lived lives resides resided settled moved | | Where did {} live?
 setting | place | | set filmed shot takes | | Where is {} set?
 capital = capital city | thing | | | capital | What is the capital of {}?
-alma mater = university = school = college | thing> | alumnus graduate education degree | studied attended graduated educated enrolled | | Where did {} study?
-place of study | place | education degree | studied attended graduated educated | | Where did {} study?
-employer | thing> | professor lecturer | worked works employed taught teaches joined | | Where did {} work?
-workplace | place | professor lecturer | worked works employed taught teaches | | Where did {} work?
+alma mater = university = school = college | thing> | education degree | studied study attended attend graduated educated enrolled | alumnus alumni graduate student | Where did {} study?
+employer = workplace | thing> | professor lecturer | worked work works employed taught teaches joined | | Where did {} work?
 mouth | thing> | | flows empties drains joins discharges flow | | Where does {} flow into?
 source | thing> | headwaters | rises originates springs rise | | Where does {} rise?
 member = members | person | | joined | | Who is a member of {}?
@@ -182,11 +181,16 @@ def relation_of_noun(noun: str) -> Relation:
 @lru_cache(maxsize=4096)
 def relation_of_verb(verb: str, kind: str, patient: bool = False) -> Relation:
     """The relation that a verb states, for a value of the `kind` asked for; `patient` asks what X does it to."""
+    verb, _, rest = verb.partition(" ")
     wanted = stem(verb)
     for relation in _NAMED.values():
         alike = relation.kind == kind or (relation.kind in ("person", "thing") and kind in ("person", "thing"))
-        if wanted in relation.verbs and alike and relation.patient == patient:
+        going = kind == "place" and relation.patient and relation.kind == "thing"  # where X studied, not where it lies
+        if wanted in relation.verbs and (going or (alike and relation.patient == patient)):
             # `which label released X` is not for persons alone
             return replace(relation, kind=kind) if relation.kind == "person" and kind == "thing" else relation
-    wording = {"place": f"Where {{}} {verb}?", "date": f"When {{}} {verb}?", "person": f"Who {verb} {{}}?"}
-    return Relation(verb, kind, verbs=frozenset({wanted}), patient=patient, ask=wording.get(kind, f"What {verb} {{}}?"))
+    said = f"{verb} {rest}".strip()
+    adverb = {"place": "Where", "date": "When"}.get(kind)
+    doer = "Who" if kind == "person" else "What"
+    ask = f"{adverb} was {{}} {said}?" if adverb else f"What did {{}} {said}?" if patient else f"{doer} {said} {{}}?"
+    return Relation(said, kind, verbs=frozenset({wanted}), patient=patient, ask=ask)

@@ -6,12 +6,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from knowgap.lms.language import STOP_WORDS, Sentence, Span, name_key, same_name, stem, stems
 from knowgap.lms.questions import Chain, Question, parse
 from knowgap.lms.reading import STRICT, Found, comparable, find_values, matches
-from knowgap.lms.relations import Relation
+from knowgap.lms.relations import Relation, relation_of_noun
 
 __all__ = ["Answer", "Step", "Walk", "answer", "overlap", "rank_sentences", "walk"]
 
@@ -74,12 +74,12 @@ def _walk(
             rest = _walk(said, relations[length:], sentences, given, least)
             return rest if rest.steps else Walk((), said, span)
     relation = relations[0]
-    candidates = [found for found in find_values(name, relation, sentences) if found.score >= least][:3]
+    candidates = _candidates_of(name, relation, sentences, least)
     if not candidates and ", " in name:  # Aarhus, Denmark: the town itself, or the country that it names
         town, _, rest = name.partition(", ")
         if relation.name == "country":
             return _walk(rest.rpartition(", ")[2], relations[1:], sentences, given, least)
-        candidates = [found for found in find_values(town, relation, sentences) if found.score >= least][:3]
+        candidates = _candidates_of(town, relation, sentences, least)
     best: Walk | None = None
     for found in candidates:
         step = Step(name, relation, found)
@@ -89,6 +89,30 @@ def _walk(
             return path
         best = best or path
     return best or Walk((Step(name, relation, None),), None)
+
+
+_OPPOSITE = {"father": "mother", "mother": "father", "brother": "sister", "sister": "brother", "son": "daughter"}
+_OPPOSITE["daughter"] = "son"
+_MALE = ("father", "brother", "son")
+
+
+def _candidates_of(name: str, relation: Relation, sentences: Sequence[Sentence], least: float) -> list[Found]:
+    """At most three values; for kin not those whom the sentences call the opposite, or refer to as he for she."""
+    found = [f for f in find_values(name, relation, sentences) if f.score >= least]
+    if relation.name in _OPPOSITE and found:
+        opposite = relation_of_noun(_OPPOSITE[relation.name])
+        plain = replace(opposite, inverse=frozenset())
+        others = {name_key(f.value) for f in find_values(name, plain, sentences) if f.score >= STRICT}
+        wrong = {"she", "her"} if relation.name in _MALE else {"he", "his"}
+        right = {"he", "his"} if relation.name in _MALE else {"she", "her"}
+        kept = []
+        for f in found:
+            spoken = [t.folded for s in sentences if same_name(s.title, f.value) == 1 for t in s.tokens]
+            clash = sum(word in wrong for word in spoken) > sum(word in right for word in spoken)
+            if name_key(f.value) not in others and not clash:
+                kept.append(f)
+        found = kept
+    return found[:3]
 
 
 def parse_value(text: str) -> Span | None:
