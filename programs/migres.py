@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.programs.narrowing import Narrowed, compress, filter_sentences, rerank, threshold_of

@@ -427,6 +427,12 @@ def test_delta_defaults_to_the_rerankers_own():
     assert small(threshold=1.5, delta=0.0).threshold == 0.0
 
 
+def test_a_reranker_without_a_threshold_needs_delta():
+    with pytest.raises(UsageError, match="the reranker table has no default threshold: set delta, or calibrate it"):
+        two_steps(small(threshold=None))
+    assert two_steps(small(threshold=None, delta=3.0))[0].answer == "Wick"
+
+
 @pytest.mark.parametrize(
     ("delta", "kept"), [(1.0, ["ferry", "noise"]), (1.01, ["ferry"]), (4.0, ["ferry"]), (4.01, [])]
 )
