@@ -128,8 +128,11 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
 
 
 def model_name(model: Any) -> str:
-    """The name of a reranker or entailment model; empty for None."""
-    return "" if model is None else str(getattr(model, "name", type(model).__name__))
+    """The name of a reranker or entailment model, of a path its last part alone; empty for None."""
+    if model is None:
+        return ""
+    name = str(getattr(model, "name", type(model).__name__))
+    return Path(name).name if Path(name).is_absolute() or Path(name).is_dir() else name
 
 
 def lm_name(lm: Any) -> str:

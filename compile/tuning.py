@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -13,6 +14,8 @@ import dspy
 import orjson
 
 from knowgap.compile.asking import Metric, check_examples, language_model
+from knowgap.compile.caching import lm_cache
+from knowgap.compile.caching import share as sharing
 from knowgap.compile.evaluating import Progress, named_metrics
 from knowgap.compile.evaluation import COSTS, Comparison, paired
 from knowgap.compile.planning import bootstrap_pool, calibrated_values, plan_trials
@@ -166,6 +169,8 @@ def tune(
     exclude: Sequence[str] = (),
     ranges: Mapping[str, tuple[float, float]] | None = None,
     start: Sequence[Mapping[str, Any]] = (),
+    share: bool = True,
+    cache_dir: str | Path | None = None,
     heartbeat: int = HEARTBEAT,
 ) -> Tuning[P]:
     """Search for the hyperparameters and demonstrations that serve best on the dev questions.
@@ -201,6 +206,10 @@ def tune(
         exclude: leave these alone.
         ranges: (low, high) for numbers, by name.
         start: hyperparameters to try early, as mappings from name to value.
+        share: use answers of the language model, retrieved lists and scores of reranker and entailment model again;
+            a language model that samples is then asked once for each prompt.
+        cache_dir: a folder where they are shared with other processes; in memory, and in DSPy's own cache, where
+            absent.
         heartbeat: seconds between signs of life on a database server.
 
     Raises:
@@ -238,6 +247,7 @@ def tune(
         "search space": [include, list(exclude), ranges, list(start)],
     }
     meter = Meter(limits.prices)
+    asked, close = sharing(program, cache_dir) if share else (program, lambda: None)
 
     def set_up_study(
         sign_of_life: Callable[[], None],
@@ -252,7 +262,7 @@ def tune(
         if demos:
             with metering(meter):
                 pool = bootstrap_pool(
-                    program,
+                    asked,
                     train,
                     measure,
                     teacher_lm=teacher_lm,
@@ -261,12 +271,16 @@ def tune(
                     seed=seed,
                     progress=report,
                 )
-        calibrated = calibrated_values(program, train) if "delta" not in exclude else []
+        calibrated = calibrated_values(asked, train) if "delta" not in exclude else []
         known = [dict(values) for values in [*start, *calibrated]]
         space = Space(program, demonstrations=pool.sizes, known=known, **scope)
         return pool, plan_trials(program, space, pool, start, calibrated), known, meter.spent
 
-    with quiet(), dspy.context(lm=model):
+    with ExitStack() as stack:
+        stack.callback(close)
+        stack.enter_context(quiet())
+        stack.enter_context(lm_cache(Path(cache_dir) / "lm" if share and cache_dir is not None else None))
+        stack.enter_context(dspy.context(lm=model.copy(cache=share) if hasattr(model, "cache") else model))
         study, one_machine = open_study(study_name or program.name, storage, mode, heartbeat=heartbeat, cost=cost)
         record, pool = set_up(study, orjson.loads(orjson.dumps(fingerprint, default=str)), set_up_study)
         study.sampler = PlaceSeededSampler(seed)
@@ -275,7 +289,7 @@ def tune(
         stopped = Session(
             study=study,
             one_machine=one_machine,
-            program=program,
+            program=asked,
             space=Space(program, demonstrations=pool.sizes, known=record.known, **scope),
             pool=pool,
             plan=record.plan,

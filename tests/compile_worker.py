@@ -16,7 +16,14 @@ def study_arguments(n_dev: int = 10):
     dev, train = make_examples(n_dev), make_examples(4, "t")
     lm, engine = quality_lm(dev + train)
     program = Tunable(make_retriever(dev + train))
-    return {"program": program, "devset": dev, "trainset": train, "metric": "exact_match", "lm": lm}, engine
+    return {
+        "program": program,
+        "devset": dev,
+        "trainset": train,
+        "metric": "exact_match",
+        "lm": lm,
+        "share": False,
+    }, engine
 
 
 def plain(tuning) -> list:
