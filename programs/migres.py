@@ -25,8 +25,9 @@ from knowgap.programs.steps import (
 )
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment import EntailmentModel
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.retrieval.rerank import Reranker
+from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
     STYLES,
     ExtractSnippet,
@@ -55,6 +56,9 @@ class MIGRES(Program):
     (released: it leaves the denominator). As in the released code, a missing-information text shorter than ten
     characters gives way to the explanation, and the last answer alone may use the model's own knowledge. The presets'
     δ is that of table 12, on the raw logits of BGE-reranker-base; for another reranker, calibrate it or leave it out.
+
+    The paper does not say whether a passage of which the sentence filter let one sentence through has been read. Here
+    the sentences that were shown have, and the others may still be; `remember="passages"` lets none of it be read again.
 
     Args:
         retriever: the index to search.
@@ -98,6 +102,12 @@ class MIGRES(Program):
     )
     prompt_knowledge = Switch(True, "let the model write what it knows where no passage survives (table 6)")
     memory = Switch(True, "remember queries and passages and use none twice (section 3.2)")
+    remember = Choice(
+        "sentences",
+        "what of a passage counts as read once it was cut down: the sentences that were shown, or all of it",
+        among=("sentences", "passages"),
+        when={"memory": [True], "compression": ["sentences"]},
+    )
     read_apart = Switch(False, "read each query's passages in a call of its own", tune=False)
     style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
 
@@ -125,7 +135,7 @@ class MIGRES(Program):
         self.note(Asked(question=question))
         known: dict[str, list[Passage]] = {}
         asked, queries, missing = [question], [question], ""
-        seen: set[str] = set()
+        seen: dict[str, str] = {}  # passage id → what of it is unread
         reason = "iterations"
         for step in range(1, self.iterations + 1):
             self.iteration(step)
@@ -151,11 +161,11 @@ class MIGRES(Program):
         decision = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
         return self._answer(decision, known, missing)
 
-    def _search(self, queries: Sequence[str], seen: set[str]) -> Narrowed:
+    def _search(self, queries: Sequence[str], seen: dict[str, str]) -> Narrowed:
         """Retrieve, rerank and filter."""
-        hits = self.retrieve(queries, self.retrieve_k)
+        hits = [self._unread(found, seen) for found in self.retrieve(queries, self.retrieve_k)]
         delta = self.threshold
-        kept = rerank(self, self.reranker, queries, hits, delta, seen if self.memory else ())
+        kept = rerank(self, self.reranker, queries, hits, delta)
         if self.compression == "summary":
             return compress(self, self.summarise, "summary", kept, self.top_k)
         if self.compression == "snippet":
@@ -165,19 +175,41 @@ class MIGRES(Program):
             return {passage: (query, passage) for _, query, passage in kept}
         return filter_sentences(self, self.reranker, kept, delta)
 
+    def _unread(self, hits: list[Hit], seen: dict[str, str]) -> list[Hit]:
+        """The hits without what was read before."""
+        if not self.memory:
+            return hits
+        unread: list[Hit] = []
+        for hit in hits:
+            rest = seen.get(hit.passage.id)
+            if rest is None:
+                unread.append(hit)
+            elif rest:
+                unread.append(Hit(Passage(hit.passage.id, hit.passage.title, rest), hit.score, hit.rank))
+        return unread
+
+    def _rest(self, shown: Passage, original: Passage) -> str:
+        """What of a passage is still unread once `shown` was."""
+        if self.remember == "passages" or self.compression != "sentences":
+            return ""
+        read = set(split_sentences(shown.text))
+        return " ".join(sentence for sentence in split_sentences(original.text) if sentence not in read)
+
     @property
     def threshold(self) -> float:
         """The δ in force: the hyperparameter, or the reranker's own default."""
         return threshold_of(self.reranker, self.delta)
 
-    def _read(self, question: str, queries: Sequence[str], found: Narrowed, seen: set[str]) -> dict[str, list[Passage]]:
+    def _read(
+        self, question: str, queries: Sequence[str], found: Narrowed, seen: dict[str, str]
+    ) -> dict[str, list[Passage]]:
         """The leaf module: useful statements and the passages that support each."""
         concerned = list(dict.fromkeys(query for query, _ in found.values()))
         if not found and self.prompt_knowledge:
             found, concerned = self._prompted(queries, seen), list(queries)
         if not found:
             return {}
-        seen.update(passage.id for passage in found)
+        seen.update((shown.id, self._rest(shown, original)) for shown, (_, original) in found.items())
         self.reads([original for _, original in found.values()])
         # What the model knows itself is one passage for all queries.
         groups = [[q] for q in concerned] if self.read_apart and len(found) > 1 else [concerned]
@@ -223,7 +255,7 @@ class MIGRES(Program):
                 self.note(Rejected(what=statement, why=why))
         return result
 
-    def _prompted(self, queries: Sequence[str], seen: set[str]) -> Narrowed:
+    def _prompted(self, queries: Sequence[str], seen: dict[str, str]) -> Narrowed:
         """What the model knows about the queries, as a passage marked as its own."""
         output = self.ask(self.knowledge, queries=list(queries))
         text = output.passage.strip() if output is not None else ""

@@ -6,7 +6,7 @@ Sources: MIGRES, section 3.2 (sentence-level rerank and filtering) and table 5 (
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import dspy
@@ -56,7 +56,6 @@ def rerank(
     queries: Sequence[str],
     hits: Sequence[Sequence[Hit]],
     delta: float | None = None,
-    excluded: Collection[str] = (),
 ) -> list[Ranked]:
     """Score passages against the queries that found them and note it.
 
@@ -66,17 +65,11 @@ def rerank(
         queries: as they were retrieved for.
         hits: what was found, one list per query.
         delta: passages that score less are dropped; None keeps all.
-        excluded: ids of passages to leave out beforehand.
 
     Returns:
         Each passage once, with its maximum score over the queries; best first, ties by id.
     """
-    pairs = [
-        (query, hit.passage)
-        for query, found in zip(queries, hits, strict=True)
-        for hit in found
-        if hit.passage.id not in excluded
-    ]
+    pairs = [(query, hit.passage) for query, found in zip(queries, hits, strict=True) for hit in found]
     scores = reranker.score([(query, str(passage)) for query, passage in pairs])
     best: dict[str, Ranked] = {}
     for (query, passage), score in zip(pairs, scores, strict=True):
