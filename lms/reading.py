@@ -209,6 +209,9 @@ def _read_name(view: _View, relation: Relation) -> Reading:
     spans = view.names(relation.kind == "person")
     for k in view.cues(relation.nouns):
         yield from _by_noun(view, spans, k)
+    for k in view.cues(relation.works):
+        if view.words(k + 1, k + 2) == ["by"] or "by" in view.words(k + 1, k + 4)[:2]:
+            yield from _ranked(_next(view, spans, k), 2.6)
     for k in view.cues(relation.inverse):
         yield from _by_inverse(view, spans, k, relation)
     for k in view.cues(relation.verbs):
@@ -273,7 +276,7 @@ def _by_inverse(view: _View, spans: list[Span], k: int, relation: Relation) -> R
     elif owner < 0 and k < start <= k + 3 and {"had", "has"} & set(view.words(k - 4, k)):
         before = _before(spans, k, 6) or view.title()  # Y had a son, X
         if before is not None:
-            yield before, 2.2
+            yield before, 2.6
     elif owner >= 0 and k < start <= k + 6:
         if view.tokens[owner].folded[0] in "'’":
             before = _before(spans, owner + 1, 4)
@@ -322,6 +325,9 @@ def _patients(view: _View, spans: list[Span], k: int, relation: Relation) -> Rea
     start = view.at[0]
     by = _by(view, k)
     before, title = _before(spans, k), view.title()
+    if title and start < k and view.words(k + 1, k + 2) == ["there"]:
+        yield title, 2.8
+        return
     behind = by < start <= by + 8 if by is not None else k < start <= k + 8
     if behind:
         score = 3.0 if by is not None else 2.2

@@ -15,10 +15,10 @@ __all__ = ["VERBS", "Relation", "compound", "relation_of_noun", "relation_of_ver
 class Relation:
     """`the {name} of X`.
 
-    `kind` is what its value is: person, thing, place, date, number, nationality or phrase. A sentence states it
-    with one of its `nouns` (the value holds that noun of X), with one of its `verbs` (the value does it to X, or it
-    happens to X there or then), or with one of the `inverse` nouns (X holds that noun of the value). With `patient`
-    the value is what X does the verb to. `ask` words the question about X, `{}`.
+    `kind` is what its value is: person, thing, place, date, number, nationality or phrase. A sentence states it with
+    one of its `nouns` (the value holds that noun of X), with one of its `verbs` (the value does it to X, or it happens
+    to X there or then), with an `inverse` noun (X holds that noun of the value), or with a word for `works` (X is a
+    novel by the value). With `patient` the value is what X does the verb to. `ask` words the question about X, `{}`.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Relation:
     nouns: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
     inverse: frozenset[str] = frozenset()
+    works: frozenset[str] = frozenset()
     patient: bool = False
     ask: str = ""
 
@@ -37,18 +38,18 @@ class Relation:
     @property
     def cues(self) -> frozenset[str]:
         """All stems that point at this relation."""
-        return self.nouns | self.verbs | self.inverse
+        return self.nouns | self.verbs | self.inverse | self.works
 
 
-# `kind>`: X does the verb, the value comes after it.
+# `kind>`: X does the verb, the value comes after it. `noun*`: a work, which is by the value.
 # name | kind | nouns | verbs | inverse nouns | question; names given together by `=` mean the same relation
 _TABLE = """
 director | person | filmmaker | directed directs helmed | | Who directed {}?
-author = writer = novelist | person | playwright poet novel book poem play | wrote written write writes authored penned | | Who wrote {}?
-screenwriter | person | screenplay scriptwriter script | wrote written scripted | | Who wrote the screenplay of {}?
+author = writer = novelist | person | playwright poet novel* book* poem* play* | wrote written write writes authored penned | | Who wrote {}?
+screenwriter | person | scriptwriter screenplay* script* | wrote written scripted | | Who wrote the screenplay of {}?
 producer | person | | produced produces | | Who produced {}?
-composer | person | music score songwriter | composed scored wrote written | | Who composed {}?
-performer = singer = artist | person | vocalist musician song single album | performed performs recorded sang sung sings sing released | | Who performed {}?
+composer | person | songwriter music* score* | composed scored wrote written | | Who composed {}?
+performer = singer = artist | person | vocalist musician song* single* album* | performed performs recorded sang sung sings sing released | | Who performed {}?
 star = lead actor | person | actor actress cast | starred stars starring played portrayed | | Who starred in {}?
 founder | person | cofounder co-founder | founded established started created set cofounded formed | | Who founded {}?
 creator | person | | created devised conceived | | Who created {}?
@@ -134,7 +135,8 @@ def _read_table() -> dict[str, Relation]:
         names, kind, nouns, verbs, inverse, ask = (cell.strip() for cell in line.split("|"))
         first, *others = (name.strip() for name in names.split("="))
         single = first if " " not in first else ""
-        cues = _stems(f"{single} {nouns}"), _stems(verbs), _stems(inverse)
+        holders, works = re.sub(r"\S+\*", "", nouns), " ".join(re.findall(r"(\S+)\*", nouns))
+        cues = _stems(f"{single} {holders}"), _stems(verbs), _stems(inverse), _stems(works)
         relation = Relation(first, kind.rstrip(">"), *cues, patient=kind.endswith(">"), ask=ask)
         found[first] = relation
         for name in others:  # `wife` asks for less than `spouse`: the word is a cue beside its kin
