@@ -58,7 +58,7 @@ class MIGRES(Program):
     δ is that of table 12, on the raw logits of BGE-reranker-base; for another reranker, calibrate it or leave it out.
 
     The paper does not say whether a passage of which the sentence filter let one sentence through has been read. Here
-    the sentences that were shown have, and the others may still be; `remember="passages"` lets none of it be read again.
+    the sentences that were shown have been, and the others may still be; `remember="passages"` reads none of it again.
 
     Args:
         retriever: the index to search.

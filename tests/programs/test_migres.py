@@ -183,10 +183,12 @@ def test_case_one_queries_and_passages():
     assert [step.k for step in trace.of(Retrieved)] == [50, 50, 50]
     assert [(step.kept, step.dropped) for step in trace.of(Reranked)] == [
         ({"rain": 4.0}, {"gravity": 2.99}),
-        ({"levity": 6.0}, {"gravity": 2.0}),  # rain was read; levity keeps its best score of three
+        ({"levity": 6.0}, {"gravity": 2.0, "rain": -9.0}),  # the unread rest of rain; levity has its best of three
         ({"solomon": 7.0}, {}),  # levity was read
     ]
     assert [step.threshold for step in trace.of(Reranked)] == [3.0, 3.0, 3.0]
+    strict, _, _ = case_one(remember="passages")
+    assert [step.dropped for step in strict.trace.of(Reranked)] == [{"gravity": 2.99}, {"gravity": 2.0}, {}]
     (cut,) = trace.of(Compressed)
     assert (cut.how, cut.passage) == ("sentences", "rain")
     assert cut.text == RAIN.text.partition(" It was")[0]
