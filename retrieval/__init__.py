@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from knowgap.retrieval.bm25 import BM25Index
+    from knowgap.retrieval.candidates import CandidateRetriever
     from knowgap.retrieval.colbert import ColBERTIndex
     from knowgap.retrieval.entailment import (
         EmbeddedEntailment,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BM25Index",
+    "CandidateRetriever",
     "ColBERTIndex",
     "CrossEncoderReranker",
     "EmbeddedEntailment",
@@ -48,6 +50,7 @@ __all__ = [
 
 _MODULES = {
     "BM25Index": "bm25",
+    "CandidateRetriever": "candidates",
     "ColBERTIndex": "colbert",
     "CrossEncoderReranker": "rerank",
     "EmbeddedEntailment": "entailment",

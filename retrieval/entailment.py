@@ -20,7 +20,7 @@ __all__ = ["EmbeddedEntailment", "EntailmentModel", "NLICrossEncoder", "T5TrueNL
 _KEPT_PAIRS = 65_536
 _PAIRS_AT_ONCE = 16
 _WORDS, _SIMILARITY, _BIAS = 8.4, 5.1, -4.9
-_NEW_NUMBER, _NEW_NAME, _OTHER_NEGATION = 4.5, 7.0, 3.0
+_ABSENT, _OTHER_NEGATION = 9.0, 3.0
 _NEGATION = re.compile(r"\b(?:not|no|never|none|neither|nor|without|cannot)\b|n't\b", re.IGNORECASE)
 
 
@@ -98,15 +98,16 @@ class T5TrueNLI:
         self.name = check_model_name(model)
         self.default_threshold = 0.5
         self._device = choose_device(device)
+        if not _config(self.name).is_encoder_decoder:
+            raise CheckpointError(f"{self.name}: not a T5; its config.json names a model of another kind")
         with quiet_transformers():
-            from transformers import AutoTokenizer, T5ForConditionalGeneration
+            from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
             try:
                 self._tokenizer: Any = AutoTokenizer.from_pretrained(self.name)
-                self._model: Any = T5ForConditionalGeneration.from_pretrained(self.name)
+                self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.name)
             except (OSError, ValueError, KeyError, RuntimeError) as error:
-                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-                raise CheckpointError(f"{self.name}: cannot be loaded as a T5 model ({reason})") from error
+                raise CheckpointError(f"{self.name}: cannot be loaded ({_reason(error)})") from error
         self._model.to(self._device).eval()
         answers = [self._tokenizer(answer, add_special_tokens=False)["input_ids"] for answer in ("0", "1")]
         if not all(answers) or answers[0][0] == answers[1][0]:
@@ -144,8 +145,7 @@ class EmbeddedEntailment:
     It is no model of inference. A hypothesis passes if the premise has its content words, all its names and numbers,
     and as much negation; what its words leave open is settled by MiniLM's similarity to the nearest sentence of the
     premise. It knows nothing of roles: "A beat B" and "B beat A" are the same to it. The weights are those of a
-    logistic regression on sentences and triples of 2WikiMultihopQA's training questions, true ones and altered ones,
-    but for that of negation, of which those hold too little.
+    logistic regression on sentences and triples of 2WikiMultihopQA's training questions, true ones and altered ones.
     """
 
     def __init__(self) -> None:
@@ -171,10 +171,9 @@ class EmbeddedEntailment:
             similarities = vectors[[row[text] for text in parts]] @ vectors[row[hypothesis]]
             nearest = parts[int(similarities.argmax())]
             odds = _WORDS * self._lexical(premise, hypothesis) + _SIMILARITY * float(similarities.max()) + _BIAS
-            if numbers(hypothesis) - numbers(premise):
-                odds -= _NEW_NUMBER
-            if {self._stemmed.word(name) for name in names(hypothesis)} - self._stemmed(premise):
-                odds -= _NEW_NAME
+            new_names = {self._stemmed.word(name) for name in names(hypothesis)} - self._stemmed(premise)
+            if new_names or numbers(hypothesis) - numbers(premise):
+                odds -= _ABSENT
             if _negated(hypothesis) != _negated(nearest):
                 odds -= _OTHER_NEGATION
             blank = not premise.strip() or not hypothesis.strip()
@@ -207,12 +206,19 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
     """
     if str(name) == "embedded":
         return EmbeddedEntailment()
+    model = check_model_name(name)
+    kind = T5TrueNLI if _config(model).is_encoder_decoder else NLICrossEncoder
+    return kind(model, device=device)
+
+
+def _config(name: str) -> Any:
     from transformers import AutoConfig
 
-    model = check_model_name(name)
     try:
-        kind = AutoConfig.from_pretrained(model).model_type
+        return AutoConfig.from_pretrained(name)
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{model}: no such model ({reason})") from error
-    return T5TrueNLI(model, device=device) if kind == "t5" else NLICrossEncoder(model, device=device)
+        raise CheckpointError(f"{name}: no such model ({_reason(error)})") from error
+
+
+def _reason(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

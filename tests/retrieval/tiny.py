@@ -57,3 +57,44 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     }
     (folder / "artifact.metadata").write_text(json.dumps(record | metadata), encoding="utf-8")
     return folder
+
+
+def write_cross_encoder(folder, texts, *, labels=1, names=None, seed=1):
+    """A BertForSequenceClassification with two layers of random weights."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    tokenizer = write_tokenizer(folder, texts)
+    changes = {"id2label": dict(enumerate(names))} if names else {"num_labels": labels}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = BertForSequenceClassification(bert_config(tokenizer, initializer_range=0.5, **changes))
+    model.save_pretrained(folder)
+    return folder
+
+
+def write_t5(folder, texts, *, seed=1):
+    """A T5ForConditionalGeneration with one layer of random weights, and a tokenizer of whole words."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+
+    words = sorted({word for text in texts for word in text.split()} | {"premise:", "hypothesis:"})
+    vocabulary = {word: i for i, word in enumerate(dict.fromkeys(["<pad>", "</s>", "<unk>", "0", "1", *words]))}
+    raw = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    raw.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    folder.mkdir(parents=True, exist_ok=True)
+    PreTrainedTokenizerFast(
+        tokenizer_object=raw, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
+    ).save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = T5ForConditionalGeneration(
+            T5Config(
+                vocab_size=len(vocabulary), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
+                decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, initializer_factor=5.0,
+            )
+        )  # fmt: skip
+    model.save_pretrained(folder)
+    return folder

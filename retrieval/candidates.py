@@ -1,0 +1,83 @@
+"""Retrieval among a few given passages: a question's own paragraphs, as in RQ-RAG's multi-hop setting."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.store import MemoryStore, check_k
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.rerank import Reranker
+
+__all__ = ["CandidateRetriever", "FilteringRetriever"]
+
+
+class FilteringRetriever(Protocol):
+    """A retriever that can be told to search some passages only."""
+
+    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
+        """The `k` best passages for each query, among those with these ids."""
+        ...
+
+
+class CandidateRetriever:
+    """Searches given passages only, each of them scored against the query.
+
+    Args:
+        passages: the candidates.
+        reranker: what scores them; the embedded one where absent. To score them as an index does, see `within`.
+
+    Raises:
+        DataError: two candidates have the same id.
+    """
+
+    def __init__(self, passages: Iterable[Passage], *, reranker: Reranker | None = None) -> None:
+        self._passages = list(MemoryStore(passages))
+        if reranker is None:
+            from knowgap.retrieval.rerank import EmbeddedReranker
+
+            reranker = EmbeddedReranker()
+        self._reranker = reranker
+
+    @staticmethod
+    def within(index: FilteringRetriever, ids: Iterable[str]) -> RestrictedRetriever:
+        """The part of an index that holds the passages with these ids; ids that it does not hold are passed over."""
+        return RestrictedRetriever(index, ids)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best candidates for each query; none for a blank one.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+        """
+        check_k(k)
+        asked = [query for query in dict.fromkeys(queries) if query.strip()]
+        pairs = [(query, str(passage)) for query in asked for passage in self._passages]
+        scores = iter(self._reranker.score(pairs))
+        found = {query: rank_hits([(passage, next(scores)) for passage in self._passages], k) for query in asked}
+        return [list(found.get(query, [])) for query in queries]
+
+    def __copy__(self) -> CandidateRetriever:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CandidateRetriever:
+        return self
+
+
+class RestrictedRetriever:
+    """A retriever over some passages of an index. Made by `CandidateRetriever.within`."""
+
+    def __init__(self, index: FilteringRetriever, ids: Iterable[str]) -> None:
+        self._index, self._ids = index, frozenset(ids)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best of these passages for each query, as the index scores them."""
+        return self._index.search(queries, k, ids=self._ids)
+
+    def __copy__(self) -> RestrictedRetriever:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RestrictedRetriever:
+        return self
