@@ -118,11 +118,23 @@ def parse(text: str) -> Question:
     if found is not None:
         return found
     if polar:
-        return Question(text, "polar", "yesno")
+        both = re.match(
+            r"^\S+ (?:both )?(.+? and .+?),? (?:both|each|all) (.+)$|^\S+ both (.+? and \S+(?: [^\Wa-z]\S*)*),? (.+)$",
+            plain,
+        )
+        sides = _conjuncts(both[1] or both[3]) if both else None
+        return Question(text, "polar", "yesno", options=sides or ())
     kind, chain = _wh(plain)
     if chain is not None and chain.relations and _is_name(chain.entity):
         return Question(text, "value", chain.relations[-1].kind, (chain,))
-    return Question(text, "open", kind)
+    late = re.findall(r"\b(who|whom|where|when|what|which)\b ?((?:[A-Z]?[a-z-]+ ?){0,3})", plain)
+    return Question(text, "open", wh_kind(late[-1][0], _head(late[-1][1])) if late and kind == "thing" else kind)
+
+
+def _head(text: str) -> str:
+    """The noun of `which former British player was`: what stands before the verb."""
+    parts = re.split(rf" (?:{_AUX}|[a-z]+ed|who|that|of|in)\b", " " + text.strip())[0].split()
+    return parts[-1] if parts else ""
 
 
 def _is_name(entity: str) -> bool:

@@ -255,7 +255,15 @@ def _candidates(question: Question, sentence: Sentence) -> list[tuple[str, float
         return [(s.text, 0.3) for s in sentence.spans if s.kind == "date"]
     if kind == "number":
         return [(s.text, 0.3) for s in sentence.spans if s.kind == "number"]
-    found = [(s.text, 0.0) for s in sentence.spans if s.kind == "name"]
+    found = []
+    for span in (s for s in sentence.spans if s.kind == "name"):
+        before = sentence.tokens[span.first - 1].folded if span.first else ""
+        after = sentence.tokens[span.last].text if span.last < len(sentence.tokens) else "."
+        adjective = span.last - span.first == 1 and after[0].islower() and after not in STOP_WORDS
+        fitting = (kind == "place" and before in ("in", "at", "from", "near")) or (
+            kind == "person" and 2 <= span.last - span.first <= 4
+        )
+        found.append((span.text, 0.15 * fitting - 0.2 * adjective))
     found += [(m.group(1), 0.1) for m in re.finditer(r"[\"“]([^\"”]{2,60})[\"”]", sentence.text) if kind == "thing"]
     if sentence.title:
         found.append((re.sub(r"\s*\([^()]*\)$", "", sentence.title), 0.15))
@@ -278,6 +286,13 @@ def _polar(question: Question, ranked: Sequence[tuple[float, Sentence]], guess: 
     best = ranked[0] if ranked else None
     if best is None:
         return Answer("no", 0.1) if guess else Answer("", 0.0)
+    if question.options:  # are A and B both so?
+        wanted -= frozenset(stems(" ".join(question.options)))
+        about = [[s for _, s in ranked if matches(s, option)] for option in question.options]
+        shares = [len({w for s in side for w in s.stems & wanted}) / max(1, len(wanted)) for side in about]
+        if all(about) or guess:
+            support = tuple(side[0] for side in about if side)
+            return Answer("yes" if min(shares) >= 0.5 else "no", 0.5, support)
     together = {w for _, s in ranked[:4] for w in (s.stems | frozenset(stems(s.title))) & wanted}
     share = len(together) / max(1, len(wanted))
     negated = {"not", "never", "no"} & {t.folded for t in best[1].tokens}
