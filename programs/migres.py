@@ -17,6 +17,7 @@ from knowgap.programs.steps import (
     Answered,
     Asked,
     Extracted,
+    Judged,
     Missing,
     Prompted,
     Queried,
@@ -162,18 +163,20 @@ class MIGRES(Program):
         return self._answer(decision, known, missing)
 
     def _search(self, queries: Sequence[str], seen: dict[str, str]) -> Narrowed:
-        """Retrieve, rerank and filter."""
-        hits = [self._unread(found, seen) for found in self.retrieve(queries, self.retrieve_k)]
+        """Retrieve, rerank and filter: what is to be read, and the passage as it stands in the index."""
+        hits = self.retrieve(queries, self.retrieve_k)
+        whole = {hit.passage.id: hit.passage for found in hits for hit in found}
         delta = self.threshold
-        kept = rerank(self, self.reranker, queries, hits, delta)
+        kept = rerank(self, self.reranker, queries, [self._unread(found, seen) for found in hits], delta)
         if self.compression == "summary":
-            return compress(self, self.summarise, "summary", kept, self.top_k)
-        if self.compression == "snippet":
-            return compress(self, self.snippet, "snippet", kept, self.top_k)
-        kept = kept[: self.top_k]
-        if self.compression == "none":
-            return {passage: (query, passage) for _, query, passage in kept}
-        return filter_sentences(self, self.reranker, kept, delta)
+            narrowed = compress(self, self.summarise, "summary", kept, self.top_k)
+        elif self.compression == "snippet":
+            narrowed = compress(self, self.snippet, "snippet", kept, self.top_k)
+        elif self.compression == "none":
+            narrowed = {passage: (query, passage) for _, query, passage in kept[: self.top_k]}
+        else:
+            narrowed = filter_sentences(self, self.reranker, kept[: self.top_k], delta)
+        return {shown: (query, whole[shown.id]) for shown, (query, _) in narrowed.items()}
 
     def _unread(self, hits: list[Hit], seen: dict[str, str]) -> list[Hit]:
         """The hits without what was read before."""
@@ -188,12 +191,12 @@ class MIGRES(Program):
                 unread.append(Hit(Passage(hit.passage.id, hit.passage.title, rest), hit.score, hit.rank))
         return unread
 
-    def _rest(self, shown: Passage, original: Passage) -> str:
-        """What of a passage is still unread once `shown` was."""
+    def _rest(self, shown: Passage, unread: str) -> str:
+        """What of a passage's text is still `unread` once `shown` was."""
         if self.remember == "passages" or self.compression != "sentences":
             return ""
         read = set(split_sentences(shown.text))
-        return " ".join(sentence for sentence in split_sentences(original.text) if sentence not in read)
+        return " ".join(sentence for sentence in split_sentences(unread) if sentence not in read)
 
     @property
     def threshold(self) -> float:
@@ -209,7 +212,8 @@ class MIGRES(Program):
             found, concerned = self._prompted(queries, seen), list(queries)
         if not found:
             return {}
-        seen.update((shown.id, self._rest(shown, original)) for shown, (_, original) in found.items())
+        for shown, (_, original) in found.items():
+            seen[shown.id] = self._rest(shown, seen.get(shown.id) or original.text)
         self.reads([original for _, original in found.values()])
         # What the model knows itself is one passage for all queries.
         groups = [[q] for q in concerned] if self.read_apart and len(found) > 1 else [concerned]
@@ -260,6 +264,7 @@ class MIGRES(Program):
         output = self.ask(self.knowledge, queries=list(queries))
         text = output.passage.strip() if output is not None else ""
         if not text or text.casefold().rstrip(".").strip() == UNKNOWN:
+            self.note(Judged(what="knowledge of its own", value=False))
             return {}
         number = 1 + sum(passage_id.startswith("model:") for passage_id in seen)
         passage = Passage(f"model:{number}", "the model's own knowledge", text)

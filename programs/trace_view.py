@@ -48,7 +48,9 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             return [f"the model's own knowledge: {_short(step.text)}"]
         case s.Extracted():
             pairs = zip(step.statements, step.sources, strict=True)
-            return ["learnt"] + [f"{_short(statement)} [{_names(trace, ids)}]" for statement, ids in pairs]
+            return ["learnt" if step.statements else "learnt nothing"] + [
+                f"{_short(statement)} [{_names(trace, ids)}]" for statement, ids in pairs
+            ]
         case s.Rejected():
             return [f"rejected ({step.why}): {_short(step.what)}"]
         case s.Missing():

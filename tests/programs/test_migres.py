@@ -10,6 +10,7 @@ from knowgap.programs.steps import (
     Answered,
     Compressed,
     Extracted,
+    Judged,
     Malformed,
     Missing,
     Prompted,
@@ -634,6 +635,7 @@ def test_own_knowledge_that_is_none_is_not_read(refusal):
     prediction, engine = two_steps(small({}), knowledge=[{"passage": refusal}] * 2, query=[ask(SECOND), ask()])
     assert "leaf" not in acts(engine)
     assert prediction.trace.of(Prompted) == []
+    assert {(step.what, step.value) for step in prediction.trace.of(Judged)} == {("knowledge of its own", False)}
 
 
 @pytest.mark.parametrize("read_apart", [False, True])
@@ -651,6 +653,39 @@ def test_memory_leaves_out_passages_read_and_queries_asked():
     assert prediction.trace.of(Queried)[0].queries == [SECOND]
     assert len(prediction.trace.of(Queried)[0].repeated) == 2
     assert [list(step.kept) for step in prediction.trace.of(Reranked)] == [["ferry", "noise"], ["moor"]]
+
+
+def rest_of_a_passage(**kwargs):
+    """Three queries find the ferry; each scores another sentence of it above δ."""
+    wanted = {QUESTION: "Ada Moor painted it in 1911.", SECOND: "It hangs in Tarn.", THIRD: "It is small."}
+
+    def score(query, text):
+        _, _, body = text.partition(": ")
+        return 5.0 if body == wanted[query] else 4.0 if wanted[query] in body else -9.0
+
+    program = MIGRES(
+        TableRetriever({query: [FERRY] for query in wanted}),
+        reranker=TableReranker(score, default_threshold=3.0),
+        entailment=TableEntailment(),
+        **kwargs,
+    )
+    said = [learn(), learn(("It hangs in Tarn.", 1)), learn(("It is small.", 1))]
+    return *two_steps(program, leaf=said, main=[decide(NOT_YET, GAP)], query=[ask(SECOND), ask(THIRD)]), program
+
+
+def test_the_rest_of_a_passage_can_be_read_later_and_the_whole_is_cited():
+    prediction, engine, program = rest_of_a_passage()
+    read = [given["passages"][0]["text"] for given in inputs(engine, "leaf")]
+    assert read == ["Ada Moor painted it in 1911.", "It hangs in Tarn.", "It is small."]
+    assert prediction.known == ["It hangs in Tarn.", "It is small."]
+    assert prediction.passages == [FERRY]
+    assert program.entailment.pairs == [(str(FERRY), "It hangs in Tarn."), (str(FERRY), "It is small.")]
+    assert prediction.trace.passage("ferry") == FERRY
+
+
+def test_remembering_passages_reads_none_of_one_again():
+    _, engine, _ = rest_of_a_passage(remember="passages")
+    assert len(inputs(engine, "leaf")) == 1
 
 
 def test_without_memory_passages_are_read_and_queries_asked_again():

@@ -176,6 +176,15 @@ def test_long_text_is_cut_and_many_names_counted():
     assert describe_step(trace, trace.steps[1])[1] == "q → 0, 1, 2, 3, 4 and 4 more"
 
 
+def test_nothing_is_called_nothing():
+    trace = trace_of(s.Extracted(statements=[], sources=[]), s.Answered(answer=""), s.Filtered(kept=[], dropped=["b"]))
+    assert [describe_step(trace, step) for step in trace.steps] == [
+        ["learnt nothing"],
+        ["answer: (empty)"],
+        ["kept nothing; dropped b"],
+    ]
+
+
 def test_of_passage_and_stopped():
     trace = trace_of(STEPS["asked"], STEPS["stopped"], STEPS["answered"], s.Stopped(reason="at last"))
     assert [step.reason for step in trace.of(s.Stopped)] == ["answered", "at last"]
