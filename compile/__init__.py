@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from knowgap.compile.calibration import Calibration as Calibration
     from knowgap.compile.calibration import calibrate as calibrate
     from knowgap.compile.demonstrations import compile_program as compile_program
+    from knowgap.compile.estimating import Estimate as Estimate
+    from knowgap.compile.estimating import estimate_study as estimate_study
     from knowgap.compile.evaluating import evaluate as evaluate
     from knowgap.compile.evaluating import evaluate_on_test as evaluate_on_test
     from knowgap.compile.evaluation import Comparison as Comparison
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from knowgap.compile.tuning import tune as tune
 
 _MODULES = {
+    "Estimate": "estimating",
+    "estimate_study": "estimating",
     "load_artifact": "artifact",
     "read_config": "artifact",
     "save_artifact": "artifact",
@@ -45,11 +49,13 @@ __all__ = [
     "Budget",
     "Calibration",
     "Comparison",
+    "Estimate",
     "Evaluation",
     "Tuning",
     "calibrate",
     "compare",
     "compile_program",
+    "estimate_study",
     "evaluate",
     "evaluate_on_test",
     "load_artifact",

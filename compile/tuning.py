@@ -16,6 +16,7 @@ import orjson
 from knowgap.compile.asking import Metric, check_examples, language_model
 from knowgap.compile.caching import lm_cache
 from knowgap.compile.caching import share as sharing
+from knowgap.compile.demonstrations import EMBEDDED
 from knowgap.compile.evaluating import Progress, named_metrics
 from knowgap.compile.evaluation import COSTS, Comparison, paired
 from knowgap.compile.planning import bootstrap_pool, calibrated_values, plan_trials
@@ -162,7 +163,7 @@ def tune(
     mode: Mode = "single",
     cost: str = "lm_calls",
     rule: str = "best",
-    demos: str | None = "pool",
+    demos: str | None = "auto",
     num_demo_sets: int = 6,
     max_demos: int = 4,
     include: Sequence[str] | None = None,
@@ -199,7 +200,8 @@ def tune(
         mode: "single" maximises the score; "pareto" also minimises the cost, and does not prune.
         cost: what counts as cost, by the names of `knowgap.compile.evaluation.COSTS`.
         rule: which trial is chosen; see `knowgap.compile.trials.choose`.
-        demos: "pool" lets trials choose among demonstration sets; None leaves demonstrations as they are.
+        demos: "pool" lets trials choose among demonstration sets; None leaves demonstrations as they are; "auto" is
+            "pool", but None under the embedded reader, which takes no notice of demonstrations.
         num_demo_sets: sets for each predictor at most.
         max_demos: demonstrations in a set at most.
         include: search over these hyperparameters alone.
@@ -221,13 +223,15 @@ def tune(
         raise UsageError(f"n_trials={n_trials}: at least one trial is needed")
     if mode not in ("single", "pareto"):
         raise UnknownName.among("mode", mode, ("single", "pareto"))
-    if demos not in ("pool", None):
-        raise UsageError(f'demos={demos!r}: it is "pool", or None to leave demonstrations alone')
+    if demos not in ("auto", "pool", None):
+        raise UsageError(f'demos={demos!r}: it is "auto", "pool", or None to leave demonstrations alone')
     if cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)
     check_rule(rule)
     name, measure = next(iter(named_metrics(metric).items()))
     ids, train, model = check_examples(devset, "devset"), list(trainset or ()), language_model(lm)
+    if demos == "auto":
+        demos = None if lm_name(model) == EMBEDDED else "pool"
     limits = (budget or Budget()).model_copy()
     if timeout is not None:
         limits.seconds = min(timeout, limits.seconds or timeout)
