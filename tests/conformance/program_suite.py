@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import threading
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 
 import dspy
@@ -60,6 +61,7 @@ class TypedEngine:
     def __init__(self, value, *, broken=None, spoil=None, limit=2000):
         self.value, self.broken, self.spoil, self.limit = value, broken, spoil, limit
         self.calls = []
+        self.weighed = defaultdict(list)  # decisions that were asked for as probabilities
         self._lock = threading.Lock()
 
     def complete(self, request):
@@ -71,6 +73,8 @@ class TypedEngine:
         acts = tuple(fields)
         with self._lock:
             self.calls.append((acts, inputs))
+            for name in (name for name, kind in fields.items() if kind == "NoulEvidence"):
+                self.weighed[name].append(inputs)
             if len(self.calls) > self.limit:
                 raise AssertionError(f"more than {self.limit} calls for one question")
         digest = hashlib.sha256(body.encode()).hexdigest()[:8]
@@ -432,6 +436,20 @@ class ProgramConformance:
         assert together.trace.cost.lm_calls == alone.trace.cost.lm_calls
         assert alone.trace.cost.critical_calls == alone.trace.cost.lm_calls == len(engine.calls)
         assert together.trace.cost.critical_calls <= alone.trace.cost.critical_calls
+
+    @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
+    def test_thresholds_ask_for_probabilities(self, value):
+        thresholds = {n: d.field for n, d in self.program.hyperparameters().items() if isinstance(d, Threshold)}
+        plain, yes_or_no = self.ask(self.small(), value)
+        weighed, probable = self.ask(self.small(**dict.fromkeys(thresholds, 0.5)), value)
+        self.check(self.small(), weighed, probable)
+        assert not yes_or_no.weighed
+        for field in thresholds.values():
+            assert len(probable.weighed[field]) == sum(field in acts for acts, _ in probable.calls)
+        # Where the decision is the same act with and without, so is all that follows.
+        if set(probable.acts()) == set(yes_or_no.acts()):
+            assert weighed.answer == plain.answer
+            assert timeless(weighed.trace) == timeless(plain.trace)
 
     def test_acall_gives_the_same(self):
         program = self.small()

@@ -690,11 +690,14 @@ def test_remembering_passages_reads_none_of_one_again():
 
 def test_without_memory_passages_are_read_and_queries_asked_again():
     score = {**SCORES, (SECOND, "The Grey Ferry"): 5.0}
-    prediction, engine = two_steps(small(score=score, memory=False), query=[ask(QUESTION, SECOND)])
+    prediction, engine = two_steps(
+        small(score=score, memory=False), query=[ask(QUESTION, SECOND), ask(SECOND)], main=[]
+    )
     assert prediction.trace.of(Queried)[0].queries == [QUESTION, SECOND]
     assert prediction.trace.of(Queried)[0].repeated == []
     assert list(prediction.trace.of(Reranked)[1].kept) == ["moor", "ferry"]
-    assert inputs(engine, "query")[0]["asked"] == [QUESTION]
+    assert [given["asked"] for given in inputs(engine, "query")[:2]] == [[QUESTION], [QUESTION]]
+    assert prediction.trace.of(Queried)[1].queries == [SECOND]
 
 
 def test_read_apart_reads_each_querys_passages_in_a_call_of_its_own():
