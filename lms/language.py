@@ -11,6 +11,7 @@ import threading
 import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 import Stemmer
 
@@ -90,8 +91,7 @@ _ABBREVIATION = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A word or a mark: its text, its offsets, its folded form and its stem."""
 
     text: str
@@ -101,8 +101,7 @@ class Token:
     stem: str
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Something that could be an answer: tokens `first` to `last` (exclusive).
 
     `kind` is `name`, `date` or `number`; `value` is (year, month, day) with 0 for what is not said, or (number,).

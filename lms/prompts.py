@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from knowgap.errors import SignatureNotServed
 
-__all__ = ["Prompt", "count_tokens", "read_prompt", "write_reply"]
+__all__ = ["Prompt", "count_tokens", "listed", "read_prompt", "write_reply"]
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
 _HEADINGS = (
@@ -33,11 +33,6 @@ class Prompt:
     outputs: Mapping[str, str]
     style: str
     system: str = ""
-
-    @property
-    def noul(self) -> frozenset[str]:
-        """The yes/no outputs for which a probability is asked."""
-        return frozenset(name for name, kind in self.outputs.items() if kind == "NoulEvidence")
 
     def says(self, output: str, words: str) -> bool:
         """Whether the description of an output field holds these words."""
@@ -126,7 +121,7 @@ def _plain(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def blobs(text: str) -> list[str]:
+def listed(text: str) -> list[str]:
     """The items of a list that DSPy wrote as `[1] «…»`; the whole text where it is not one."""
     found = [many or one for many, one in _BLOB.findall(text)]
     return found or ([text] if text.strip() and text.strip() != "N/A" else [])

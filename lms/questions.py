@@ -6,21 +6,13 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from knowgap.lms.language import fold, stem, words
-from knowgap.lms.relations import VERBS, Relation, compound, relation_of_noun, relation_of_verb, wh_kind
+from knowgap.lms.language import fold, stem
+from knowgap.lms.phrases import AUX, Chain, clause, entity, noun_phrase, split_verb, starts_name
+from knowgap.lms.relations import Relation, relation_of_noun, relation_of_verb, wh_kind
 
 __all__ = ["Chain", "Question", "parse"]
 
 _LONGEST = 400
-_AUX = "is|was|are|were|did|does|do|has|had|have|can|could|will|would"
-_PREPOSITIONS = words("in on at by from to of for into with as through under against about")
-_TRAILING = _PREPOSITIONS | words("first originally there place located situated")
-# Where a noun phrase goes on after its head noun: `of X`, a relative clause, a participle.
-_MODIFIER = re.compile(
-    r" (?P<of>of|for|behind) | (?:(?:in|on|at|from|to|for|by|through) which|where|when)(?P<where>) "
-    r"|,? (?P<that>that|who|which|whom) | (?:that was |which was )?(?P<verb>[a-z]+(?:ed|en|wn|ung|ade|ilt)) by "
-)
-_FIXED = re.compile(r"^(?:place|date|year|country|city|cause|head|university|day) of [a-z]+(?= (?:of|for) )")
 # Comparatives: a pattern, what is compared, and whether the lesser value wins.
 _OUT = "(?:released|premiered|published|aired|issued|c[ao]me out|appeared|made|filmed)"
 _BEGUN = "(?:founded|established|formed|started|opened|built|created|launched|began|constructed|completed|incorporated)"
@@ -75,18 +67,6 @@ _SAME_KIND = {
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
-    """`relations[-1]` of … of `relations[0]` of `entity`; `depth` 0 is the thing itself."""
-
-    entity: str
-    relations: tuple[Relation, ...] = ()
-
-    def then(self, *relations: Relation) -> Chain:
-        """The chain taken further."""
-        return Chain(self.entity, self.relations + relations)
-
-
-@dataclass(frozen=True, slots=True)
 class Question:
     """A parsed question.
 
@@ -113,7 +93,7 @@ def parse(text: str) -> Question:
         plain = plain[-_LONGEST:].split(". ")[-1]
     plain = re.sub(r"^(?:and|but|so|please|can you tell me|tell me|do you know),? ", "", plain, flags=re.I)
     first = fold(plain.split(" ", 1)[0]) if plain else ""
-    polar = re.fullmatch(_AUX, first) is not None
+    polar = re.fullmatch(AUX, first) is not None
     found = _pick(text, plain) or (_same(text, plain) or _order(text, plain) if polar else None)
     if found is not None:
         return found
@@ -133,7 +113,7 @@ def parse(text: str) -> Question:
 
 def _head(text: str) -> str:
     """The noun of `which former British player was`: what stands before the verb."""
-    parts = re.split(rf" (?:{_AUX}|[a-z]+ed|who|that|of|in)\b", " " + text.strip())[0].split()
+    parts = re.split(rf" (?:{AUX}|[a-z]+ed|who|that|of|in)\b", " " + text.strip())[0].split()
     return parts[-1] if parts else ""
 
 
@@ -142,154 +122,6 @@ def _is_name(entity: str) -> bool:
     return len(entity.split()) <= 14 and not re.search(
         r" (?:is|was|were|are|that|which|who|whose|when|where|has|had|behind|before) ", entity
     )
-
-
-# Noun phrases and clauses. `depth` bounds the recursion on odd input.
-
-
-def noun_phrase(text: str, depth: int = 0) -> Chain:
-    """`the R of the S of X`, `X's R`, `the N that V X`, `the N V-ed by X`, or a plain name."""
-    text = re.sub(r"^(?:the|an?) (?=[a-z])", "", text.strip(" ,."))
-    owned = re.match(r"^(.+?)(?:['’]s|(?<=s)['’]) ([a-z][a-z -]*)$", text)
-    if depth > 6:
-        return Chain(_entity(text))
-    if owned and not _goes_inside(owned[1], owned[2]):
-        return _with_noun(noun_phrase(owned[1], depth + 1), owned[2])
-    fixed = _FIXED.match(text)
-    found = _MODIFIER.search(text, fixed.end() if fixed else 0)
-    head = text[: found.start()] if found else ""
-    if found and re.fullmatch(r"[a-z][a-z' -]*", head) and len(head.split()) <= 5:
-        rest, kind = text[found.end() :], wh_kind("which", head)
-        if found["of"] and head in ("name", "names", "title"):
-            return noun_phrase(rest, depth + 1)
-        if found["of"]:
-            return _with_noun(noun_phrase(rest, depth + 1), head)
-        if found["verb"]:
-            return noun_phrase(rest, depth + 1).then(relation_of_verb(found["verb"], kind, patient=True))
-        if found["where"] is not None and kind not in ("place", "date", "thing"):
-            kind = "place"
-        chain = clause(kind, head, rest, depth + 1)
-        if chain is not None:
-            return chain
-    if owned:
-        return _with_noun(noun_phrase(owned[1], depth + 1), owned[2])
-    return Chain(_entity(text))
-
-
-def _goes_inside(owner: str, noun: str) -> bool:
-    """Whether a possessive belongs inside a longer phrase: the birthplace of Ann's father."""
-    leaf = compound(noun) is None and relation_of_noun(noun).kind in (
-        "date",
-        "place",
-        "nationality",
-        "phrase",
-        "number",
-    )
-    return not leaf and bool(re.match(r"[a-z][a-z -]* of ", owner))
-
-
-def _with_noun(chain: Chain, noun: str) -> Chain:
-    kin = compound(noun)
-    return chain.then(*kin) if kin else chain.then(relation_of_noun(noun))
-
-
-def _entity(text: str) -> str:
-    """A name without article, kind words in front (`the film X`) and quotation marks."""
-    parts = text.strip(' "“”‘’,').split()
-    start = 0
-    while start < len(parts) - 1 and parts[start][0].islower() and parts[start][0].isalpha():
-        start += 1
-    if parts and not parts[start][0].islower():
-        parts = parts[start:]
-    return " ".join(parts).strip(' "“”‘’,')
-
-
-def clause(kind: str, noun: str, text: str, depth: int = 0) -> Chain | None:
-    """A clause that lacks a thing of a `kind`, called `noun` if at all: `V X`, `X V`, `did X V`, `is X from`."""
-    match = re.match(rf"^({_AUX}) (.+)$", text)
-    aux, body = (match[1], match[2]) if match else ("", text)
-    finite = aux not in ("did", "does", "do")
-    if noun and not finite:  # what occupation did X have
-        body = re.sub(r" (?:have|hold|work in)$", " from", body)
-    subject, verb, trail = _split_verb(body, base=not finite)
-    if noun and not verb and trail == "from":
-        return noun_phrase(subject, depth).then(relation_of_noun(noun))
-    lead = re.match(
-        r"^(?:also |first )*([a-z][a-z-]*) (?:([a-z]+) )?(?=(?:the |an? |his |her )?[^\Wa-z_]|the |an? )(.+)$", body
-    )
-    if aux and finite and lead and not verb and lead[1] not in ("the", "a", "an"):  # was born in X; was directed by X
-        passive = lead[2] == "by" or lead[1] == "by"
-        if passive or lead[2] in _PREPOSITIONS:
-            return noun_phrase(lead[3], depth).then(relation_of_verb(lead[1], kind, patient=True))
-    if verb:
-        if not match and lead and not _starts_name(body):  # V X … V: the last verb is part of X
-            return _agent(kind, body, depth)
-        relation = _object(verb, trail, kind)
-        country = (relation_of_noun("country"),) if noun == "country" and relation.kind == "place" else ()
-        return noun_phrase(subject, depth).then(relation, *country)
-    if not aux and not _starts_name(body):
-        return _agent(kind, body, depth)
-    if aux and finite:
-        chain = noun_phrase(subject, depth)
-        if noun and (relation_of_noun(noun).kind in ("nationality", "phrase") or trail == "of"):
-            return chain.then(relation_of_noun(noun))
-        if chain.relations:
-            return chain
-        if kind == "place":
-            return chain.then(relation_of_noun("location"))
-    return None
-
-
-def _agent(kind: str, body: str, depth: int) -> Chain | None:
-    """`directed X`, `plays for X`: who or what does the verb to X."""
-    parts = body.split()
-    end = next((i for i, part in enumerate(parts) if not part[0].islower() or part in ("the", "a", "an")), len(parts))
-    before = [part for part in parts[:end] if part not in _PREPOSITIONS]
-    if not before or end == len(parts):
-        return None
-    kind = wh_kind("which", before[-2]) if len(before) > 1 and kind == "thing" else kind
-    said = " ".join(parts[parts.index(before[-1]) : end])
-    return noun_phrase(" ".join(parts[end:]), depth).then(relation_of_verb(said, kind))
-
-
-def _object(verb: str, trail: str, kind: str) -> Relation:
-    """What or where X does the verb, or by whom it is done to X."""
-    if trail == "by" or kind in ("place", "date"):
-        return relation_of_verb(verb, kind)
-    if stem(verb) in relation_of_noun("spouse").verbs:
-        return relation_of_noun("spouse")
-    return relation_of_verb(verb, kind, patient=True)
-
-
-def _starts_name(text: str) -> bool:
-    return bool(
-        re.match(r"[\"“'‘]?(?:[^\Wa-z_]|(?:the|an?|his|her) |[a-z]+ [^\Wa-z_]\S*(?: [^\Wa-z_]\S*)* [a-z]+$)", text)
-    )
-
-
-def _split_verb(text: str, base: bool = False) -> tuple[str, str, str]:
-    """Take verb and preposition off the end of a clause: (`the director of X`, `come`, `from`).
-
-    The verb of a relative clause at the end stays with it: `the city where X died` has none to give.
-    """
-    plain = _without(text, _TRAILING)
-    trail = text[len(plain) :].split()[-1:]
-    parts = plain.split()
-    last = parts[-1] if len(parts) > 1 else ""
-    if not (last.islower() and last.isalpha() and (base or stem(last) in VERBS or last.endswith("ed"))):
-        return plain, "", "".join(trail)
-    subject = re.sub(rf" (?:{_AUX})$", "", " ".join(parts[:-1]))
-    inner = re.split(r" (?:that|who|which|where|whom|when) ", subject)[-1]
-    if inner != subject and _starts_name(inner) and not _split_verb(inner)[1]:
-        return plain, "", "".join(trail)
-    return subject, last, "".join(trail)
-
-
-def _without(text: str, ends: frozenset[str]) -> str:
-    parts = text.split()
-    while len(parts) > 1 and parts[-1] in ends:
-        parts.pop()
-    return " ".join(parts)
 
 
 # Questions with a question word.
@@ -312,11 +144,11 @@ def _wh(plain: str) -> tuple[str, Chain | None]:
         return _how(rest)
     if word in ("where", "when"):
         return wh_kind(word), _where(wh_kind(word), rest)
-    split = re.match(rf"^((?:[a-z][\w'-]* ){{0,4}}?)((?:{_AUX}) .+)$", rest)
+    split = re.match(rf"^((?:[a-z][\w'-]* ){{0,4}}?)((?:{AUX}) .+)$", rest)
     noun, tail = (split[1].strip(), split[2]) if split else ("", rest)
     if not split and word in ("what", "which"):  # which country the director of X is from; which N V X
         first = re.match(r"^([a-z]+) (.+)$", rest)
-        if first and _starts_name(first[2]):
+        if first and starts_name(first[2]):
             late = re.match(r"^(.+) (?:is|was|comes?|came) from$", first[2])
             if late:
                 return "nationality", noun_phrase(late[1]).then(relation_of_noun(first[1]))
@@ -327,7 +159,7 @@ def _wh(plain: str) -> tuple[str, Chain | None]:
 
 def _where(kind: str, rest: str) -> Chain | None:
     """`was NP V`, `is NP`: when or where."""
-    subject, verb, _ = _split_verb(re.sub(rf"^(?:{_AUX}) ", "", rest))
+    subject, verb, _ = split_verb(re.sub(rf"^(?:{AUX}) ", "", rest))
     chain = noun_phrase(subject)
     if verb:
         return chain.then(relation_of_verb(verb, kind))
@@ -343,12 +175,12 @@ def _embedded(plain: str) -> tuple[str, Chain | None]:
         chain = noun_phrase(re.sub(r"^name ", "", plain, flags=re.I))
         return (chain.relations[-1].kind, chain) if chain.relations else ("thing", None)
     kind = wh_kind(match[2], match[3].strip())
-    return kind, clause(kind, match[3].strip(), match[1]) if _split_verb(match[1])[1] else None
+    return kind, clause(kind, match[3].strip(), match[1]) if split_verb(match[1])[1] else None
 
 
 def _how(rest: str) -> tuple[str, Chain | None]:
     if match := re.match(
-        rf"^(?:many|much) ([a-z][a-z -]*?) (?:{_AUX}) (?:(?:live|there) in )?(.+?)(?: (?:have|has|had|own|contain))?$",
+        rf"^(?:many|much) ([a-z][a-z -]*?) (?:{AUX}) (?:(?:live|there) in )?(.+?)(?: (?:have|has|had|own|contain))?$",
         rest,
     ):
         noun = match[1]
@@ -360,7 +192,7 @@ def _how(rest: str) -> tuple[str, Chain | None]:
         return "number", noun_phrase(match[2]).then(
             relation_of_noun("population" if match[1] == "people" else match[1])
         )
-    if match := re.match(rf"^(long|tall|high|large|big) (?:{_AUX}) (.+)$", rest):
+    if match := re.match(rf"^(long|tall|high|large|big) (?:{AUX}) (.+)$", rest):
         name = {"long": "length", "tall": "height", "high": "height", "large": "area", "big": "area"}[match[1]]
         return "number", noun_phrase(match[2]).then(relation_of_noun(name))
     if match := re.match(r"^did (.+?) die$", rest):
@@ -435,7 +267,7 @@ def _pick(text: str, plain: str) -> Question | None:
 
 
 def _choice(text: str, body: str, left: str, right: str) -> Question | None:
-    options = (_entity(left), _entity(right))
+    options = (entity(left), entity(right))
     if not all(options):
         return None
     found = _comparative(body)
@@ -493,7 +325,7 @@ def _same(text: str, plain: str) -> Question | None:
 
 def _order(text: str, plain: str) -> Question | None:
     """`Is A older than B?`, `Was A born before B?`, `Did A die after B?`."""
-    match = re.match(rf"^(?:{_AUX}) (.+?) ([a-z][a-z ]*?(?:than|before|after)) (.+)$", plain[:1].lower() + plain[1:])
+    match = re.match(rf"^(?:{AUX}) (.+?) ([a-z][a-z ]*?(?:than|before|after)) (.+)$", plain[:1].lower() + plain[1:])
     if match is None:
         return None
     found = _comparative(re.sub(r" than$", "", match[2]))
