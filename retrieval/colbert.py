@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -15,16 +13,15 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, DataError
 from knowgap.retrieval.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint, write_embedded_checkpoint
 from knowgap.retrieval.encoder import TokenEncoder, choose_device
-from knowgap.retrieval.manifest import Manifest, Progress, Workshop, build_index, write_json
-from knowgap.retrieval.maxsim import LENGTHS, VECTORS, TokenVectors
+from knowgap.retrieval.encoding import EncodingState, encode_corpus
+from knowgap.retrieval.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.maxsim import TokenVectors
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
-from knowgap.retrieval.store import PassageStore, Where, check_k, hash_text, select_positions
+from knowgap.retrieval.store import PassageStore, Where, check_k, select_positions
 
 __all__ = ["ColBERTIndex"]
 
 _CHECKPOINT = "checkpoint"
-_STATE = "encoded.json"
-_CHUNK = 512
 _QUERIES_AT_ONCE = 32
 
 
@@ -74,7 +71,7 @@ class ColBERTIndex:
             store, digest = PassageStore.build(passages, folder)
             if not len(store):
                 raise DataError("there are no passages to index")
-            state = _State.resume(workshop, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
+            state = EncodingState.resume(workshop, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
             if checkpoint is None:
                 if not state.checkpoint:
                     if progress:
@@ -92,8 +89,8 @@ class ColBERTIndex:
                 "colbert", len(store), digest, {"dim": encoder.dim}, {"name": name, "digest": state.checkpoint}
             )
             if not workshop.stands(manifest):
-                _encode(store, encoder, folder, state, progress)
-                (folder / _STATE).unlink()
+                encode_corpus(store, encoder.encode_passages, encoder.dim, folder, state, progress)
+                state.finish()
             workshop.finish(manifest)
         return cls.open(path, checkpoint=checkpoint, device=device)
 
@@ -182,88 +179,3 @@ class ColBERTIndex:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ColBERTIndex:
         return self
-
-
-class _State:
-    """How far the encoding has come: `passages` passages, `tokens` vectors. On disk after each chunk."""
-
-    def __init__(self, path: Path, record: dict[str, Any]) -> None:
-        self._path, self._record = path, record
-
-    @classmethod
-    def resume(cls, workshop: Workshop, job: dict[str, Any]) -> _State:
-        """The state of this very job in the workshop; or a new one, all pieces of other jobs removed."""
-        path = workshop.folder / _STATE
-        try:
-            record = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            record = {}
-        if record.get("job") != job:
-            store = {path.name for path in workshop.folder.glob("passages.*")}
-            workshop.clear(keep=store)
-            record = {"job": job, "checkpoint": "", "passages": 0, "tokens": 0}
-            write_json(path, record)
-        return cls(path, record)
-
-    @property
-    def checkpoint(self) -> str:
-        return self._record["checkpoint"]
-
-    @property
-    def passages(self) -> int:
-        return self._record["passages"]
-
-    @property
-    def tokens(self) -> int:
-        return self._record["tokens"]
-
-    def save(self, **changes: Any) -> None:
-        self._record |= changes
-        write_json(self._path, self._record)
-
-
-def _encode(store: PassageStore, encoder: TokenEncoder, folder: Path, state: _State, progress: Progress | None) -> None:
-    """Encode what the state says is missing; equal texts are encoded once and get the same vectors."""
-    originals = _originals(store)
-    size = 2 * encoder.dim
-    lengths = np.zeros(len(store), dtype=np.int32)
-    if state.passages:
-        lengths[: state.passages] = np.load(folder / LENGTHS, allow_pickle=False)[: state.passages]
-    with (folder / VECTORS).open("r+b" if state.passages else "wb") as file:
-        file.truncate(state.tokens * size)
-        file.seek(0, os.SEEK_END)
-        for first in range(state.passages, len(store), _CHUNK):
-            if progress:
-                progress(first, len(store), "encoding passages")
-            chunk = range(first, min(first + _CHUNK, len(store)))
-            new = [i for i in chunk if originals[i] == i]
-            vectors, counts = encoder.encode_passages([str(store[i]) for i in new])
-            lengths[new] = counts
-            ends = np.cumsum(counts)
-            pieces = {i: vectors[end - count : end] for i, end, count in zip(new, ends, counts, strict=True)}
-            for i in chunk:
-                lengths[i] = lengths[originals[i]]
-            starts = np.concatenate([[0], np.cumsum(lengths[: chunk.stop], dtype=np.int64)])
-            written = 0
-            for i in chunk:
-                j = int(originals[i])
-                if j not in pieces:  # its twin is in an earlier chunk
-                    file.flush()
-                    pieces[j] = np.fromfile(
-                        folder / VECTORS, np.float16, int(lengths[j]) * encoder.dim, offset=int(starts[j]) * size
-                    ).reshape(-1, encoder.dim)
-                file.write(pieces[j].tobytes())
-                written += len(pieces[j])
-            file.flush()
-            os.fsync(file.fileno())
-            np.save(folder / LENGTHS, lengths)
-            state.save(passages=chunk.stop, tokens=state.tokens + written)
-    if progress:
-        progress(len(store), len(store), "encoding passages")
-
-
-def _originals(store: PassageStore) -> npt.NDArray[np.int64]:
-    """For each passage the first one with the same title and text. [passages]."""
-    hashes = np.fromiter((hash_text(str(passage)) for passage in store), dtype=np.uint64, count=len(store))
-    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
-    return first[group]

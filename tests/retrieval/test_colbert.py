@@ -71,7 +71,7 @@ def test_scan_and_rescoring_agree_with_a_loop():
 
 
 def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert._CHUNK", 7)
+    monkeypatch.setattr("knowgap.retrieval.encoding._CHUNK", 7)
     passages = corpus(20)
     twins = [Passage(f"twin of {passage.id}", passage.title, passage.text) for passage in passages[::3]]
     index = ColBERTIndex.build([*passages, *twins], tmp_path / "index", checkpoint=checkpoint)
@@ -86,7 +86,7 @@ class _Stopped(Exception):
 
 
 def test_interrupted_build_continues_where_it_stood(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert._CHUNK", 8)
+    monkeypatch.setattr("knowgap.retrieval.encoding._CHUNK", 8)
     whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint)
 
     def stop_at(limit):
@@ -109,7 +109,7 @@ def test_interrupted_build_continues_where_it_stood(checkpoint, tmp_path, monkey
 
 
 def test_pieces_of_another_corpus_are_not_used(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert._CHUNK", 8)
+    monkeypatch.setattr("knowgap.retrieval.encoding._CHUNK", 8)
 
     def stop(done, total, what):
         if done:
