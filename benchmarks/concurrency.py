@@ -1,0 +1,180 @@
+"""How much of a question's time is spent waiting for the language model, and how well many questions fill a server.
+
+A local server answers every request after a fixed delay. The critical path of a question is the longest chain of calls
+that must wait for one another, times the delay: no program can be faster. Retrieval, reranking and entailment are
+stand-ins that take no time, so that what stands above 1.00 is the work of the programs, DSPy and the HTTP client.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import time
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import Any
+
+import dspy
+from delayed_server import Server, delayed_server
+from table import Table, main, note, ratio
+
+from knowgap.compile import evaluate
+from knowgap.compile.data.fictional import sample
+from knowgap.lms import make_lm
+from knowgap.programs import get_program
+from knowgap.programs.base import Program
+from knowgap.programs.run import at_once
+from knowgap.retrieval.passage import Hit, Passage
+
+METHODS = ("1 + 3 calls", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+
+
+class FixedRetriever:
+    """Finds some passages, others for another query, in no time."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._passages = list(passages)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """`k` passages for each query."""
+        return [self._one(sum(query.encode()), k) for query in queries]
+
+    def _one(self, start: int, k: int) -> list[Hit]:
+        found = [self._passages[(start + n) % len(self._passages)] for n in range(min(k, len(self._passages)))]
+        return [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(found, start=1)]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FixedRetriever:
+        return self
+
+
+class Agreeing:
+    """A reranker and entailment model that finds everything relevant and entailed, some pairs more than others."""
+
+    name = scale = "agreeing"
+    default_threshold: float | None = 0.5
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """A score from 1 to 2 for each pair."""
+        return [1.0 + (31 * len(a) + len(b)) % 97 / 97 for a, b in pairs]
+
+    entails = score
+
+
+class OneAndThree(Program):
+    """The simplest shape: a call, then three at once, with the shortest prompt that DSPy writes."""
+
+    name = "1 + 3 calls"
+
+    def __init__(self, retriever: Any = None, **kwargs: Any) -> None:
+        super().__init__(retriever, **kwargs)
+        self.answer = dspy.Predict("question -> answer")
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """The last of the three answers."""
+        first = self._ask(question)
+        answers = at_once([functools.partial(self._ask, f"{first} {n}") for n in range(3)])
+        return dspy.Prediction(answer=answers[-1], passages=[])
+
+    def _ask(self, question: str) -> str:
+        output = self.ask(self.answer, question=question)
+        return "" if output is None else output.answer
+
+
+def programs(method: str, passages: Sequence[Passage]) -> tuple[Program, Program]:
+    """A method with what does not depend on each other run at once, and one by one."""
+    parts: dict[str, Any] = {}
+    if method == "migres":  # with a reading of its own for every query, or it would have nothing to do at once
+        parts = {"reranker": Agreeing(), "entailment": Agreeing(), "read_apart": True}
+    cls = OneAndThree if method == OneAndThree.name else get_program(method)
+    retriever = FixedRetriever(passages)
+    return cls(retriever, **parts), cls(retriever, concurrent=False, **parts)
+
+
+def add_arguments(group: Any) -> None:
+    """The options of this benchmark."""
+    group.add_argument("--delay-ms", type=float, default=200.0, help="how long the server takes for a reply (200)")
+    group.add_argument("--repeat", type=int, help="questions asked one after another (10; quick 3)")
+    group.add_argument("--questions", type=int, help="questions asked together (256; quick 64)")
+    group.add_argument("--at-once", type=int, default=64, help="questions, and requests to the server, at once (64)")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """Wall time over the critical path, and the busy share of the server, for each method."""
+    repeat = options.repeat or (3 if options.quick else 10)
+    data = sample()
+    examples = [example for split in data.splits.values() for example in split]
+    together = min(options.questions or (64 if options.quick else 256), len(examples))
+    rows = []
+    with delayed_server(options.delay_ms / 1000, options.at_once) as server:
+        lm = make_lm("openai/gpt-4o-mini", api_base=server.api_base, cache=False, num_retries=0)
+        for method in METHODS:
+            note(f"concurrency: {method}")
+            rows.append(_row(method, server, lm, data.corpus, examples, repeat, together))
+    yield Table(
+        f"{options.delay_ms:g} ms for a reply: one question, and {together} questions, {options.at_once} at once",
+        [
+            "program", "calls", "in sequence", "critical path", "wall", "wall / critical path", "one by one",
+            "one by one / wall", "together", "calls/s", "CPU per call", "server busy",
+        ],
+        rows,
+        [
+            f"Medians of {repeat} questions after one to warm up; goals: wall / critical path at most 1.05, "
+            "server busy at least 95%. Busy is the share of the server's capacity that was used from the first request "
+            "to the last reply, the run-up and the last questions included. CPU per call is what this process computes "
+            "(DSPy, client, program) for a call; calls that start together wait for one another's share of it, and "
+            f"{options.at_once} requests of {options.delay_ms:g} ms leave {options.delay_ms / options.at_once:.1f} ms "
+            "for each.",
+        ],
+    )  # fmt: skip
+
+
+def _row(
+    method: str,
+    server: Server,
+    lm: dspy.LM,
+    passages: Sequence[Passage],
+    examples: Sequence[dspy.Example],
+    repeat: int,
+    together: int,
+) -> list[str]:
+    quickly, singly = programs(method, passages)
+    with dspy.context(lm=lm):
+        quickly(question=examples[-1].question)
+        walls, paths, ones = [], [], []
+        for example in examples[:repeat]:
+            started = time.perf_counter()
+            answered = quickly(question=example.question)
+            walls.append(time.perf_counter() - started)
+            started = time.perf_counter()
+            alone = singly(question=example.question)
+            ones.append(time.perf_counter() - started)
+            if alone.answer != answered.answer:
+                raise SystemExit(f"{method} answers otherwise one by one: {alone.answer!r}, not {answered.answer!r}")
+            paths.append(answered.trace.cost)
+    server.counts()
+    cost, delay = paths[0], server.delay
+    ratios = [wall / (path.critical_calls * delay) for wall, path in zip(walls, paths, strict=True)]
+    started, cpu = time.perf_counter(), time.process_time()
+    found = evaluate(quickly, examples[:together], "f1", lm=lm, num_threads=server.at_once)
+    span, cpu = time.perf_counter() - started, time.process_time() - cpu
+    calls = sum(record.cost.lm_calls for record in found.records)
+    if found.failures:
+        raise SystemExit(f"{method} failed on {len(found.failures)} questions: {found.failures[0].error}")
+    return [
+        method,
+        str(cost.lm_calls),
+        str(cost.critical_calls),
+        f"{cost.critical_calls * delay:.2f} s",
+        f"{median(walls):.3f} s",
+        f"{median(ratios):.3f}",
+        f"{median(ones):.2f} s",
+        ratio(median(ones), median(walls)),
+        f"{span:.1f} s",
+        f"{calls / span:.0f}",
+        f"{1000 * cpu / calls:.1f} ms",
+        f"{100 * server.busy():.1f}%",
+    ]
+
+
+if __name__ == "__main__":
+    main(["concurrency"])

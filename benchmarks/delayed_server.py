@@ -1,0 +1,187 @@
+"""An OpenAI-compatible server that answers after a fixed delay, so many requests at once, and keeps count.
+
+`with delayed_server(0.2, 64) as server:` runs it in a process of its own, which ends with the block, or with the
+process that started it. The replies are well-formed for any signature: the field markers of the prompt say what is
+wanted. They keep a method going until its caps: knowledge is always missing, notes always improve, and questions fall
+into two parts, each of which has relevant passages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.request import urlopen
+
+__all__ = ["Server", "delayed_server"]
+
+_FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
+_PIECES = re.compile(r"\s*\S+")
+_PART = "what is known about part"
+
+
+def value(name: str, kind: str, prompt: str) -> Any:
+    """A value for an output field, by its name and type."""
+    mark = hashlib.sha256(prompt.encode()).hexdigest()[:8]
+    match kind:
+        case "bool":
+            return name == "better" or (name == "relevant" and _PART in prompt)
+        case "int":
+            return 4
+        case "float":
+            return 0.75
+        case "list[int]":
+            return [1, 2]
+        case "list[Statement]":
+            return [{"statement": f"Statement {mark} follows from the passages.", "sources": [1]}]
+        case "list[str]" if name == "questions":
+            return [f"{_PART} {n} of {mark}?" for n in (1, 2)]
+        case "list[str]":
+            return [f"film of director {n} in {mark}" for n in (1, 2, 3)]
+        case "":
+            missing = name == "answer" and "`[[ ## missing ## ]]`" in prompt
+            return "unanswerable" if missing else f"the {name} that belongs to {mark}"
+    raise ValueError(f"no value for a field of type {kind}")
+
+
+def reply(request: dict[str, Any]) -> dict[str, Any]:
+    """The body of a chat completion."""
+    text = request["messages"][-1]["content"]
+    prompt = text if isinstance(text, str) else "".join(part.get("text", "") for part in text)
+    wanted = _FIELD.findall(prompt.rpartition("Respond with")[2])
+    fields = {name: value(name, kind, prompt) for name, kind in wanted if name != "completed"}
+    content = "".join(
+        f"[[ ## {name} ## ]]\n{part if isinstance(part, str) else json.dumps(part)}\n\n"
+        for name, part in fields.items()
+    )
+    content += "[[ ## completed ## ]]"
+    tokens = _PIECES.findall(content)
+    choice: dict[str, Any] = {
+        "index": 0,
+        "message": {"role": "assistant", "content": content},
+        "finish_reason": "stop",
+    }
+    if request.get("logprobs"):
+        choice["logprobs"] = {"content": [{"token": t, "logprob": -0.25, "top_logprobs": []} for t in tokens]}
+    usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(tokens)}
+    usage["total_tokens"] = sum(usage.values())
+    return {
+        "id": "delayed",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request["model"],
+        "choices": [choice],
+        "usage": usage,
+    }
+
+
+class _Service:
+    """Counts what it does between two resets: requests, slot-seconds worked, first arrival and last reply."""
+
+    def __init__(self, delay: float, at_once: int) -> None:
+        self.delay, self.slots = delay, asyncio.Semaphore(at_once)
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin to count anew."""
+        self.requests, self.connections, self.worked, self.first, self.last = 0, 0, 0.0, 0.0, 0.0
+
+    async def answer(self, body: bytes) -> bytes:
+        """A reply, its delay after a slot was free."""
+        self.first = self.first or time.perf_counter()
+        async with self.slots:
+            begun = time.perf_counter()
+            result = json.dumps(reply(json.loads(body))).encode()
+            await asyncio.sleep(max(0.0, begun + self.delay - time.perf_counter()))
+            self.last = time.perf_counter()
+            self.worked += self.last - begun
+            self.requests += 1
+        return result
+
+    def counts(self) -> bytes:
+        """What was done, as JSON; counting begins anew."""
+        found = {"requests": self.requests, "connections": self.connections}
+        found |= {"worked": self.worked, "span": self.last - self.first}
+        self.reset()
+        return json.dumps(found).encode()
+
+    async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """HTTP/1.1, one request after another."""
+        self.connections += 1
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                length = re.search(r"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+                body = await reader.readexactly(int(length[1])) if length else b""
+                result = await self.answer(body) if head.startswith("POST") else self.counts()
+                start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(result)}\r\n\r\n"
+                writer.write(start.encode() + result)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client is done, or the server is
+        finally:
+            writer.close()
+
+
+async def _serve(delay: float, at_once: int) -> None:
+    service = _Service(delay, at_once)
+    server = await asyncio.start_server(service.connection, "127.0.0.1", 0, backlog=4096)
+    sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    sys.stdout.flush()
+    # Standard input ends with the process that started this one.
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    server.close()
+
+
+class Server:
+    """A running server.
+
+    Attributes:
+        api_base: its address for a client of OpenAI's.
+        delay: in seconds.
+        at_once: requests that it works on at the same time; others wait their turn.
+    """
+
+    def __init__(self, port: int, delay: float, at_once: int) -> None:
+        self.api_base, self.delay, self.at_once = f"http://127.0.0.1:{port}/v1", delay, at_once
+
+    def counts(self) -> dict[str, float]:
+        """`requests` answered, slot-seconds `worked`, and the time `span` of it all, since the last call of this."""
+        with urlopen(f"{self.api_base}/counts", timeout=60) as response:
+            return json.load(response)
+
+    def busy(self) -> float:
+        """The share of its capacity that was used from the first request to the last reply since the last count."""
+        found = self.counts()
+        return found["worked"] / (self.at_once * found["span"]) if found["span"] else 0.0
+
+
+@contextmanager
+def delayed_server(delay: float, at_once: int) -> Iterator[Server]:
+    """A server in a process of its own.
+
+    Args:
+        delay: seconds from the beginning of the work on a request to its reply.
+        at_once: requests that are worked on at the same time.
+    """
+    command = [sys.executable, __file__, str(delay), str(at_once)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield Server(int(process.stdout.readline()), delay, at_once)
+    finally:
+        process.stdin.close()
+        process.wait(timeout=30)
+        process.stdout.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(float(sys.argv[1]), int(sys.argv[2])))
