@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -64,6 +65,8 @@ for module in (cli_demo, cli_basic, cli_compile):
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; exits 2, with one line, for what the user can mend."""
+    # Set before torch is loaded: threads that wait should not spin, which on a busy machine takes most of the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         app(arguments)

@@ -215,51 +215,92 @@ def calibrate(
 
 def compile_(
     program: o.Program = "migres",
+    artifact: o.Artifact = None,
     data: o.Data = "sample",
     corpus: o.Corpus = None,
     folder: o.Index = None,
     engine: o.Engine = "colbert",
     optimizer: Annotated[
-        str, typer.Option("--optimizer", help="How demonstrations are found: see `knowgap ls optimizers`.")
-    ] = "bootstrap",
+        str,
+        typer.Option(
+            "--optimizer",
+            help="study: demonstrations and hyperparameters together; or demonstrations alone, by a DSPy optimizer: "
+            "see `knowgap ls optimizers`.",
+        ),
+    ] = "study",
     lm: o.Lm = None,
     api_base: o.ApiBase = None,
-    teacher: Annotated[str | None, typer.Option("--teacher-lm", help="Language model that shows how.")] = None,
+    teacher: o.Teacher = None,
     preset: o.Preset = None,
     settings: o.Settings = None,
     metric: o.Metric = None,
     limit: o.Limit = None,
+    n_trials: o.Trials = 20,
+    study_name: o.StudyName = None,
+    storage: o.Storage = None,
+    mode: o.Mode = "single",
+    cost: o.Cost = "lm_calls",
+    rule: o.Rule = "best",
+    prune: o.Prune = True,
+    max_calls: o.MaxCalls = None,
+    max_tokens: o.MaxTokens = None,
+    max_money: o.MaxMoney = None,
+    timeout: o.Timeout = None,
     seed: o.Seed = 0,
     num_threads: o.Threads = 4,
     output_dir: o.OutputDir = None,
 ) -> None:
-    """Find demonstrations for a program on the train split; score before and after on dev and test; save it."""
-    from knowgap.compile import compile_program
-
+    """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
     opened = workbench.open_data(data, corpus=corpus, seed=seed)
-    train, dev = workbench.split_of(opened, "train", limit), workbench.split_of(opened, "dev", limit)
     metrics = _metrics(metric)
     model = load_lm(lm, api_base)
     helper = workbench.language_model(teacher, api_base) if teacher else None
     retriever = _retriever(folder, opened, engine)
-    built = load_program(program, None, retriever, preset, settings)
-    with progress(f"finding demonstrations ({optimizer})") as report:
-        compiled = compile_program(
+    built = load_program(program, artifact, retriever, preset, settings)
+    target = output_dir or Path(f"{built.name}-{opened.name}")
+    if optimizer == "study":
+        limits = {"calls": max_calls, "tokens": max_tokens, "money": max_money, "seconds": timeout}
+        tuned = run_study(
             built,
-            train,
-            valset=dev,
-            metric=metrics[0],
-            optimizer=optimizer,
-            lm=model,
-            teacher_lm=helper,
+            opened,
+            metrics[0],
+            model,
+            target,
+            limit=limit,
+            limits=limits,
+            n_trials=n_trials,
+            study_name=study_name,
+            storage=storage,
             seed=seed,
             num_threads=num_threads,
-            progress=report,
+            teacher_lm=helper,
+            mode=mode,
+            cost=cost,
+            rule=rule,
+            prune=prune,
         )
-    demos = sum(len(predictor.demos) for predictor in compiled.predictors())
-    remark(f"{demos} demonstrations in {len(compiled.predictors())} predictors")
-    target = output_dir or Path(f"{built.name}-{opened.name}")
-    conclude(built, compiled, opened, metrics, model, num_threads, seed, target, retriever, limit)
+        show_study(built, tuned)
+        compiled, spent = tuned.program, tuned.spent.model_dump()
+    else:
+        from knowgap.compile import compile_program
+
+        train, dev = workbench.split_of(opened, "train", limit), workbench.split_of(opened, "dev", limit)
+        with progress(f"finding demonstrations ({optimizer})") as report:
+            compiled = compile_program(
+                built,
+                train,
+                valset=dev,
+                metric=metrics[0],
+                optimizer=optimizer,
+                lm=model,
+                teacher_lm=helper,
+                seed=seed,
+                num_threads=num_threads,
+                progress=report,
+            )
+        remark(f"{sum(len(p.demos) for p in compiled.predictors())} demonstrations")
+        spent = None
+    conclude(built, compiled, opened, metrics, model, num_threads, seed, target, retriever, limit, spent)
 
 
 def tune(
@@ -278,64 +319,114 @@ def tune(
     n_trials: o.Trials = 20,
     study_name: o.StudyName = None,
     storage: o.Storage = None,
+    mode: o.Mode = "single",
+    cost: o.Cost = "lm_calls",
+    rule: o.Rule = "best",
+    prune: o.Prune = True,
+    max_calls: o.MaxCalls = None,
+    max_tokens: o.MaxTokens = None,
+    max_money: o.MaxMoney = None,
+    timeout: o.Timeout = None,
     seed: o.Seed = 0,
     num_threads: o.Threads = 4,
     output_dir: o.OutputDir = None,
 ) -> None:
-    """Search a program's hyperparameters on the dev split; score before and after on test; save the best."""
+    """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
     opened = workbench.open_data(data, corpus=corpus, seed=seed)
-    dev = workbench.split_of(opened, "dev", limit)
     metrics = _metrics(metric)
     model = load_lm(lm, api_base)
     retriever = _retriever(folder, opened, engine)
     built = load_program(program, artifact, retriever, preset, settings)
     target = output_dir or Path(f"{built.name}-{opened.name}-tuned")
-    target.mkdir(parents=True, exist_ok=True)
     tuned = run_study(
-        built, dev, metrics, model, n_trials, study_name, storage or str(target / "study.db"), seed, num_threads, opened
+        built,
+        opened,
+        metrics[0],
+        model,
+        target,
+        limit=limit,
+        limits={"calls": max_calls, "tokens": max_tokens, "money": max_money, "seconds": timeout},
+        n_trials=n_trials,
+        study_name=study_name,
+        storage=storage,
+        seed=seed,
+        num_threads=num_threads,
+        mode=mode,
+        cost=cost,
+        rule=rule,
+        prune=prune,
+        demos=None,
     )
-    show_study(tuned)
-    conclude(built, tuned.program, opened, metrics, model, num_threads, seed, target, retriever, limit)
+    show_study(built, tuned)
+    spent = tuned.spent.model_dump()
+    conclude(built, tuned.program, opened, metrics, model, num_threads, seed, target, retriever, limit, spent)
 
 
 def run_study(
     built: Any,
-    dev: list[Any],
-    metrics: list[str],
-    model: Any,
-    n_trials: int,
-    study_name: str | None,
-    storage: str,
-    seed: int,
-    num_threads: int,
     opened: Any,
+    metric: str,
+    model: Any,
+    target: Path,
+    *,
+    limit: int | None = None,
+    limits: dict[str, Any] | None = None,
+    study_name: str | None = None,
+    storage: str | None = None,
+    **options: Any,
 ) -> Any:
-    """`knowgap.tune` with a progress bar."""
-    import dspy
-
+    """`knowgap.tune` on the train and dev splits, with a progress bar; the study is kept in the `target` folder."""
+    from knowgap.compile import Budget
     from knowgap.compile import tune as run
 
-    with progress(f"tuning {built.name} on {opened.name}/dev") as report, dspy.context(lm=model):
+    train = list(opened.splits["train"])[:limit]
+    dev = workbench.split_of(opened, "dev", limit)
+    target.mkdir(parents=True, exist_ok=True)
+    with progress(f"tuning {built.name} on {opened.name}/dev") as report:
         return run(
             built,
             devset=dev,
-            metric=metrics[0],
-            n_trials=n_trials,
+            trainset=train,
+            metric=metric,
             study_name=study_name or f"{built.name}-{opened.name}",
-            storage=storage,
-            seed=seed,
-            num_threads=num_threads,
+            storage=storage or str(target / "study.db"),
+            lm=model,
+            budget=Budget(**(limits or {})),
+            cache_dir=workbench.home() / "cache",
             progress=report,
+            **options,
         )
 
 
-def show_study(tuned: Any) -> None:
-    """The best trials of a study and what changed against the start."""
-    rows = [[name, before, after] for name, (before, after) in tuned.changes().items()]
-    if rows:
-        show_table("hyperparameters that the study changed", ["hyperparameter", "before", "after"], rows)
-    else:
-        remark("no trial did better than the settings at the start: they stay")
+def show_study(before: Any, tuned: Any) -> None:
+    """The best trials of a study, what they changed, and what the study cost."""
+    complete = sorted((trial for trial in tuned.trials if trial.complete), key=lambda trial: -trial.score)
+    rows = [
+        [
+            trial.number,
+            trial.label + (" (chosen)" if trial.number == tuned.best.number else ""),
+            f"{trial.score:.3f}",
+            f"{trial.costs['lm_calls']:.1f}",
+            ", ".join(f"{k}={_value(v)}" for k, v in trial.values.items() if v != getattr(before, k)) or "as before",
+        ]
+        for trial in complete[:5]
+    ]
+    title = f"the best of {len(tuned.trials)} trials ({len(complete)} complete, the others stopped early)"
+    show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows)
+    weights = tuned.importances()
+    if weights:
+        most = [[name, f"{weight:.2f}"] for name, weight in list(weights.items())[:6]]
+        show_table("what decides the score", ["parameter", "importance"], most)
+    calls = tuned.calls
+    out.print(
+        f"{calls.spent} LM calls; {calls.without_sharing} without sharing answers between trials, "
+        f"{calls.without_pruning} without stopping bad trials early as well; ended by: {tuned.stopped}",
+        markup=False,
+    )
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def conclude(
@@ -349,6 +440,7 @@ def conclude(
     target: Path,
     retriever: Any,
     limit: int | None = None,
+    spent: dict[str, Any] | None = None,
 ) -> list[tuple[str, Any]]:
     """Score before and after on dev and on the held-out test split, show both, and save the artifact."""
     from knowgap.compile import save_artifact
@@ -366,7 +458,9 @@ def conclude(
         show_table(*score_rows(f"{opened.name}, {split} split ({seen})", results))
         show_comparisons(results, metrics[0])
         tests = results
-    folder = save_artifact(after, target / "artifact", lm=model, index=retriever, data=opened, evaluations=evaluations)
+    folder = save_artifact(
+        after, target / "artifact", lm=model, index=retriever, data=opened, evaluations=evaluations, cost=spent
+    )
     out.print(f"saved in {folder}", markup=False)
     return tests
 

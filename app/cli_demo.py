@@ -60,15 +60,15 @@ def demo(
     _step(4, "compiled: δ from the score distribution, demonstrations from the train split")
     with progress("calibrating δ") as report:
         found = calibrate(migres, data.splits["train"], progress=report)
-    out.print(
-        f"δ = {found.delta:.3f}: {found.share:.0%} of the training questions find a passage above it", markup=False
-    )
-    with progress("finding demonstrations") as report, dspy.context(lm=model):
+    share = found.covered(found.delta)
+    out.print(f"δ = {found.delta:.4f}: {share:.0%} of the training questions find a passage that scores as much")
+    with progress("finding demonstrations") as report:
         compiled = compile_program(
-            migres,
+            found.apply(migres),
             data.splits["train"],
-            metric=metrics["f1"],
+            metric="f1",
             optimizer="bootstrap",
+            lm=model,
             num_threads=num_threads,
             progress=report,
         )
@@ -76,9 +76,8 @@ def demo(
     out.print(f"{demos} demonstrations in {len(compiled.predictors())} predictors", markup=False)
 
     _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
-    storage = str(output_dir / "study.db")
-    tuned = run_study(compiled, data.splits["dev"], metrics, model, n_trials, "demo", storage, 0, num_threads, data)
-    show_study(tuned)
+    tuned = run_study(compiled, data, "f1", model, output_dir, n_trials=n_trials, num_threads=num_threads)
+    show_study(migres, tuned)
 
     _step(6, "compared on the test split, which nothing above has seen")
     test = data.splits["test"]

@@ -59,6 +59,20 @@ Storage = Annotated[
     ),
 ]
 Trials = Annotated[int, typer.Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")]
+Teacher = Annotated[str | None, typer.Option("--teacher-lm", help="Language model that shows how, for demonstrations.")]
+Mode = Annotated[
+    str, typer.Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning.")
+]
+Cost = Annotated[str, typer.Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")]
+Rule = Annotated[
+    str,
+    typer.Option("--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls)."),
+]
+Prune = Annotated[bool, typer.Option("--prune/--no-prune", help="Stop a trial early that does worse than the best.")]
+MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="End the study after so many LM calls.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="End the study after so many tokens.")]
+MaxMoney = Annotated[float | None, typer.Option("--max-money", help="End the study after so many US dollars.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", help="End this call of the study after so many seconds.")]
 Artifact = Annotated[
     Path | None, typer.Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
 ]

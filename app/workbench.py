@@ -156,7 +156,7 @@ def make_program(
     from knowgap.programs import get_program
 
     cls = get_program(name)
-    values = {**(cls.preset(preset) if preset else {}), **parse_settings(settings)}
+    values = parse_settings(settings)
     parts: dict[str, Any] = {}
     accepted = inspect.signature(cls.__init__).parameters
     if reranker is not None:
@@ -171,4 +171,6 @@ def make_program(
         from knowgap.retrieval import make_entailment
 
         parts["entailment"] = make_entailment(entailment)
+    if preset:
+        return cls.from_preset(preset, retriever, **parts, **values)
     return cls(retriever, **parts, **values)

@@ -149,6 +149,15 @@ class Program(dspy.Module):
             raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
         return dict(cls.presets[name])
 
+    @classmethod
+    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> Program:
+        """A program with a preset's hyperparameters; `kwargs` are those of the class and take precedence.
+
+        Raises:
+            UnknownName: when the program has no preset of that name.
+        """
+        return cls(retriever, **{**cls.preset(name), **kwargs})
+
     def values(self) -> dict[str, Any]:
         """The current value of every hyperparameter."""
         return {name: getattr(self, name) for name in self.hyperparameters()}

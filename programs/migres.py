@@ -131,6 +131,18 @@ class MIGRES(Program):
         self.summarise = dspy.Predict(SummarisePassage)
         self.snippet = dspy.Predict(ExtractSnippet)
 
+    @classmethod
+    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> MIGRES:
+        """A program with a preset's hyperparameters; the preset's δ only for the reranker on whose scale it is.
+
+        Raises:
+            UnknownName: when there is no preset of that name.
+        """
+        values = cls.preset(name)
+        if "bge-reranker-base" not in getattr(kwargs.get("reranker"), "name", ""):
+            del values["delta"]
+        return cls(retriever, **{**values, **kwargs})
+
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
         self.note(Asked(question=question))

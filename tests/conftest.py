@@ -7,7 +7,7 @@ import tempfile
 
 # DSPy reads these when it is first imported.
 os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="knowgap-test-dspy-")
-os.environ["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 

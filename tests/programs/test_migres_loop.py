@@ -204,3 +204,13 @@ def test_stops_are_recorded_once():
         assert len(prediction.trace.of(Stopped)) == 1
         assert len(prediction.trace.of(Answered)) == 1
         assert prediction.trace.steps[-1].kind == "answered"
+
+
+def test_the_presets_threshold_is_for_the_reranker_on_whose_scale_it_is():
+    other, bge = TableReranker(lambda query, text: 0.0, -1.0), TableReranker(lambda query, text: 0.0, -1.0)
+    bge.name = "BAAI/bge-reranker-base"
+    parts = {"entailment": TableEntailment()}
+    assert MIGRES.from_preset("open_domain", reranker=other, **parts).threshold == -1.0
+    assert MIGRES.from_preset("open_domain", reranker=bge, **parts).threshold == 5.0
+    assert MIGRES.from_preset("open_domain", reranker=bge, delta=1.0, **parts).threshold == 1.0
+    assert MIGRES.from_preset("open_domain", reranker=other, **parts).iterations == 3
