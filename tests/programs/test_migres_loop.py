@@ -19,6 +19,7 @@ from migres_script import (
     small,
     two_steps,
 )
+from support import TableEntailment, TableReranker
 
 from knowgap.errors import UnknownName
 from knowgap.programs import MIGRES
