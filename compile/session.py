@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import dspy
 import numpy as np
 from optuna import TrialPruned
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from knowgap.compile.asking import Metric, Record, ask_one, in_order
@@ -35,6 +36,7 @@ __all__ = ["Session"]
 
 _POLL_SECONDS = 0.2
 _PRUNE_EVERY = 5
+_LEAST_ASKED = 15  # the test is exact, and slow, for fewer than fourteen
 _FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 _COUNTING = (*_FINISHED, TrialState.RUNNING)
 
@@ -109,6 +111,11 @@ class Session:
                 self.study.optimize(self._objective, n_trials=1, catch=(_Surplus,))
             except BudgetSpent as reached:
                 return str(reached)
+            except UpdateFinishedTrialError:
+                continue  # another worker took this one for dead, and the trial with it
+            except ValueError as error:
+                if not str(error).startswith("Cannot tell a FAIL trial"):  # the same, noticed at the end
+                    raise
 
     def _limit(self, now: Spent) -> str:
         return self.budget.exceeded(self._spent + now, time.monotonic() - self._began)
@@ -209,7 +216,7 @@ class Session:
         done = finished(self.study) if self.prune else []
         if not any(trial.complete for trial in done):
             return None
-        return Rival(choose(done).scores, max(5, len(self.questions) // 10))
+        return Rival(choose(done).scores, max(_LEAST_ASKED, len(self.questions) // 10))
 
     def _tell(self, trial: Trial, scores: list[float], label: str) -> None:
         if self.progress is not None:

@@ -14,7 +14,7 @@ from knowgap.errors import MissingDependency, StudyError, UsageError
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-__all__ = ["HEARTBEAT", "describe_storage", "open_storage"]
+__all__ = ["HEARTBEAT", "close_storage", "describe_storage", "open_storage"]
 
 HEARTBEAT = 15
 """Seconds between the signs of life that a worker leaves on a server; after four missed ones it counts as dead."""
@@ -62,6 +62,13 @@ def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> B
     )
 
 
+def close_storage(storage: BaseStorage) -> None:
+    """Close connections to a database server; they are opened again when they are needed."""
+    engine = getattr(storage, "engine", None)
+    if engine is not None:
+        engine.dispose()
+
+
 def describe_storage(storage: str | Path | None) -> str:
     """The storage in words, without a password."""
     if storage is None:
@@ -82,11 +89,12 @@ def _open_database(url: str, heartbeat: int) -> BaseStorage:
     from optuna.exceptions import OptunaError
     from optuna.storages import RDBStorage
     from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+    from sqlalchemy.pool import NullPool
 
     shown = describe_storage(url)
     local = url.startswith("sqlite")
     if local:
-        settings: dict[str, Any] = {"engine_kwargs": {"connect_args": {"timeout": 120}}}
+        settings: dict[str, Any] = {"engine_kwargs": {"poolclass": NullPool, "connect_args": {"timeout": 120}}}
     else:
         settings = {"heartbeat_interval": heartbeat, "grace_period": 4 * heartbeat}
         settings["engine_kwargs"] = {"pool_pre_ping": True}

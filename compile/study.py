@@ -18,6 +18,7 @@ from knowgap.errors import StudyError
 
 if TYPE_CHECKING:
     from optuna import Study
+    from optuna.storages import BaseStorage
 
 __all__ = ["Mode", "Planned", "StudyRecord", "open_study", "set_up"]
 
@@ -60,11 +61,8 @@ class StudyRecord(BaseModel):
 
 def open_study(
     study_name: str, storage: str | Path | None, mode: Mode, *, heartbeat: int, cost: str
-) -> tuple[Study, bool]:
-    """Open or make a study.
-
-    Returns:
-        The study, and whether it is kept in a file or in memory, and so serves one machine.
+) -> tuple[Study, BaseStorage]:
+    """Open or make a study, and say where it is kept.
 
     Raises:
         StudyError: the storage cannot be opened, or a study of that name was made by something else.
@@ -86,7 +84,7 @@ def open_study(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names(["score", cost])
-    return study, getattr(place, "heartbeat_interval", None) is None
+    return study, place
 
 
 def set_up(

@@ -27,7 +27,7 @@ from knowgap.compile.sampling import PlaceSeededSampler
 from knowgap.compile.session import Session
 from knowgap.compile.space import Space
 from knowgap.compile.spending import Budget, Meter, Spent, metering
-from knowgap.compile.storage import HEARTBEAT
+from knowgap.compile.storage import HEARTBEAT, close_storage
 from knowgap.compile.study import Mode, Planned, open_study, set_up
 from knowgap.compile.trials import PAPER, TrialResult, check_rule, choose, finished, front
 from knowgap.errors import StudyError, UnknownName, UsageError
@@ -285,14 +285,15 @@ def tune(
         stack.enter_context(quiet())
         stack.enter_context(lm_cache(Path(cache_dir) / "lm" if share and cache_dir is not None else None))
         stack.enter_context(dspy.context(lm=model.copy(cache=share) if hasattr(model, "cache") else model))
-        study, one_machine = open_study(study_name or program.name, storage, mode, heartbeat=heartbeat, cost=cost)
+        study, place = open_study(study_name or program.name, storage, mode, heartbeat=heartbeat, cost=cost)
+        stack.callback(close_storage, place)
         record, pool = set_up(study, orjson.loads(orjson.dumps(fingerprint, default=str)), set_up_study)
         study.sampler = PlaceSeededSampler(seed)
         questions = list(zip(ids, devset, strict=True))
         random.Random(seed).shuffle(questions)
         stopped = Session(
             study=study,
-            one_machine=one_machine,
+            one_machine=getattr(place, "heartbeat_interval", None) is None,
             program=asked,
             space=Space(program, demonstrations=pool.sizes, known=record.known, **scope),
             pool=pool,
@@ -307,7 +308,7 @@ def tune(
             cost=cost if mode == "pareto" else None,
             progress=progress,
         ).run()
-    trials = finished(study)
+        trials = finished(study)
     best = choose(trials, rule, cost)
     return Tuning(
         program=_program_of(program, pool, best),

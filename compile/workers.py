@@ -21,7 +21,7 @@ __all__ = ["WORKER", "alive", "bury_dead_trials", "this_worker"]
 WORKER = "worker"
 """The trial attribute that names the process a trial runs in."""
 
-_UNNAMED_SECONDS = 10.0
+_UNNAMED_SECONDS = 60.0
 """How long a trial may run before it names its process."""
 
 
@@ -57,7 +57,7 @@ def bury_dead_trials(study: Study, *, one_machine: bool) -> list[int]:
     Returns:
         The numbers of the trials that were found dead here.
     """
-    from optuna.exceptions import ExperimentalWarning
+    from optuna.exceptions import ExperimentalWarning, UpdateFinishedTrialError
     from optuna.storages import fail_stale_trials
 
     with warnings.catch_warnings():
@@ -73,8 +73,9 @@ def bury_dead_trials(study: Study, *, one_machine: bool) -> list[int]:
             living = alive(worker)
             dead = one_machine if living is None else not living
         if dead:
-            study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-            buried.append(trial.number)
+            with contextlib.suppress(UpdateFinishedTrialError):  # another worker was faster
+                study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+                buried.append(trial.number)
     return buried
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import threading
 
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 
@@ -29,6 +30,15 @@ def study_arguments(n_dev: int = 10):
 def plain(tuning) -> list:
     """What a study found, without numbers that count failed trials or measure time."""
     return [[t.label, t.values, t.demonstrations, t.complete, t.scores] for t in tuning.trials]
+
+
+def work(storage: str, n_trials: int, deadline: float) -> None:
+    """One worker of many, which dies after so many seconds; 0 lets it live."""
+    if deadline:
+        threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    arguments, _ = study_arguments()
+    program = arguments.pop("program")
+    tune(program, n_trials=n_trials, study_name="many", storage=storage, num_threads=2, **arguments)
 
 
 def main() -> None:
