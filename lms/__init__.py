@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knowgap.lms.extractive import AsyncExtractiveEngine, ExtractiveEngine
     from knowgap.lms.hf import AsyncHFEngine, HFEngine
-    from knowgap.lms.models import check_reachable, extractive_lm, make_lm, quiet_dspy
+    from knowgap.lms.models import as_language_model_error, check_reachable, extractive_lm, make_lm, quiet_dspy
 
 __all__ = [
     "AsyncExtractiveEngine",
     "AsyncHFEngine",
     "ExtractiveEngine",
     "HFEngine",
+    "as_language_model_error",
     "check_reachable",
     "extractive_lm",
     "make_lm",
@@ -26,6 +27,7 @@ _HOMES = {
     "AsyncHFEngine": "knowgap.lms.hf",
     "ExtractiveEngine": "knowgap.lms.extractive",
     "HFEngine": "knowgap.lms.hf",
+    "as_language_model_error": "knowgap.lms.models",
     "check_reachable": "knowgap.lms.models",
     "extractive_lm": "knowgap.lms.models",
     "make_lm": "knowgap.lms.models",

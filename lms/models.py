@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeout
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms.extractive import AsyncExtractiveEngine, ExtractiveEngine
 
-__all__ = ["check_reachable", "extractive_lm", "make_lm", "quiet_dspy"]
+__all__ = ["as_language_model_error", "check_reachable", "extractive_lm", "make_lm", "quiet_dspy"]
 
 
 def extractive_lm(**kwargs: Any) -> dspy.LM:
@@ -63,7 +63,7 @@ def _local_lm(name: str, model: str, *, device: str | None = None, max_new_token
 
 
 def check_reachable(lm: dspy.BaseLM) -> None:
-    """Ask an endpoint for one token, to fail before long work and not in it.
+    """Ask an endpoint for one word, to fail before long work and not in it.
 
     A model that runs in this process passes without a call.
 
@@ -73,18 +73,24 @@ def check_reachable(lm: dspy.BaseLM) -> None:
     """
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
-    where = lm.kwargs.get("api_base") or "its provider's address"
     try:
-        lm.copy(num_retries=0)("ping", max_tokens=16, cache=False)
-    except (LMTransportError, LMTimeoutError, LMServerError) as error:
-        raise LanguageModelUnreachable(
-            f"the language model {lm.model!r} does not answer at {where}: {_one_line(error)}; "
-            "start the server, or name another with --lm and --api-base"
-        ) from error
-    except LMAuthError as error:
-        raise LanguageModelError(f"the language model {lm.model!r} refuses the key: {_one_line(error)}") from error
+        lm.copy(num_retries=0)("Answer with one word: ready", cache=False)
     except LMError as error:
-        raise LanguageModelError(f"the language model {lm.model!r} cannot be used: {_one_line(error)}") from error
+        raise as_language_model_error(error, lm) from error
+
+
+def as_language_model_error(error: LMError, lm: dspy.BaseLM) -> LanguageModelError:
+    """An error of DSPy's in one line that says what to do: `LanguageModelUnreachable` where nothing answered."""
+    reason = _one_line(error)
+    if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
+        where = lm.kwargs.get("api_base") or "its provider's address"
+        return LanguageModelUnreachable(
+            f"the language model {lm.model!r} does not answer at {where}: {reason}; "
+            "start the server, or name another with --lm and --api-base"
+        )
+    if isinstance(error, LMAuthError):
+        return LanguageModelError(f"the language model {lm.model!r} refuses the key: {reason}")
+    return LanguageModelError(f"the language model {lm.model!r} cannot be used: {reason}")
 
 
 def _one_line(error: Exception) -> str:

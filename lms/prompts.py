@@ -72,21 +72,18 @@ def read_prompt(system: str, user: str) -> Prompt:
 def _sections(user: str, names: list[str], style: str) -> dict[str, str]:
     """The text of each input field; a marker counts only in the fields' order, so that no value fakes one."""
     form = {"xml": "<{}>\n", "plain": "{}: "}.get(style, "[[ ## {} ## ]]\n")
-    starts: list[tuple[str, int, int]] = []
-    at = 0
+    at, starts = 0, []
     for name in names:
         marker = form.format(name)
-        found = 0 if user.startswith(marker, at) and at == 0 else user.find("\n" + marker, max(at - 1, 0)) + 1
-        if found == 0 and not user.startswith(marker):
-            continue
-        if found < at:
-            continue
-        starts.append((name, found, found + len(marker)))
-        at = found + len(marker)
+        found = 0 if not starts and user.startswith(marker) else user.find("\n" + marker, at) + 1
+        if found or (not starts and user.startswith(marker)):
+            at = found + len(marker)
+            starts.append((name, found, at))
+            at -= 1  # the newline that ends a marker may begin the next one
     end = user.rfind("\n\nRespond with ")
-    end = len(user) if end < 0 or style == "plain" else end
+    ends = [*(begin for _, begin, _ in starts[1:]), len(user) if end < 0 or style == "plain" else end]
     sections = {}
-    for (name, _, begin), following in zip(starts, [*[s[1] for s in starts[1:]], end], strict=True):
+    for (name, _, begin), following in zip(starts, ends, strict=False):
         text = user[begin:following].strip("\n")
         sections[name] = text.removesuffix(f"</{name}>").strip("\n") if style == "xml" else text
     return sections

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from knowgap.lms.language import fold, stem
+from knowgap.lms.language import fold, stem, stems
 from knowgap.lms.phrases import AUX, Chain, clause, entity, noun_phrase, split_verb, starts_name
 from knowgap.lms.relations import Relation, relation_of_noun, relation_of_verb, wh_kind
 
@@ -119,9 +119,8 @@ def _head(text: str) -> str:
 
 def _is_name(entity: str) -> bool:
     """Whether the inner end of a chain can be a name: not a clause that no rule understood."""
-    return len(entity.split()) <= 14 and not re.search(
-        r" (?:is|was|were|are|that|which|who|whose|when|where|has|had|behind|before) ", entity
-    )
+    clause_words = r" (?:is|was|were|are|that|which|who|whose|when|where|has|had|behind|before) "
+    return len(entity.split()) <= 14 and bool(stems(entity)) and not re.search(clause_words, entity)
 
 
 # Questions with a question word.

@@ -1,0 +1,151 @@
+"""Language models by name, the check that one answers, and a quiet DSPy."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import dspy
+import pytest
+
+import knowgap.lms
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
+from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
+
+
+@pytest.fixture
+def server():
+    """An OpenAI-compatible server with one word to say; `codes` holds the status of its replies."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            status = self.server.codes.pop(0) if self.server.codes else 200
+            message = {"role": "assistant", "content": "ready"}
+            reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m",
+                     "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # fmt: skip
+            body = json.dumps(reply if status == 200 else {"error": {"message": "not today"}}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.codes = []
+    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread.start()
+    yield http
+    http.shutdown()
+    http.server_close()
+    thread.join()
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch):
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+
+def address(server):
+    return f"http://127.0.0.1:{server.server_address[1]}/v1"
+
+
+def test_the_embedded_reader_by_name():
+    lm = make_lm("extractive", cache=False)
+    assert isinstance(lm.engine, ExtractiveEngine)
+    assert lm.model == extractive_lm().model == "knowgap/extractive"
+    check_reachable(lm)
+
+
+def test_any_other_model_by_its_dspy_name(server):
+    lm = make_lm("openai/local", api_base=address(server), temperature=0.5)
+    assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
+    check_reachable(lm)
+    lm.close()
+
+
+@pytest.mark.parametrize("name", ["", "gpt", "openai/", "/x"])
+def test_a_name_of_no_known_form(name):
+    with pytest.raises(UsageError, match="give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL"):
+        make_lm(name)
+
+
+@pytest.mark.parametrize("name", ["hf/./nowhere", "hf//nowhere/at/all", "hf/nowhere"])
+def test_a_model_folder_that_is_not_there(name):
+    with pytest.raises(UsageError, match=r"must hold a config\.json"):
+        make_lm(name)
+
+
+def test_an_address_means_nothing_to_a_model_in_this_process():
+    with pytest.raises(UsageError, match="leave out --api-base"):
+        make_lm("extractive", api_base="http://127.0.0.1:1/v1")
+
+
+def test_an_endpoint_that_does_not_answer():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    lm = make_lm("openai/local", api_base=f"http://127.0.0.1:{port}/v1")
+    with pytest.raises(LanguageModelUnreachable) as error:
+        check_reachable(lm)
+    assert f"does not answer at http://127.0.0.1:{port}/v1" in str(error.value)
+    assert "\n" not in str(error.value)
+    lm.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [
+        (401, LanguageModelError, "refuses the key"),
+        (404, LanguageModelError, "cannot be used"),
+        (503, LanguageModelUnreachable, "does not answer"),
+    ],
+)
+def test_an_endpoint_that_refuses(server, status, kind, words):
+    server.codes.append(status)
+    lm = make_lm("openai/local", api_base=address(server), api_key="wrong")
+    with pytest.raises(kind, match=words):
+        check_reachable(lm)
+    assert server.codes == []
+    lm.close()
+
+
+def test_dspy_is_kept_quiet_in_a_folder_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP")
+    before = dspy.cache
+    try:
+        quiet_dspy(tmp_path / "cache")
+        assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "true"
+        assert dspy.cache.disk_cache_dir == str(tmp_path / "cache")
+        assert (tmp_path / "cache").is_dir()
+        dspy.cache.disk_cache.close()
+        quiet_dspy()
+        assert not dspy.cache.enable_disk_cache
+    finally:
+        dspy.configure_cache(enable_disk_cache=False)
+        dspy.cache = before
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = "import sys, knowgap.lms; print([m for m in ('torch', 'transformers', 'dspy') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+    code = "import sys; from knowgap.lms import HFEngine, extractive_lm; print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "False"
+
+
+def test_public_names():
+    assert dir(knowgap.lms) == sorted(knowgap.lms.__all__)
+    for name in knowgap.lms.__all__:
+        assert getattr(knowgap.lms, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        knowgap.lms.nothing  # noqa: B018
