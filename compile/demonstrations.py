@@ -24,6 +24,10 @@ EMBEDDED = "knowgap/extractive"
 """Model name of the embedded reader."""
 
 _REASONING = ("reasoning", "explanation")
+_RIGHT_RUNS = {"max_labeled_demos": 0, "metric_threshold": 1.0}
+_OURS = frozenset(
+    ("self", "metric", "student", "trainset", "valset", "teacher", "seed", "num_threads", "prompt_model", "task_model")
+) | {"reflection_lm", "eval_kwargs", "kwargs", "_kwargs", "requires_permission_to_run"}
 
 
 @dataclass(frozen=True)
@@ -33,16 +37,18 @@ class Optimizer:
     Args:
         path: the class in `dspy`.
         summary: one line that says what it does.
-        constructor: options that it is constructed with, and their defaults where they are not DSPy's.
+        run: how it is run.
+        defaults: of its options, where they are not DSPy's.
         needs_lm: whether it asks the language model to write instructions, which the embedded reader cannot.
-        run: how it is run: (optimizer class, program, trainset, valset, metric, teacher_lm, seed, threads, options).
+        options: the options it takes; those of its constructor and its compile step where absent.
     """
 
     path: str
     summary: str
-    run: Callable[..., Program]
+    run: Callable[[_Job], Program]
     defaults: Mapping[str, Any]
     needs_lm: bool = False
+    options: tuple[str, ...] = ()
 
 
 def compile_program(
@@ -100,7 +106,7 @@ def compile_program(
         )
     measure = next(iter(named_metrics(metric).values()))
     cls = getattr(dspy, chosen.path)
-    settings = {**chosen.defaults, **_checked(optimizer, cls, options)}
+    settings = {**chosen.defaults, **_checked(optimizer, chosen, cls, options)}
     student = program.deepcopy()
     student._compiled = False
     student.concurrent = False  # demonstrations then come in the order of the algorithm, whichever call ends first
@@ -118,9 +124,7 @@ def compile_program(
             if is_lost(error):
                 raise LanguageModelUnreachable(f"the language model could not be reached: {error}") from error
             raise hopeless(error) or error from error
-    compiled.concurrent = program.concurrent
-    _tidy(compiled)
-    return compiled
+    return _handed_over(program, compiled, keep=("forward",) if optimizer == "knn" else ())
 
 
 @dataclass
@@ -151,22 +155,25 @@ class _Job:
 
         return counting
 
+    def split_options(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Options of the constructor, and those of the compile step alone."""
+        constructor = inspect.signature(self.cls.__init__).parameters
+        first = {name: value for name, value in self.options.items() if name in constructor}
+        return first, {name: value for name, value in self.options.items() if name not in first}
 
-def _checked(optimizer: str, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    def teacher(self, options: dict[str, Any]) -> dict[str, Any]:
+        """DSPy's settings while demonstrations are made; those given among the options are taken out of them."""
+        return {"lm": self.author, **options.pop("teacher_settings", {})}
+
+
+def _checked(name: str, optimizer: Optimizer, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by name, refused where the optimizer's constructor and compile step know none of that name."""
-    ours = {"self", "metric", "student", "trainset", "valset", "teacher", "seed", "num_threads", "_kwargs", "kwargs"}
-    known = {*inspect.signature(cls.__init__).parameters, *inspect.signature(cls.compile).parameters} - ours
-    for name in options:
-        if name not in known:
-            raise UnknownName.among(f"option of the optimizer {optimizer}", name, known)
+    theirs = {*inspect.signature(cls.__init__).parameters, *inspect.signature(cls.compile).parameters}
+    known = {*optimizer.options} or theirs - _OURS
+    for option in options:
+        if option not in known:
+            raise UnknownName.among(f"option of the optimizer {name}", option, known)
     return dict(options)
-
-
-def _split_options(cls: Any, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of the constructor, and those of the compile step alone."""
-    constructor = inspect.signature(cls.__init__).parameters
-    first = {name: value for name, value in options.items() if name in constructor}
-    return first, {name: value for name, value in options.items() if name not in first}
 
 
 def _labeled(job: _Job) -> Program:
@@ -176,7 +183,7 @@ def _labeled(job: _Job) -> Program:
             f"the optimizer labeled finds no predictor of {job.student.name} whose outputs the examples label: "
             "use bootstrap, which labels them by running the program"
         )
-    first, then = _split_options(job.cls, job.options)
+    first, then = job.split_options()
     compiled = job.cls(**first).compile(job.student, trainset=job.trainset, **then)
     for name, predictor in compiled.named_predictors():
         if name not in shown:
@@ -185,19 +192,86 @@ def _labeled(job: _Job) -> Program:
 
 
 def _bootstrap(job: _Job) -> Program:
-    first, then = _split_options(job.cls, job.options)
-    settings = {"lm": job.author, **first.pop("teacher_settings", {})}
-    optimizer = job.cls(metric=job.measure, teacher_settings=settings, **first)
+    first, then = job.split_options()
+    optimizer = job.cls(metric=job.measure, teacher_settings=job.teacher(first), **first)
     return optimizer.compile(job.student, trainset=job.trainset, **then)
 
 
 def _random_search(job: _Job) -> Program:
-    first, then = _split_options(job.cls, job.options)
-    settings = {"lm": job.author, **first.pop("teacher_settings", {})}
-    optimizer = job.cls(metric=job.measure, teacher_settings=settings, num_threads=job.num_threads, **first)
-    compiled = optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
-    del compiled.candidate_programs  # whole programs, which a copy or an artifact would drag along
-    return compiled
+    first, then = job.split_options()
+    optimizer = job.cls(metric=job.measure, teacher_settings=job.teacher(first), num_threads=job.num_threads, **first)
+    return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
+
+
+def _knn(job: _Job) -> Program:
+    from knowgap.compile.neighbours import NearestDemonstrations, embedded_vectorizer
+
+    options = dict(job.options)
+    k, vectorizer = options.pop("k"), options.pop("vectorizer", None) or embedded_vectorizer()
+    settings = job.teacher(options)
+    table: dict[str, dict[str, list[Any]]] = {}
+    for example in job.trainset:
+        one = dspy.BootstrapFewShot(
+            metric=job.measure,
+            teacher_settings=settings,
+            max_bootstrapped_demos=1,
+            max_labeled_demos=0,
+            max_errors=1,
+            **options,
+        )
+        try:
+            ran = one.compile(job.student, trainset=[example])
+        except Exception as error:  # a question that the program fails on makes no demonstration; all else is raised
+            if is_lost(error) or hopeless(error) is not None:
+                raise
+            continue
+        _tidy(ran)
+        table[example.question] = {name: p.demos for name, p in ran.named_predictors() if p.demos}
+    if not any(table.values()):
+        raise UsageError(f"the optimizer knn finds no training question that {job.student.name} answers rightly")
+    return NearestDemonstrations(table, k, vectorizer).bind(job.student)
+
+
+def _mipro(job: _Job) -> Program:
+    first, then = job.split_options()
+    if first.get("num_candidates") is not None:
+        first.setdefault("auto", None)
+    then.setdefault("minibatch", len(job.valset) > then.get("minibatch_size", 35))
+    optimizer = job.cls(
+        metric=job.measure,
+        prompt_model=job.author,
+        task_model=dspy.settings.lm,
+        teacher_settings=job.teacher(first),
+        num_threads=job.num_threads,
+        seed=job.seed + 1,  # DSPy takes 0 for "not given"
+        **first,
+    )
+    return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
+
+
+def _simba(job: _Job) -> Program:
+    first, then = job.split_options()
+    first.setdefault("bsize", min(32, len(job.trainset)))
+    optimizer = job.cls(metric=job.measure, prompt_model=job.author, num_threads=job.num_threads, **first)
+    return optimizer.compile(job.student, trainset=job.trainset, seed=job.seed, **then)
+
+
+def _gepa(job: _Job) -> Program:
+    from knowgap.compile.feedback import feedback_metric
+
+    first, then = job.split_options()
+    if not {"auto", "max_full_evals", "max_metric_calls"} & {*first}:
+        first["auto"] = "light"
+    measure = feedback_metric(job.measure)
+    optimizer = job.cls(metric=measure, reflection_lm=job.author, num_threads=job.num_threads, seed=job.seed, **first)
+    return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
+
+
+def _copro(job: _Job) -> Program:
+    first, then = job.split_options()
+    optimizer = job.cls(metric=job.measure, prompt_model=job.author, **first)
+    how = {"num_threads": job.num_threads, "display_progress": False, "display_table": False}
+    return optimizer.compile(job.student, trainset=job.valset, eval_kwargs=how, **then)
 
 
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -206,19 +280,27 @@ OPTIMIZERS: dict[str, Optimizer] = {
         "BootstrapFewShot",
         "shows runs of the program that ended in the right answer",
         _bootstrap,
-        {"max_bootstrapped_demos": 4, "max_labeled_demos": 0, "metric_threshold": 1.0},
+        {"max_bootstrapped_demos": 4, **_RIGHT_RUNS},
     ),
     "random_search": Optimizer(
         "BootstrapFewShotWithRandomSearch",
         "bootstraps several sets and keeps the best on the valset",
         _random_search,
-        {
-            "max_bootstrapped_demos": 4,
-            "max_labeled_demos": 0,
-            "metric_threshold": 1.0,
-            "num_candidate_programs": 8,
-        },
+        {"max_bootstrapped_demos": 4, "num_candidate_programs": 8, **_RIGHT_RUNS},
     ),
+    "knn": Optimizer(
+        "KNNFewShot",
+        "shows the runs of the training questions nearest to the one that is asked; cannot be saved",
+        _knn,
+        {"k": 3, "metric_threshold": 1.0},
+        options=("k", "vectorizer", "metric_threshold", "max_rounds", "teacher_settings"),
+    ),
+    "mipro": Optimizer(
+        "MIPROv2", "words instructions and picks demonstrations", _mipro, {"max_labeled_demos": 0}, needs_lm=True
+    ),
+    "simba": Optimizer("SIMBA", "adds rules and demonstrations where runs differ most", _simba, {}, needs_lm=True),
+    "gepa": Optimizer("GEPA", "rewrites instructions after reading what went wrong", _gepa, {}, needs_lm=True),
+    "copro": Optimizer("COPRO", "tries instructions one predictor at a time", _copro, {}, needs_lm=True),
 }
 """The optimizers by name."""
 
@@ -231,6 +313,18 @@ def labelled_fields(predictor: Any, example: dspy.Example) -> list[str]:
     if not wanted or not wanted <= given or not given & {*signature.input_fields}:
         return []
     return [name for name in signature.fields if name in given]
+
+
+def _handed_over(program: Program, compiled: Program, keep: tuple[str, ...]) -> Program:
+    """The compiled program without what the optimizer left on it, and with the language models it came with."""
+    for name in [name for name in vars(compiled) if name not in vars(program) and name not in keep]:
+        delattr(compiled, name)  # candidates, logs and scores: whole programs, which every copy would drag along
+    compiled.concurrent = program.concurrent
+    own = dict(program.named_predictors())
+    for name, predictor in compiled.named_predictors():
+        predictor.lm = own[name].lm
+    _tidy(compiled)
+    return compiled
 
 
 def _tidy(program: Program) -> None:

@@ -182,3 +182,155 @@ def test_a_lost_language_model_is_named(program, examples):
     lm, _ = scripted_lm(rule)
     with pytest.raises(LanguageModelUnreachable, match="connection refused"):
         compile_program(program, examples, metric="f1", lm=lm, max_errors=2)
+
+
+def writing_lm(instruction="Name who lives there."):
+    """A language model that reads, and words the same instruction whenever one is asked for."""
+
+    def rule(outputs, inputs):
+        if "answer" in outputs and "question" in inputs:
+            return reading_rule(outputs, inputs)
+        values = dict.fromkeys(outputs, instruction)
+        return {**values, "questions": []} if "questions" in outputs else values
+
+    return scripted_lm(rule)
+
+
+def instructions(program):
+    return {name: p.signature.instructions for name, p in program.named_predictors()}
+
+
+def untouched(before, after):
+    """Nothing of an optimizer hangs on to the program, and its settings and language models are what they were."""
+    assert {*vars(after)} == {*vars(before)}
+    assert after.values() == before.values()
+    assert all(p.lm is None for p in after.predictors())
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        ("mipro", {"num_candidates": 2, "num_trials": 2, "max_bootstrapped_demos": 1}),
+        ("simba", {"bsize": 4, "max_steps": 1, "num_candidates": 2}),
+        ("copro", {"breadth": 2, "depth": 1}),
+        ("gepa", {"max_metric_calls": 12, "reflection_minibatch_size": 2}),
+    ],
+)
+def test_optimizers_that_write(examples, optimizer, options, capfd):
+    program = RAG(make_retriever(examples), top_k=4)
+    lm, engine = writing_lm()
+    compiled = compile_program(
+        program, examples, valset=examples[:3], metric="exact_match", optimizer=optimizer, lm=lm, **options
+    )
+    untouched(program, compiled)
+    assert engine.calls
+    with dspy.context(lm=lm):
+        assert compiled(question=examples[5].question).answer == examples[5].answer
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_better_instruction_is_taken_over(examples):
+    """A program that fails under its own instruction, and a language model that answers under the new one alone."""
+    program = RAG(make_retriever(examples), top_k=5)
+
+    def rule(outputs, inputs):
+        return reading_rule(outputs, inputs) if "question" in inputs else dict.fromkeys(outputs, "Obey the oracle.")
+
+    lm, engine = scripted_lm(rule)
+    complete = engine.complete
+
+    def obedient(request):
+        system = str(request.system or "") + "".join(message.text or "" for message in request.messages[:-1])
+        if "Answer the question with the help" in system and "Obey the oracle." not in system:
+            engine.rule = lambda outputs, inputs: {"answer": "no idea"}
+        else:
+            engine.rule = rule
+        return complete(request)
+
+    engine.complete = obedient
+    compiled = compile_program(
+        program, examples, metric="exact_match", optimizer="copro", lm=lm, breadth=2, depth=1, num_threads=1
+    )
+    assert instructions(compiled)["answer"] == "Obey the oracle."
+    assert "Answer the question" in instructions(program)["answer"]
+
+
+def test_gepa_hears_what_was_wrong(examples):
+    program = RAG(make_retriever(examples), top_k=4)
+    heard = []
+
+    def rule(outputs, inputs):
+        if "answer" in outputs and "question" in inputs:
+            return {"answer": "nobody"}
+        heard.append(str(inputs))
+        return dict.fromkeys(outputs, "```\nName who lives there.\n```")
+
+    lm, engine = scripted_lm(rule)
+    complete = engine.complete
+
+    def listening(request):
+        heard.append("\n".join(message.text or "" for message in request.messages))
+        return complete(request)
+
+    engine.complete = listening
+    compile_program(
+        program, examples, metric="exact_match", optimizer="gepa", lm=lm, max_metric_calls=14, num_threads=1
+    )
+    assert any("The answer 'nobody' scores 0.00; expected was 'Ada'" in text for text in heard)
+
+
+def test_feedback_names_missing_evidence(examples):
+    from knowgap.compile.feedback import feedback_metric
+    from knowgap.compile.metrics import exact_match
+
+    program = RAG(make_retriever(examples[:3]), top_k=2)
+    with dspy.context(lm=reading_lm()[0]):
+        seen, unseen = program(question=examples[0].question), program(question=examples[4].question)
+    measure = feedback_metric(exact_match)
+    assert measure(examples[0], seen).score == 1.0
+    found = measure(examples[4], unseen)
+    assert found.score == 0.0
+    assert "The passage 'q4', which holds evidence, was never retrieved." in found.feedback
+    own = feedback_metric(lambda e, p, trace=None: dspy.Prediction(score=0.5, feedback="mine"))
+    assert (own(examples[0], seen).score, own(examples[0], seen).feedback) == (0.5, "mine")
+
+
+def vectors(texts):
+    """One dimension for each house."""
+    import numpy as np
+
+    return np.array([[float(f"house q{n}?" in text) + 0.01 * n for n in range(6)] for text in texts])
+
+
+def test_knn_shows_the_nearest(program, examples, tmp_path):
+    from knowgap.compile import evaluate, save_artifact
+
+    lm, engine = reading_lm()
+    compiled = compile_program(program, examples, metric="exact_match", optimizer="knn", lm=lm, k=2, vectorizer=vectors)
+    shown, complete = [], engine.complete
+
+    def watched(request):
+        shown.append("".join(message.text or "" for message in request.messages[:-1]))
+        return complete(request)
+
+    engine.complete = watched
+    with dspy.context(lm=lm):
+        prediction = compiled(question=examples[3].question)
+        twin = compiled.deepcopy()
+        again = twin(question=examples[3].question)
+    assert prediction.answer == again.answer == examples[3].answer
+    assert all(text.count("Who lives in house q3?") == 1 for text in shown)
+    assert all(text.count("Who lives in house") == 2 for text in shown)
+    assert prediction.trace.cost.lm_calls == 2
+    assert [step.kind for step in prediction.trace.steps] == [step.kind for step in again.trace.steps]
+    assert twin.configure(top_k=1).top_k == 1
+    assert compiled.top_k == 3
+    assert evaluate(compiled, examples, "exact_match", lm=lm).mean() == 1.0
+    wrong, _ = scripted_lm(lambda o, i: {"answer": "nobody", "questions": []})
+    with pytest.raises(UsageError, match="answers rightly"):
+        compile_program(program, examples, metric="exact_match", optimizer="knn", lm=wrong, vectorizer=vectors)
+    rag = compile_program(
+        RAG(program.retriever, top_k=6), examples, metric="f1", optimizer="knn", lm=lm, vectorizer=vectors
+    )
+    with pytest.raises(UsageError, match="knn looks its demonstrations up"):
+        save_artifact(rag, tmp_path / "knn")
