@@ -1,0 +1,115 @@
+"""What sharing and pruning save in a study of hyperparameters.
+
+One study shares answers, retrieved lists and scores between its trials and stops trials that do worse than the best;
+the other asks everything anew and every dev question in every trial. Program, data, seed and number of trials are the
+same. Trials that are drawn after a pruned one may differ, since the sampler sees less of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from table import Table, main, note, ratio, seconds
+
+from knowgap.compile import tune
+from knowgap.compile.data.fictional import sample
+from knowgap.lms import extractive_lm, quiet_dspy
+from knowgap.programs import get_program
+from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
+
+
+def add_arguments(group: Any) -> None:
+    """The options of this benchmark."""
+    group.add_argument("--tuned", default="migres", help="the program (migres)")
+    group.add_argument("--trials", type=int, help="finished trials of each study (40; quick 6)")
+    group.add_argument("--dev-questions", type=int, help="dev questions of the sample (all 100; quick 20)")
+    group.add_argument("--tuning-index", choices=("colbert", "bm25"), help="what searches (colbert; quick bm25)")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """Calls to the language model and wall time of two studies, each in a process of its own."""
+    n_trials = options.trials or (6 if options.quick else 40)
+    n_dev = options.dev_questions or (20 if options.quick else None)
+    engine = options.tuning_index or ("bm25" if options.quick else "colbert")
+    with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
+        (ColBERTIndex if engine == "colbert" else BM25Index).build(sample().corpus, Path(folder) / "index")
+        rows: dict[str, dict[str, Any]] = {}
+        for name, saving in {"sharing and pruning": True, "neither": False}.items():
+            note(f"tuning: {n_trials} trials of {options.tuned}, {name}")
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+                rows[name] = pool.submit(study, options.tuned, Path(folder) / "index", n_trials, n_dev, saving).result()
+    base = rows["neither"]
+    columns = {
+        "LM calls": lambda row: str(row["calls"]),
+        "share of calls": lambda row: ratio(row["calls"], base["calls"]),
+        "wall": lambda row: seconds(row["wall"]),
+        "share of wall": lambda row: ratio(row["wall"], base["wall"]),
+        "pruned": lambda row: str(row["pruned"]),
+        "questions asked": lambda row: str(row["questions"]),
+        "dev F1, paper's settings": lambda row: f"{row['paper']:.3f}",
+        "dev F1, best": lambda row: f"{row['best']:.3f}",
+    }
+    yield Table(
+        f"{n_trials} trials of {options.tuned} on the sample, {base['dev']} dev questions, {engine}",
+        ["study", *columns],
+        [[name, *(cell(row) for cell in columns.values())] for name, row in rows.items()],
+        [
+            "Goal: at most a fifth of the calls. The first study's own ledger: {calls} calls made, {without_sharing} "
+            "without sharing, {without_pruning} without sharing and pruning (extrapolated).".format(
+                **rows["sharing and pruning"]
+            ),
+            "In both, a trial that tries what an earlier one tried takes over its result, and encoders and rerankers "
+            "remember what they computed. The embedded reader answers in milliseconds; with a language model the share "
+            "of wall time nears that of calls.",
+        ],
+    )
+
+
+def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: bool) -> dict[str, Any]:
+    """One study.
+
+    Args:
+        tuned: the program's name.
+        index: folder of the sample's index.
+        n_trials: finished trials.
+        n_dev: dev and training questions; None takes all.
+        saving: whether to share and to prune.
+    """
+    quiet_dspy()
+    data, retriever = sample(), open_index(index)
+    retriever.search([data.splits["dev"][0].question], 1)  # loading an encoder is no part of the study
+    started = time.perf_counter()
+    found = tune(
+        get_program(tuned)(retriever),
+        devset=data.splits["dev"][:n_dev],
+        trainset=data.splits["train"][:n_dev],
+        metric="f1",
+        n_trials=n_trials,
+        lm=extractive_lm(),
+        num_threads=2,
+        share=saving,
+        prune=saving,
+    )
+    return {
+        **asdict(found.calls),
+        "calls": found.spent.calls,
+        "wall": time.perf_counter() - started,
+        "pruned": sum(not trial.complete for trial in found.trials),
+        "questions": sum(len(trial.scores) for trial in found.trials),
+        "paper": mean(found.paper.scores),
+        "best": mean(found.best.scores),
+        "dev": len(found.questions),
+    }
+
+
+if __name__ == "__main__":
+    main(["tuning"])
