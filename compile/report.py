@@ -18,7 +18,7 @@ from knowgap.compile.study_facts import StudyFacts
 __all__ = ["render_report", "write_report"]
 
 _NO_TEST = (
-    "No test score: the program was not evaluated on a held-out test split. Every figure below is from questions on "
+    "No test score: nothing here was evaluated on a held-out test split. Every figure below is from questions on "
     "which choices were made, and flatters."
 )
 
@@ -65,7 +65,7 @@ def render_report(
         sections += study_sections(found.study, found.questions)
     for group in groups:
         sections += evaluation_sections(group, found.unfinished)
-    sections.append(_provenance(found, every))
+    sections.append(_provenance(found, {name: e for group in groups for name, e in group.evaluations.items()}))
     return page(title or _title(found, every), lead, sections)
 
 
@@ -163,8 +163,7 @@ def _before_after(found: Findings, groups: Sequence[Group]) -> Element:
             gain = group.against_base(label) if label != group.base else None
             rows.append(
                 [
-                    label,
-                    split_badge(group.split),
+                    _with_split(label, group.split),
                     f"{group.metric} {e.interval(group.metric)}" if group.metric in e.all_metrics else "",
                     f"{gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]" if gain else "",
                     p_value(gain.p_value) if gain else "",
@@ -177,10 +176,10 @@ def _before_after(found: Findings, groups: Sequence[Group]) -> Element:
         for label, summary in {} if split in whole else _summaries(found, split).items():
             for metric, score in list(summary["scores"].items())[:1]:
                 interval = f"{metric} {score['mean']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"
-                rows.append([label, split_badge(split), interval, "", "", "", score["n"]])
+                rows.append([_with_split(label, split), interval, "", "", "", score["n"]])
                 alone = True
     rows += _trial_rows(found.study) if found.study is not None and "dev" not in whole else []
-    columns = ["", "split", "mean [95% interval]", "difference [95% interval]", "p (paired)", "won / lost / equal"]
+    columns = ["", "mean [95% interval]", "difference [95% interval]", "p (paired)", "won / lost / equal"]
     remark = "Only means were kept with the compiled program, so that some rows have no paired test." if alone else ""
     return section(
         "Before and after",
@@ -189,12 +188,16 @@ def _before_after(found: Findings, groups: Sequence[Group]) -> Element:
             [*columns, "questions"],
             rows,
             caption="Which split each figure is from stands beside it",
-            numeric=(2, 3, 4, 5, 6),
+            numeric=(1, 2, 3, 4, 5),
         )
         if rows
         else note("Nothing was scored yet."),
         note("Differences are against the first row of the same split. ", remark),
     )
+
+
+def _with_split(label: str, split: str) -> Element:
+    return el("span", label, el("br"), split_badge(split))
 
 
 def _trial_rows(study: StudyFacts) -> list[Sequence[Child]]:
@@ -210,8 +213,7 @@ def _trial_rows(study: StudyFacts) -> list[Sequence[Child]]:
         gain = study.gain(start) if found is not start else None
         rows.append(
             [
-                f"trial {found.number} ({found.label if found is start else 'chosen'})",
-                split_badge("dev"),
+                _with_split(f"trial {found.number} ({found.label if found is start else 'chosen'})", "dev"),
                 f"{study.metric} {mean_interval(found.scores, study.seed)}",
                 f"{gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]" if gain else "",
                 p_value(gain.p_value) if gain else "",

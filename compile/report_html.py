@@ -141,8 +141,9 @@ def table(
         )
         for row in rows
     ]
-    inner = el("table", el("caption", caption), el("thead", head), el("tbody", *body))
-    return el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    inner = el("table", el("thead", head), el("tbody", *body), aria_label=caption)
+    scrolling = el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return el("figure", el("figcaption", caption), scrolling)  # a caption inside would scroll with the table
 
 
 def disclosure(summary: Child, *children: Child, class_: str | None = None) -> Element:

@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from knowgap.compile.report_charts import Point, scatter
-from knowgap.compile.report_html import Child, bars, disclosure, el, note, section, table
+from knowgap.compile.report_html import Child, bars, disclosure, el, note, p_value, section, table
 from knowgap.compile.study_facts import StudyFacts
 from knowgap.compile.trials import TrialResult, front
 from knowgap.errors import UnknownName
@@ -290,7 +290,8 @@ def _dev_questions(study: StudyFacts, chosen: TrialResult, questions: Sequence[s
     gain = study.gain(base)
     said = (
         f"Trial {chosen.number} against trial {base.number} ({base.label}) on the dev questions, on which it was "
-        f"chosen: {gain}."
+        f"chosen: {study.metric} {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], paired p: "
+        f"{p_value(gain.p_value)}, {gain.wins} better, {gain.losses} worse, {gain.ties} equal."
     )
     parts: list[Child] = []
     for what, sign in (("won", 1), ("lost", -1)):

@@ -31,7 +31,7 @@ section { border-top: 1px solid var(--line); padding-top: 1.25rem; margin-top: 1
 nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; padding: .5rem 0; margin-top: 1rem; font-size: .9375rem;
   border-top: 1px solid var(--line); }
 footer { margin-top: 2.5rem; color: var(--soft); font-size: .875rem; }
-.note, figcaption, caption, dt, .soft { color: var(--soft); font-size: .875rem; }
+.note, figcaption, dt, .soft { color: var(--soft); font-size: .875rem; }
 .warning { border-left: 4px solid var(--warm); background: var(--warm-soft); padding: .5rem .75rem; }
 .good { color: var(--good); } .bad { color: var(--bad); }
 .badge { display: inline-block; border: 1px solid currentColor; border-radius: 3px; padding: 0 .375rem;
@@ -43,18 +43,19 @@ footer { margin-top: 2.5rem; color: var(--soft); font-size: .875rem; }
 .tile .name { color: var(--soft); } .tile .value { font-size: 1.375rem; font-weight: 600; line-height: 1.4; }
 dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(15rem, 1fr)); gap: .5rem 1.25rem; margin: .75rem 0; }
 dt { line-height: 1.2; } dd { margin: 0; }
-.scroll { overflow-x: auto; margin: .75rem 0; }
+.scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9375rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: .25rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: normal; unicode-bidi: isolate; }
 thead th { color: var(--soft); font-size: .875rem; font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; }
 tbody th { font-weight: 500; min-width: 7rem; } th.number, td.number { text-align: right; white-space: nowrap; }
 tr.chosen > * { background: var(--accent-soft); }
 figure { margin: .75rem 0; } figcaption { margin-bottom: .25rem; }
-ul.bars { list-style: none; margin: 0; padding: 0; font-size: .9375rem; font-variant-numeric: tabular-nums; }
-ul.bars li { display: grid; grid-template-columns: minmax(8rem, 16rem) minmax(6rem, 1fr) minmax(6rem, max-content);
-  gap: .75rem; align-items: center; padding: .2rem 0; }
+ul.bars { list-style: none; margin: 0; padding: 0; font-size: .9375rem; font-variant-numeric: tabular-nums;
+  display: grid; grid-template-columns: fit-content(16rem) minmax(6rem, 1fr) max-content; gap: 0 .75rem; }
+ul.bars li { display: grid; grid-template-columns: subgrid; grid-column: 1 / -1; align-items: center;
+  padding: .2rem 0; }
+ul.bars .shown { text-align: right; }
 .track { position: relative; height: 1rem; background: var(--panel); border-radius: 3px; }
 .bar { display: block; height: 100%; background: var(--accent); border-radius: 3px; min-width: 2px; }
 .range { position: absolute; top: .375rem; height: .25rem; background: var(--accent); opacity: .55; min-width: 1px; }
@@ -88,7 +89,8 @@ summary { cursor: pointer; padding: .25rem 0; }
 .side { background: var(--panel); border-radius: 6px; padding: .5rem .875rem; min-width: 0; font-size: .9375rem; }
 .side h4 { margin: .125rem 0 .25rem; font-size: .9375rem; } .side p { margin: .25rem 0; }
 .trace, .trace ul { margin: .25rem 0; padding-left: 1.125rem; font-size: .875rem; } .trace > li { margin: .25rem 0; }
-.trace .when { color: var(--soft); font-weight: 600; list-style: none; margin-left: -1.125rem; }
+.trace .when { color: var(--soft); font-weight: 600; list-style: none; margin-left: -1.125rem;
+  counter-increment: list-item 0; }
 .trace .answered, .trace .selected { color: var(--good); } .trace .missing { color: var(--warm); }
 .trace .malformed { color: var(--bad); } .trace .rejected { color: var(--soft); }
 .questions:has([value=differs]:checked) .q:not(.differs), .questions:has([value=win]:checked) .q:not(.win),
@@ -98,7 +100,7 @@ summary { cursor: pointer; padding: .25rem 0; }
 @media (max-width: 640px) {
   body { padding: .5rem 1rem 2rem; } h1 { font-size: 1.375rem; }
   .wide { display: none; } .narrow { display: block; }
-  ul.bars li { grid-template-columns: 1fr max-content; gap: .125rem .75rem; padding: .375rem 0; }
+  ul.bars { grid-template-columns: 1fr max-content; } ul.bars li { gap: .125rem .75rem; padding: .375rem 0; }
   ul.bars .track { grid-column: 1 / -1; grid-row: 2; }
   .q > summary { flex-wrap: wrap; gap: .125rem .75rem; } .q > summary .text { flex: 1 1 70%; }
   .q > summary .scores { margin-left: 1.5rem; text-align: left; }

@@ -153,12 +153,15 @@ def importances(study: Study) -> dict[str, float]:
     """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
     from optuna.importance import get_param_importances
 
+    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if len({trial.values[0] for trial in complete}) < 2:
+        return {}  # Optuna would call all parameters equally important
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # each trial with few companions is worth a warning to Optuna
         try:
             return get_param_importances(study, target=lambda trial: -trial.values[0])
         except (ValueError, RuntimeError):
-            return {}  # fewer than two complete trials, or none that differ
+            return {}  # no parameter that all of them set
 
 
 def matching(
