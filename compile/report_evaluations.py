@@ -201,7 +201,7 @@ def _costs(group: Group) -> Element:
     rows: list[Sequence[Child]] = []
     for label, evaluation in group.evaluations.items():
         costs = evaluation.costs()
-        rows.append([label, *(f"{costs[name]:.4g}" for name in _COSTS)])
+        rows.append([label, *(_amount(costs[name]) for name in _COSTS)])
     return el(
         "div",
         el("h3", "Costs"),
@@ -212,6 +212,10 @@ def _costs(group: Group) -> Element:
             numeric=range(1, len(_COSTS) + 1),
         ),
     )
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def _failures(group: Group) -> Element | None:

@@ -141,7 +141,7 @@ def table(
         )
         for row in rows
     ]
-    inner = el("table", el("thead", head), el("tbody", *body), aria_label=caption)
+    inner = el("table", el("thead", head), el("tbody", *body))
     scrolling = el("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
     return el("figure", el("figcaption", caption), scrolling)  # a caption inside would scroll with the table
 

@@ -48,6 +48,7 @@ table { border-collapse: collapse; font-size: .9375rem; font-variant-numeric: ta
 th, td { text-align: left; vertical-align: top; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line);
   overflow-wrap: normal; unicode-bidi: isolate; }
 thead th { color: var(--soft); font-size: .875rem; font-weight: 600; border-bottom-width: 2px; vertical-align: bottom; }
+td:last-child:not(.number) { min-width: 14rem; }
 tbody th { font-weight: 500; min-width: 7rem; } th.number, td.number { text-align: right; white-space: nowrap; }
 tr.chosen > * { background: var(--accent-soft); }
 figure { margin: .75rem 0; } figcaption { margin-bottom: .25rem; }
