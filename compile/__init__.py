@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from knowgap.compile.artifact import save_artifact as save_artifact
     from knowgap.compile.calibration import Calibration as Calibration
     from knowgap.compile.calibration import calibrate as calibrate
+    from knowgap.compile.deciding import ThresholdCalibration as ThresholdCalibration
+    from knowgap.compile.deciding import calibrate_thresholds as calibrate_thresholds
     from knowgap.compile.demonstrations import compile_program as compile_program
     from knowgap.compile.estimating import Estimate as Estimate
     from knowgap.compile.estimating import estimate_study as estimate_study
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from knowgap.compile.tuning import tune as tune
 
 _MODULES = {
+    "ThresholdCalibration": "deciding",
+    "calibrate_thresholds": "deciding",
     "Estimate": "estimating",
     "estimate_study": "estimating",
     "load_artifact": "artifact",
@@ -51,8 +55,10 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Evaluation",
+    "ThresholdCalibration",
     "Tuning",
     "calibrate",
+    "calibrate_thresholds",
     "compare",
     "compile_program",
     "estimate_study",
