@@ -11,6 +11,7 @@ TREE := build/__editable__.knowgap-*/knowgap
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONUTF8 = 1
+export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test install install-test lint format types imports unit notebooks docs bench clean
@@ -66,6 +67,9 @@ unit: install-test ## pytest
 
 notebooks: install-test ## execute the notebooks
 	$(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 -o testpaths=notebooks notebooks
+
+bench: install ## the benchmarks, one table each; KNOWGAP_TEST_DATA=/path/to/data adds those on real questions
+	$(BIN)/python benchmarks/run.py
 
 clean: ## remove the environment and all outputs
 	rm -rf $(VENV) build *.egg-info $(DEMO_DIR) bench-output .pytest_cache .ruff_cache

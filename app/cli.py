@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap import cli_basic, cli_compile, cli_demo
+from knowgap import cli_basic, cli_bench, cli_compile, cli_demo, cli_report
 from knowgap.display import err
 from knowgap.errors import KnowgapError
 
@@ -58,7 +58,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for module in (cli_demo, cli_basic, cli_compile):
+for module in (cli_demo, cli_basic, cli_compile, cli_report, cli_bench):
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
 

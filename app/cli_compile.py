@@ -246,6 +246,8 @@ def compile_(
     max_tokens: o.MaxTokens = None,
     max_money: o.MaxMoney = None,
     timeout: o.Timeout = None,
+    prices: o.Prices = None,
+    dry_run: o.DryRun = False,
     seed: o.Seed = 0,
     num_threads: o.Threads = 4,
     output_dir: o.OutputDir = None,
@@ -258,8 +260,11 @@ def compile_(
     retriever = _retriever(folder, opened, engine)
     built = load_program(program, artifact, retriever, preset, settings)
     target = output_dir or Path(f"{built.name}-{opened.name}")
+    if dry_run:
+        show_estimate(built, opened, model, n_trials, limit, prices, seed, demos=True)
+        return
     if optimizer == "study":
-        limits = {"calls": max_calls, "tokens": max_tokens, "money": max_money, "seconds": timeout}
+        limits = {"calls": max_calls, "tokens": max_tokens, "money": max_money, "seconds": timeout, "prices": prices}
         tuned = run_study(
             built,
             opened,
@@ -327,6 +332,8 @@ def tune(
     max_tokens: o.MaxTokens = None,
     max_money: o.MaxMoney = None,
     timeout: o.Timeout = None,
+    prices: o.Prices = None,
+    dry_run: o.DryRun = False,
     seed: o.Seed = 0,
     num_threads: o.Threads = 4,
     output_dir: o.OutputDir = None,
@@ -338,6 +345,10 @@ def tune(
     retriever = _retriever(folder, opened, engine)
     built = load_program(program, artifact, retriever, preset, settings)
     target = output_dir or Path(f"{built.name}-{opened.name}-tuned")
+    if dry_run:
+        show_estimate(built, opened, model, n_trials, limit, prices, seed, demos=False)
+        return
+    limits = {"calls": max_calls, "tokens": max_tokens, "money": max_money, "seconds": timeout, "prices": prices}
     tuned = run_study(
         built,
         opened,
@@ -345,7 +356,7 @@ def tune(
         model,
         target,
         limit=limit,
-        limits={"calls": max_calls, "tokens": max_tokens, "money": max_money, "seconds": timeout},
+        limits=limits,
         n_trials=n_trials,
         study_name=study_name,
         storage=storage,
@@ -396,6 +407,34 @@ def run_study(
             progress=report,
             **options,
         )
+
+
+def show_estimate(
+    built: Any,
+    opened: Any,
+    model: Any,
+    n_trials: int,
+    limit: int | None,
+    prices: tuple[float, float] | None,
+    seed: int,
+    *,
+    demos: bool,
+) -> None:
+    """What a study would cost at most, before anything is spent."""
+    from knowgap.compile.estimating import estimate_study
+
+    found = estimate_study(
+        built,
+        devset=workbench.split_of(opened, "dev", limit),
+        trainset=list(opened.splits["train"])[:limit],
+        n_trials=n_trials,
+        lm=model,
+        demos=demos,
+        prices=prices,
+        seed=seed,
+    )
+    rows = [[name.replace("_", " "), "unknown" if value is None else value] for name, value in found]
+    show_table(f"what the study would cost at most with {model.model}", ["", "estimate"], rows)
 
 
 def show_study(before: Any, tuned: Any) -> None:

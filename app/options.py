@@ -72,6 +72,13 @@ Prune = Annotated[bool, typer.Option("--prune/--no-prune", help="Stop a trial ea
 MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="End the study after so many LM calls.")]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="End the study after so many tokens.")]
 MaxMoney = Annotated[float | None, typer.Option("--max-money", help="End the study after so many US dollars.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask nothing; estimate calls, tokens and price of the study.")]
+Prices = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--prices", help="US dollars per million prompt and completion tokens, where DSPy does not know them."
+    ),
+]
 Timeout = Annotated[float | None, typer.Option("--timeout", help="End this call of the study after so many seconds.")]
 Artifact = Annotated[
     Path | None, typer.Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
