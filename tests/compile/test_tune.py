@@ -322,3 +322,17 @@ def test_quality_engine_is_what_it_says():
 
     program = Tunable(make_retriever(dev), top_k=4, careful=True, weight=0.2)
     assert evaluate(program, dev, "exact_match", lm=lm).mean() == 0.8
+
+
+def test_no_trial_sees_a_test_question():
+    from knowgap.compile.data.dataset import Dataset
+
+    arguments, engine = study_arguments()
+    test = make_examples(5, "secret")
+    data = Dataset("houses", {"train": arguments["trainset"], "dev": arguments["devset"], "test": test}, [], "digest")
+    program = arguments.pop("program")
+    found = tune(program, n_trials=5, **arguments)
+    asked = {inputs["question"] for _, inputs in engine.calls}
+    assert asked == {e.question for name in ("train", "dev") for e in data.splits[name]}
+    assert {*found.questions} == {e.id for e in data.splits["dev"]}
+    assert "secret" not in str(found.study.trials)
