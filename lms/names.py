@@ -59,7 +59,11 @@ def read_name(seen: View, relation: Relation) -> Reading:
             yield from ranked(following(seen, spans, k), 2.6)
     for k in seen.cues(relation.inverse):
         yield from _by_inverse(seen, spans, k, relation)
+    if relation.kind in ("thing", "place"):  # the Sorn River is a river
+        yield from ((s, 2.1) for s in spans if seen.tokens[s.last - 1].stem in relation.nouns and s.last - s.first > 1)
     for k in seen.cues(relation.verbs):
+        if seen.words(k - 1, k) in (["the"], ["a"], ["its"]):  # the recordings are no verb
+            continue
         yield from (_patients if relation.patient else _agents)(seen, spans, k, relation)
 
 

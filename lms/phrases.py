@@ -18,6 +18,7 @@ _MODIFIER = re.compile(
     r" (?P<of>of|for|behind) | (?:(?:in|on|at|from|to|for|by|through) which|where|when)(?P<where>) "
     r"|,? (?P<that>that|who|which|whom) | (?:that was |which was )?(?P<verb>[a-z]+(?:ed|en|wn|ung|ade|ilt)) by "
 )
+_LYING = words("belong come originate lie")
 _FIXED = re.compile(r"^(?:place|date|year|country|city|cause|head|university|day) of [a-z]+(?= (?:of|for) )")
 
 
@@ -110,6 +111,8 @@ def clause(kind: str, noun: str, text: str, depth: int = 0) -> Chain | None:
         passive = lead[2] == "by" or lead[1] == "by"
         if passive or lead[2] in _PREPOSITIONS:
             return noun_phrase(lead[3], depth).then(relation_of_verb(lead[1], kind, patient=True))
+    if verb and verb.removesuffix("s") in _LYING and relation_of_noun(noun or "thing").kind == "nationality":
+        return noun_phrase(subject, depth).then(relation_of_noun(noun))  # the country that X belongs to
     if verb:
         if not match and lead and not starts_name(body):  # V X … V: the last verb is part of X
             return _agent(kind, body, depth)

@@ -53,7 +53,7 @@ _VIA = re.compile(
 )
 _SAME = re.compile(
     r"^(?:are|were|is|was|do|did|does|have|has|had)\s+(?P<sides>.+?)\s+(?P<rest>(?:(?:both|each|all|have|has|had|shared?|come|"
-    r"came|from|situated|born|die|of|in|at|on|belong|the|a|made|that|who|which|were|are|with|to|by|same|live|work|play|"
+    r"came|from|situated|born|die|lie|stand|of|in|at|on|belong|the|a|made|that|who|which|were|are|with|to|by|same|live|work|play|"
     r"[a-z]+s|[a-z]+ed)\s+)*?)(?:the same|same|a common|similar)\s+(?P<what>[a-z]+)(?: (?:as|like) (?P<other>.+))?"
 )
 _SAME_KIND = {
@@ -178,19 +178,13 @@ def _embedded(plain: str) -> tuple[str, Chain | None]:
 
 
 def _how(rest: str) -> tuple[str, Chain | None]:
-    if match := re.match(
-        rf"^(?:many|much) ([a-z][a-z -]*?) (?:{AUX}) (?:(?:live|there) in )?(.+?)(?: (?:have|has|had|own|contain))?$",
-        rest,
-    ):
-        noun = match[1]
-        count = Relation(
-            f"number of {noun}", "number", relation_of_noun(noun).nouns, ask=f"How many {noun} does {{}} have?"
-        )
-        return "number", noun_phrase(match[2]).then(count)
-    if match := re.match(r"^many ([a-z]+) (?:live|work|play|are) (?:there )?in (.+)$", rest):
-        return "number", noun_phrase(match[2]).then(
-            relation_of_noun("population" if match[1] == "people" else match[1])
-        )
+    many = re.match(rf"^(?:many|much) ([a-z][a-z -]*?) (?:{AUX}) (.+?)(?: (?:have|has|had|own|contain))?$", rest)
+    many = re.match(r"^many ([a-z]+) (?:live|work|play|are) (?:there )?in (.+)$", rest) or many
+    if many:
+        count = relation_of_noun("population" if many[1] == "people" else many[1])
+        if count.kind != "number":
+            count = Relation(f"number of {many[1]}", "number", count.nouns, ask=f"How many {many[1]} does {{}} have?")
+        return "number", noun_phrase(re.sub(r"^(?:live|there) in ", "", many[2])).then(count)
     if match := re.match(rf"^(long|tall|high|large|big) (?:{AUX}) (.+)$", rest):
         name = {"long": "length", "tall": "height", "high": "height", "large": "area", "big": "area"}[match[1]]
         return "number", noun_phrase(match[2]).then(relation_of_noun(name))

@@ -162,8 +162,9 @@ def _read_nationality(seen: View, relation: Relation) -> Reading:
         ends = [s for s in names if seen.lead(s) in (",", "in", "of")]
         if places and ends:
             yield ends[-1], max(places)
-    for k in seen.cues(relation.nouns):
-        yield from ranked(following(seen, names, k, 4)[:1], 2.2)
+    for k in seen.cues(relation.nouns):  # her nationality is Danish; held Danish citizenship; Danish by nationality
+        near = following(seen, names, k, 4)[:1] or [s for s in names if k - 3 < s.last <= k]
+        yield from ranked(near, 2.2)
 
 
 def _read_phrase(seen: View, relation: Relation) -> Reading:

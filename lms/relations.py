@@ -87,7 +87,7 @@ nationality = country of citizenship | nationality | citizenship | | | What is t
 country = nation = country of origin = home country = native country | nationality | origin | | | Which country is {} from?
 occupation = profession = job = career | phrase | | | | What is the occupation of {}?
 location | place | site | located situated lies stands lie sits found | | Where is {} located?
-headquarters = seat | place | headquarter base home | headquartered based located | | Where is {} headquartered?
+headquarters = seat = home city | place | headquarter base home | headquartered based located home | | Where is {} headquartered?
 residence | place | home | lived lives resides resided settled moved | | Where did {} live?
 setting | place | | set filmed shot takes | | Where is {} set?
 capital = capital city | thing | | | capital | What is the capital of {}?
@@ -99,7 +99,7 @@ member = members | person | | joined | | Who is a member of {}?
 award = prize | thing> | medal | won win wins awarded received got | | What award did {} win?
 genre = style | thing | | | | What is the genre of {}?
 cause of death | phrase | cause | died killed | | How did {} die?
-population | number | inhabitants people residents | | | What is the population of {}?
+population = inhabitants = residents | number | inhabitants people residents | | | What is the population of {}?
 length | number | kilometres kilometers miles km mi minutes long | | | How long is {}?
 height | number | elevation metres meters feet tall high | | | How tall is {}?
 area | number | square | covers | | What is the area of {}?
@@ -149,7 +149,9 @@ _COMPOUND = {
     name.strip(): tuple(_NAMED[part] for part in parts.split())
     for name, _, parts in (entry.partition(":") for entry in _KIN.split(";"))
 }
-VERBS = frozenset().union(*(relation.verbs for relation in _NAMED.values())) | _stems("come begin end happen take play")
+VERBS = frozenset().union(*(relation.verbs for relation in _NAMED.values())) | _stems(
+    "come begin end happen take play belong originate"
+)
 
 
 def wh_kind(word: str, noun: str = "") -> str:
@@ -185,6 +187,7 @@ def relation_of_verb(verb: str, kind: str, patient: bool = False) -> Relation:
     """The relation that a verb states, for a value of the `kind` asked for; `patient` asks what X does it to."""
     verb, _, rest = verb.partition(" ")
     wanted = stem(verb)
+    patient = patient and kind not in ("place", "date")
     for relation in _NAMED.values():
         alike = relation.kind == kind or (relation.kind in ("person", "thing") and kind in ("person", "thing"))
         going = kind == "place" and relation.patient and relation.kind == "thing"  # where X studied, not where it lies
