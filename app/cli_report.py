@@ -27,13 +27,13 @@ def report(
     base: Annotated[
         str | None,
         typer.Option(
-            "--base", help="The evaluation that the others are compared with. [default: before, or the first]"
+            "--base", help="The evaluation that the others are compared with. (Without it: before, or the first.)"
         ),
     ] = None,
     cost: Annotated[
         str,
         typer.Option(
-            "--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, … [default: the study's]"
+            "--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, … (Without it: the study's own.)"
         ),
     ] = "",
 ) -> None:
