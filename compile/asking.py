@@ -75,13 +75,14 @@ class Record(BaseModel):
     cost: Cost = Cost()
 
 
-def language_model(lm: dspy.BaseLM | None) -> dspy.BaseLM:
-    """`lm`, or the one that DSPy is configured with.
+def language_model(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
+    """`lm`, or the one that DSPy is configured with, or the one that the program's predictors are bound to.
 
     Raises:
-        UsageError: there is neither.
+        UsageError: there is none.
     """
-    found = lm if lm is not None else dspy.settings.lm
+    bound = [predictor.lm for predictor in program.predictors() if predictor.lm is not None] if program else []
+    found = lm if lm is not None else dspy.settings.lm or next(iter(bound), None)
     if found is None:
         raise UsageError("no language model: pass lm=…, or configure one with dspy.configure(lm=…)")
     return found

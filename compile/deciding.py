@@ -81,7 +81,7 @@ def calibrate_thresholds(
         raise UsageError(f"{program.name} makes no decision whose threshold could be calibrated")
     check_examples(examples)
     measure = next(iter(named_metrics(metric).values()))
-    model: Any = language_model(lm)
+    model: Any = language_model(lm, program)
     shared, close = share(program)
     problems: list[Exception] = []
     student = _undecided(shared.configure(**dict.fromkeys(declared)), problems)

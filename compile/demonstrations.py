@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -97,7 +96,7 @@ def compile_program(
         raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
     chosen = OPTIMIZERS[optimizer]
     check_examples(trainset, "trainset")
-    model = language_model(lm)
+    model = language_model(lm, program)
     author = teacher_lm or model
     if chosen.needs_lm and getattr(author, "model", "") == EMBEDDED:
         raise LanguageModelError(
@@ -113,7 +112,7 @@ def compile_program(
     examples = list(trainset)
     random.Random(seed).shuffle(examples)
     job = _Job(cls, student, examples, list(valset or trainset), measure, author, seed, num_threads, settings, progress)
-    with quiet(), dspy.context(lm=lm) if lm is not None else nullcontext():
+    with quiet(), dspy.context(lm=model):
         try:
             compiled = chosen.run(job)
         except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments

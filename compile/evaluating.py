@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +152,7 @@ def _evaluate(
     progress: Progress | None = None,
     k_recall: Sequence[int] = (5, 10),
 ) -> Evaluation:
-    measures, ids, model = named_metrics(metrics), check_examples(examples), language_model(lm)
+    measures, ids, model = named_metrics(metrics), check_examples(examples), language_model(lm, program)
     origin = provenance_of(program, examples, model, split=split, seed=seed, **(provenance or {}))
     file = AnswersFile(output, _identity(origin, list(measures), k_recall)) if output is not None else None
     known = {name: r for name, r in file.records.items() if name in set(ids) and not r.lost} if file else {}
@@ -170,7 +169,7 @@ def _evaluate(
 
     todo = [position for position, name in enumerate(ids) if name not in known]
     try:
-        with dspy.context(lm=lm) if lm is not None else nullcontext():
+        with dspy.context(lm=model):
             known |= {record.id: record for record in in_order(ask, todo, num_threads)}
     finally:
         if file is not None:

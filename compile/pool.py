@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import dspy
 from pydantic import BaseModel, ConfigDict
 
+from knowgap.compile.provenance import state_of
 from knowgap.programs.base import Program
 
 __all__ = ["DemonstrationPool"]
@@ -102,4 +103,4 @@ class DemonstrationPool(BaseModel):
 
 def _demonstrations(program: Program) -> dict[str, list[dict[str, Any]]]:
     """Demonstrations by predictor, as the JSON values that DSPy would save."""
-    return {name: cast("Any", p).dump_state()["demos"] for name, p in program.named_predictors()}
+    return {name: part["demos"] for name, part in state_of(program).items() if "demos" in part}

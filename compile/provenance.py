@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import platform
@@ -95,10 +96,12 @@ def provenance_of(
 
 def state_of(program: Program) -> dict[str, Any]:
     """The program's demonstrations, instructions and hyperparameters, without any language model's state."""
-    state = program.dump_state()
-    for part in state.values():
-        if "lm" in part:
-            part["lm"] = None
+    state: dict[str, Any] = {}
+    for name, parameter in program.named_parameters():
+        if getattr(parameter, "lm", None) is not None:
+            parameter = copy.copy(parameter)
+            parameter.lm = None
+        state[name] = parameter.dump_state()
     return state
 
 

@@ -229,7 +229,7 @@ def tune(
         raise UnknownName.among("cost", cost, COSTS)
     check_rule(rule)
     name, measure = next(iter(named_metrics(metric).items()))
-    ids, train, model = check_examples(devset, "devset"), list(trainset or ()), language_model(lm)
+    ids, train, model = check_examples(devset, "devset"), list(trainset or ()), language_model(lm, program)
     if demos == "auto":
         demos = None if lm_name(model) == EMBEDDED else "pool"
     limits = (budget or Budget()).model_copy()

@@ -164,6 +164,14 @@ def test_a_lost_language_model_ends_the_run_and_is_asked_again(program, examples
     assert len(engine.calls) == 8
 
 
+def test_a_program_bound_to_a_language_model_needs_no_other(program, examples):
+    lm, engine = reading_lm()
+    program.set_lm(lm)
+    found = evaluate(program, examples, "f1")
+    assert found.provenance.lm == "test/scripted"
+    assert (found.mean(), len(engine.calls)) == (1.0, 8)
+
+
 def test_what_no_question_can_mend_is_raised(examples):
     lm, _ = reading_lm()
     with pytest.raises(UnknownName, match="needs a retriever"):
