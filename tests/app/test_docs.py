@@ -1,0 +1,82 @@
+"""The code blocks of README and docs, executed in order in one empty folder.
+
+A `sh` block is run line by line, a `python` block as it stands. In a block that begins with `# elsewhere:` (it needs a
+network, a GPU or a service) the command lines are checked against the command's options, but not run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def command_lines(code: str) -> list[list[str]]:
+    joined = code.replace("\\\n", " ")
+    lines = [line.split(" #")[0].strip() for line in joined.splitlines()]
+    return [shlex.split(line) for line in lines if line and not line.startswith("#")]
+
+
+def check_make(words: list[str]) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in (word for word in words[1:] if "=" not in word):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"the Makefile has no target {target}"
+
+
+def check_options(words: list[str]) -> None:
+    """Whether the command exists and takes these options, without running it."""
+    import typer
+
+    from knowgap.cli import app
+
+    group = typer.main.get_command(app)
+    command = group.commands[words[0]]
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words[1:]:
+        if word.startswith("-"):
+            assert word.split("=")[0] in known, f"knowgap {words[0]} has no option {word}"
+
+
+def run_command(words: list[str]) -> None:
+    from knowgap.cli import main
+
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert not end.value.code, f"knowgap {shlex.join(words)} exited with {end.value.code}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    names: dict = {"__name__": "__main__"}
+    for language, code in blocks(page):
+        if language == "python":
+            exec(compile(code, f"{page.name}", "exec"), names)
+        elif language == "sh":
+            elsewhere = code.startswith("# elsewhere:")
+            for words in command_lines(code):
+                if words[0] == "make":
+                    check_make(words)
+                elif words[0] == "knowgap":
+                    check_options(words[1:]) if elsewhere else run_command(words[1:])
+                else:
+                    assert words[0] in ("git", "cd", "pip", "export"), f"{page.name} has an unknown command {words}"
+
+
+def test_no_page_speaks_of_this_machine():
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert os.sep + "root" + os.sep not in text
+        assert "/work/" not in text
