@@ -49,7 +49,16 @@ def evaluate(
     built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
     output = output_dir / f"{built.name}-{opened.name}-{split}.jsonl" if output_dir else None
     result = run_evaluation(
-        built, opened, split, _metrics(metric), model, num_threads, seed, limit=limit, output=output
+        built,
+        opened,
+        split,
+        _metrics(metric),
+        model,
+        num_threads,
+        seed,
+        limit=limit,
+        output=output,
+        traces=output_dir is not None,
     )
     if output_dir is not None:
         result.save(output_dir / f"{built.name}-{opened.name}-{split}.json")
@@ -84,6 +93,7 @@ def run_evaluation(
     limit: int | None = None,
     output: Path | None = None,
     what: str | None = None,
+    traces: bool = False,
 ) -> Any:
     """`knowgap.evaluate` on a split, with a progress bar; on the test split by the way that counts as a test."""
     from knowgap.compile import evaluate as run
@@ -92,6 +102,7 @@ def run_evaluation(
     examples = workbench.split_of(opened, split, limit)
     with progress(what or f"{built.name} on {opened.name}/{split}") as report:
         shared = {"lm": model, "num_threads": num_threads, "seed": seed, "output": output, "progress": report}
+        shared["traces"] = traces
         if split == "test":
             return evaluate_on_test(built, opened, metrics, limit=limit, **shared)
         origin = {"dataset": opened.name, "dataset_fingerprint": opened.fingerprint}
@@ -153,7 +164,17 @@ def compare(
         label = path.name if path else name
         output = output_dir / f"{label}-{opened.name}-{split}.jsonl" if output_dir else None
         result = run_evaluation(
-            built, opened, split, metrics, model, num_threads, seed, limit=limit, output=output, what=label
+            built,
+            opened,
+            split,
+            metrics,
+            model,
+            num_threads,
+            seed,
+            limit=limit,
+            output=output,
+            what=label,
+            traces=output_dir is not None,
         )
         results.append((label, result))
         if output_dir is not None:
@@ -490,7 +511,10 @@ def conclude(
         results = []
         for label, built in (("before", before), ("after", after)):
             what = f"{built.name} {label}, {split}"
-            result = run_evaluation(built, opened, split, metrics, model, num_threads, seed, limit=limit, what=what)
+            result = run_evaluation(
+                built, opened, split, metrics, model, num_threads, seed, limit=limit, what=what, traces=True
+            )
+            result.save(target / "evaluations" / f"{split} {label}.json")
             results.append((label, result))
             evaluations[f"{split} {label}"] = result
         seen = "the split it was chosen on" if split == "dev" else "held out: no choice was made on it"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from knowgap.compile.evaluation import Comparison as Comparison
     from knowgap.compile.evaluation import Evaluation as Evaluation
     from knowgap.compile.evaluation import compare as compare
+    from knowgap.compile.report import render_report as render_report
+    from knowgap.compile.report import write_report as write_report
     from knowgap.compile.spending import Budget as Budget
     from knowgap.compile.tuning import Tuning as Tuning
     from knowgap.compile.tuning import tune as tune
@@ -36,6 +38,8 @@ _MODULES = {
     "load_artifact": "artifact",
     "read_config": "artifact",
     "save_artifact": "artifact",
+    "render_report": "report",
+    "write_report": "report",
     "Budget": "spending",
     "Tuning": "tuning",
     "tune": "tuning",
@@ -66,8 +70,10 @@ __all__ = [
     "evaluate_on_test",
     "load_artifact",
     "read_config",
+    "render_report",
     "save_artifact",
     "tune",
+    "write_report",
 ]
 
 

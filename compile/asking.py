@@ -58,6 +58,7 @@ class Record(BaseModel):
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
         cost: the question's ledger.
+        trace: what the program did, where it was to be kept.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -73,6 +74,7 @@ class Record(BaseModel):
     passages: list[str] = []
     gold: list[str] = []
     cost: Cost = Cost()
+    trace: Trace | None = None
 
 
 def language_model(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
@@ -120,6 +122,8 @@ def ask_one(
     name: str,
     metrics: Mapping[str, Metric],
     recall_at: Sequence[int] = (),
+    *,
+    keep_trace: bool = False,
 ) -> Record:
     """Ask one question and score the answer.
 
@@ -133,6 +137,7 @@ def ask_one(
         metrics: by name; the first one has to be defined for every question.
         recall_at: adds `recall@k`, the share of the gold passages among the first k of what the program retrieved
             first, where it retrieved so many and the example names its gold passages.
+        keep_trace: whether the record keeps the trace; without it, a thousand questions take a megabyte.
 
     Raises:
         DataError: the first metric is not defined for the question.
@@ -160,6 +165,7 @@ def ask_one(
     record.passages = [passage.id for passage in prediction.get("passages") or []]
     trace: Trace = prediction.trace
     record.cost = trace.cost
+    record.trace = trace if keep_trace else None
     for position, (metric_name, metric) in enumerate(metrics.items()):
         try:
             record.scores[metric_name] = _number(metric(example, prediction))

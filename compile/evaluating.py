@@ -39,6 +39,7 @@ def evaluate(
     provenance: Mapping[str, Any] | None = None,
     split: str = "",
     k_recall: Sequence[int] = (5, 10),
+    traces: bool = False,
 ) -> Evaluation:
     """Ask a program every question and score the answers.
 
@@ -57,6 +58,7 @@ def evaluate(
         provenance: more to be kept with the result.
         split: which split the questions are; say "test" by `evaluate_on_test`.
         k_recall: the cut-offs of `recall@k`, measured on the passages that the program retrieves first.
+        traces: keep the trace of every question in its record, for reports; some 10 kB for each.
 
     Raises:
         UsageError: no questions, no language model, or an `output` that holds another evaluation.
@@ -78,6 +80,7 @@ def evaluate(
         provenance=provenance,
         split=split,
         k_recall=k_recall,
+        traces=traces,
     )
 
 
@@ -151,6 +154,7 @@ def _evaluate(
     output: str | Path | None = None,
     progress: Progress | None = None,
     k_recall: Sequence[int] = (5, 10),
+    traces: bool = False,
 ) -> Evaluation:
     measures, ids, model = named_metrics(metrics), check_examples(examples), language_model(lm, program)
     origin = provenance_of(program, examples, model, split=split, seed=seed, **(provenance or {}))
@@ -161,7 +165,7 @@ def _evaluate(
         tally.add(record)
 
     def ask(position: int) -> Record:
-        record = ask_one(program, examples[position], ids[position], measures, k_recall)
+        record = ask_one(program, examples[position], ids[position], measures, k_recall, keep_trace=traces)
         if file is not None:
             file.append(record)
         tally.add(record)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from knowgap.compile.space import Space
 from knowgap.compile.spending import Budget, Meter, Spent, metering
 from knowgap.compile.storage import HEARTBEAT, close_storage
 from knowgap.compile.study import Mode, Planned, open_study, set_up
+from knowgap.compile.study_facts import importances
 from knowgap.compile.trials import PAPER, TrialResult, check_rule, choose, finished, front
 from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.programs.base import Program
@@ -133,14 +133,7 @@ class Tuning(Generic[P]):
 
     def importances(self) -> dict[str, float]:
         """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
-        from optuna.importance import get_param_importances
-
-        with quiet(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # each trial with few companions is worth a warning to Optuna
-            try:
-                return get_param_importances(self.study, target=lambda trial: -trial.values[0])
-            except (ValueError, RuntimeError):
-                return {}  # fewer than two complete trials, or none that differ
+        return importances(self.study)
 
 
 def tune(
