@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knowgap.retrieval.bm25 import BM25Index
     from knowgap.retrieval.candidates import CandidateRetriever
-    from knowgap.retrieval.colbert import ColBERTIndex
+    from knowgap.retrieval.colbert import ColBERTIndex, SearchSettings
+    from knowgap.retrieval.dense import DenseIndex
     from knowgap.retrieval.entailment import (
         EmbeddedEntailment,
         EntailmentModel,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         T5TrueNLI,
         make_entailment,
     )
+    from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
     from knowgap.retrieval.manifest import Manifest, open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
     from knowgap.retrieval.rerank import CrossEncoderReranker, EmbeddedReranker, MaxSimReranker, Reranker, make_reranker
@@ -30,10 +32,13 @@ __all__ = [
     "CandidateRetriever",
     "ColBERTIndex",
     "CrossEncoderReranker",
+    "DenseIndex",
     "EmbeddedEntailment",
     "EmbeddedReranker",
     "EntailmentModel",
     "Hit",
+    "HybridIndex",
+    "HybridRetriever",
     "Manifest",
     "MaxSimReranker",
     "NLICrossEncoder",
@@ -41,6 +46,7 @@ __all__ = [
     "PassageStore",
     "Reranker",
     "Retriever",
+    "SearchSettings",
     "T5TrueNLI",
     "make_entailment",
     "make_reranker",
@@ -53,10 +59,13 @@ _MODULES = {
     "CandidateRetriever": "candidates",
     "ColBERTIndex": "colbert",
     "CrossEncoderReranker": "rerank",
+    "DenseIndex": "dense",
     "EmbeddedEntailment": "entailment",
     "EmbeddedReranker": "rerank",
     "EntailmentModel": "entailment",
     "Hit": "passage",
+    "HybridIndex": "hybrid",
+    "HybridRetriever": "hybrid",
     "Manifest": "manifest",
     "MaxSimReranker": "rerank",
     "NLICrossEncoder": "entailment",
@@ -64,6 +73,7 @@ _MODULES = {
     "PassageStore": "store",
     "Reranker": "rerank",
     "Retriever": "passage",
+    "SearchSettings": "colbert",
     "T5TrueNLI": "entailment",
     "make_entailment": "entailment",
     "make_reranker": "rerank",

@@ -157,6 +157,7 @@ def resolve_checkpoint(name: str | Path) -> Path:
 def checkpoint_digest(folder: str | Path) -> str:
     """A SHA-256 over names and contents of the files that make a checkpoint."""
     folder = Path(folder)
-    names = sorted({path.name for pattern in _CHECKPOINT_FILES for path in folder.glob(pattern)})
+    paths = {path for pattern in _CHECKPOINT_FILES for path in folder.rglob(pattern)}
+    names = sorted(path.relative_to(folder).as_posix() for path in paths)
     entries: list[Any] = [(name, file_digest(folder / name)) for name in names]
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()

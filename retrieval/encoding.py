@@ -15,11 +15,11 @@ from knowgap.retrieval.manifest import Progress, Workshop, write_json
 from knowgap.retrieval.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.store import PassageStore, hash_text
 
-__all__ = ["Encode", "EncodingState", "encode_corpus"]
+__all__ = ["STATE", "Encode", "EncodingState", "encode_corpus"]
 
 Encode: TypeAlias = Callable[[Sequence[str]], tuple[npt.NDArray[np.float16], npt.NDArray[np.integer]]]
 
-_STATE = "encoded.json"
+STATE = "encoded.json"
 _CHUNK = 512
 
 
@@ -32,7 +32,7 @@ class EncodingState:
     @classmethod
     def resume(cls, workshop: Workshop, job: dict[str, Any]) -> EncodingState:
         """The state of this very job in the workshop; or a new one, all pieces of other jobs removed."""
-        path = workshop.folder / _STATE
+        path = workshop.folder / STATE
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -40,7 +40,7 @@ class EncodingState:
         if record.get("job") != job:
             store = {path.name for path in workshop.folder.glob("passages.*")}
             workshop.clear(keep=store)
-            record = {"job": job, "checkpoint": "", "passages": 0, "tokens": 0}
+            record = {"job": job, "checkpoint": "", "passages": 0, "tokens": 0, "organised": False}
             write_json(path, record)
         return cls(path, record)
 
@@ -59,14 +59,15 @@ class EncodingState:
         """How many vectors are on disk for them."""
         return self._record["tokens"]
 
+    @property
+    def organised(self) -> bool:
+        """Whether the vectors have the form that the index is to keep."""
+        return self._record["organised"]
+
     def save(self, **changes: Any) -> None:
         """Change the record, durably."""
         self._record |= changes
         write_json(self._path, self._record)
-
-    def finish(self) -> None:
-        """Remove the record: all is encoded."""
-        self._path.unlink()
 
 
 def encode_corpus(
@@ -89,6 +90,8 @@ def encode_corpus(
         state: how far an earlier call came; kept up to date, chunk by chunk.
         progress: called before each chunk and at the end.
     """
+    if state.passages == len(store):
+        return
     originals = _originals(store)
     size = 2 * dim
     lengths = np.zeros(len(store), dtype=np.int32)

@@ -27,6 +27,7 @@ __all__ = [
     "Manifest",
     "Progress",
     "build_index",
+    "engine_class",
     "file_digest",
     "open_index",
     "write_json",
@@ -39,6 +40,8 @@ _FORMAT = "knowgap-index"
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
     "colbert": "knowgap.retrieval.colbert:ColBERTIndex",
+    "dense": "knowgap.retrieval.dense:DenseIndex",
+    "hybrid": "knowgap.retrieval.hybrid:HybridIndex",
 }
 """Engine name → `module:class`; the class has `open(path)`."""
 
@@ -217,10 +220,14 @@ class Workshop:
             return True
         raise UsageError(f"{self.target}: another index stands there; choose another path, or overwrite it")
 
-    def finish(self, manifest: Manifest) -> None:
+    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = ()) -> None:
         """Record the files, bring everything to disk, and rename the folder to its target.
 
         An identical index at the target is kept, and the folder thrown away. Raises as `stands` does.
+
+        Args:
+            manifest: what the index is; its files are filled in here.
+            leave_out: files that serve the build only, removed at the last moment.
         """
         if self.stands(manifest):
             shutil.rmtree(self.folder)
@@ -228,12 +235,14 @@ class Workshop:
         files = {}
         for path in sorted(self.folder.rglob("*")):
             sync(path)
-            if path.is_file():
-                name = path.relative_to(self.folder).as_posix()
+            name = path.relative_to(self.folder).as_posix()
+            if path.is_file() and name != MANIFEST and name not in leave_out:
                 files[name] = {"size": path.stat().st_size, "sha256": file_digest(path)}
         versions = {name: version(name) for name in ("knowgap", "numpy")}
         record = {**asdict(manifest), "format": _FORMAT, "files": files, "versions": versions | manifest.versions}
         write_json(self.folder / MANIFEST, record)
+        for name in leave_out:
+            (self.folder / name).unlink(missing_ok=True)
         old = self.target.with_name(f".{self.target.name}.replaced")
         if self.target.exists():
             shutil.rmtree(old, ignore_errors=True)
@@ -291,5 +300,10 @@ def open_index(path: str | Path, **options: Any) -> Retriever:
         raise IndexForeign(
             f"{path}: an index of the engine {engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
         )
+    return engine_class(engine).open(path, **options)
+
+
+def engine_class(engine: str) -> Any:
+    """The class of an engine, with `build` and `open`."""
     module, name = ENGINES[engine].split(":")
-    return getattr(importlib.import_module(module), name).open(path, **options)
+    return getattr(importlib.import_module(module), name)

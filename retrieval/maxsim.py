@@ -8,13 +8,14 @@ that a score depends on query and passage alone: not on batch, filter, thread or
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
 
-__all__ = ["LENGTHS", "VECTORS", "TokenVectors"]
+__all__ = ["LENGTHS", "VECTORS", "TokenVectors", "Vectors", "runs"]
 
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
@@ -23,45 +24,69 @@ _MARGIN = 1e-3  # more than single precision can err on a sum of some hundred co
 _DECIMALS = 6
 
 
+class Vectors(Protocol):
+    """An array of token vectors, or something that reads like one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """[tokens, dim]."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> npt.NDArray[np.float16]: ...
+
+
 class TokenVectors:
     """The token vectors of passages, in the order of the passages.
 
     Args:
-        vectors: float16 [tokens, dim].
+        vectors: float16 [tokens, dim], or what gives such an array for a slice or for row numbers.
         lengths: how many tokens each passage has, [passages], each at least 1.
-        device: where the first pass computes; on a GPU the vectors are copied there once.
+        device: where the first pass computes; a GPU keeps the vectors, if half of its free memory can hold them.
     """
 
-    def __init__(
-        self, vectors: npt.NDArray[np.float16], lengths: npt.NDArray[np.integer], *, device: str = "cpu"
-    ) -> None:
+    def __init__(self, vectors: Vectors, lengths: npt.NDArray[np.integer], *, device: str = "cpu") -> None:
         self.vectors, self.lengths = vectors, np.asarray(lengths, dtype=np.int64)
         self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._device = device
         self._resident = None
-        if device != "cpu" and len(vectors):
+        if _fits(vectors, device):
             import torch
 
-            self._resident = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
+            self._resident = torch.from_numpy(np.ascontiguousarray(vectors[:])).to(device)
 
     @classmethod
-    def open(cls, folder: Path, dim: int, *, device: str = "cpu") -> TokenVectors:
+    def open(cls, folder: Path, dim: int, *, vectors: Vectors | None = None, device: str = "cpu") -> TokenVectors:
         """Map the files `tokens.f16` and `tokens.lengths.npy` of a folder.
+
+        Args:
+            folder: where they are.
+            dim: width of a vector.
+            vectors: what stands in for `tokens.f16`.
+            device: see the class.
 
         Raises:
             IndexDamaged: they are absent or do not fit each other.
         """
         try:
             lengths = np.load(folder / LENGTHS, allow_pickle=False)
-            flat = np.memmap(folder / VECTORS, dtype=np.float16, mode="r")
+            if vectors is None:
+                flat = np.memmap(folder / VECTORS, dtype=np.float16, mode="r")
+                vectors = flat[: len(flat) // dim * dim].reshape(-1, dim)
         except (OSError, ValueError) as error:
             raise IndexDamaged(f"{folder}: token vectors cannot be read ({error}); build the index again") from error
-        if len(flat) != int(lengths.sum()) * dim:
+        if len(vectors) != int(lengths.sum()):
             raise IndexDamaged(f"{folder}: {VECTORS} does not fit {LENGTHS}; build the index again")
-        return cls(flat.reshape(-1, dim), lengths, device=device)
+        return cls(vectors, lengths, device=device)
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU holds the vectors, so that scanning them all is the fastest way to search."""
+        return self._resident is not None
 
     def scan(
         self, queries: list[npt.NDArray[np.float32]], positions: npt.NDArray[np.int64] | None = None
@@ -107,9 +132,7 @@ class TokenVectors:
 
     def _rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The rows of the vectors of some passages, passage by passage."""
-        lengths = self.lengths[positions]
-        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return np.repeat(self.starts[positions], lengths) + within
+        return runs(self.starts[positions], self.lengths[positions])
 
     def rescore(self, query: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The scores of some passages, to six decimals: the same whatever else is asked for. [positions]."""
@@ -145,6 +168,21 @@ class TokenVectors:
             rows = np.arange(len(rough))
         chosen = rows if positions is None else positions[rows]
         return chosen, self.rescore(query, chosen)
+
+
+def runs(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The numbers start, start + 1, … of each run, run after run."""
+    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return np.repeat(starts, lengths) + within
+
+
+def _fits(vectors: Vectors, device: str) -> bool:
+    """Whether the vectors, in 16 bits, take less than half of the free memory of a GPU."""
+    if not device.startswith("cuda") or not len(vectors):
+        return False
+    import torch
+
+    return 2 * vectors.shape[0] * vectors.shape[1] < torch.cuda.mem_get_info(device)[0] / 2
 
 
 def _segment_max(values, lengths):  # noqa: ANN001, ANN202  # torch.Tensor

@@ -75,11 +75,19 @@ class SentenceEncoder:
         self._memory: Memory[str, npt.NDArray[np.float32]] = Memory(32_768)
         self._rarity: Memory[str, float] = Memory(65_536)
 
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Unit vectors of texts, of which the first 256 tokens count. [texts, 384]."""
+    def encode(self, texts: Sequence[str], *, remember: bool = True) -> npt.NDArray[np.float32]:
+        """Unit vectors of texts.
+
+        Args:
+            texts: of each the first 256 tokens count.
+            remember: keep them among the latest 32,768.
+
+        Returns:
+            [texts, 384].
+        """
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
-        return np.stack(self._memory.get(texts, self._encode))
+        return np.stack(self._memory.get(texts, self._encode) if remember else self._encode(texts))
 
     def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         import torch

@@ -27,6 +27,7 @@ __all__ = [
     "check_k",
     "corpus_digest",
     "hash_text",
+    "scored_hits",
     "select_positions",
     "top_hits",
 ]
@@ -250,11 +251,15 @@ def top_hits(
         k: how many hits at most.
         positions: the positions that the scores belong to, where they are not 0, 1, 2, …
     """
+    rows = np.flatnonzero(scores > -np.inf)
+    return scored_hits(store, rows if positions is None else positions[rows], scores[rows], k)
+
+
+def scored_hits(
+    store: PassageStore | MemoryStore, positions: Positions, scores: npt.NDArray[np.floating], k: int
+) -> list[Hit]:
+    """The `k` best of some scored positions as hits; passages that cannot be among them are not read."""
     if len(scores) > k:
-        cut = np.partition(scores, len(scores) - k)[len(scores) - k]
-        rows = np.flatnonzero(scores >= cut)
-    else:
-        rows = np.arange(len(scores))
-    rows = rows[scores[rows] > -np.inf]
-    places = rows if positions is None else positions[rows]
-    return rank_hits(((store[int(place)], float(score)) for place, score in zip(places, scores[rows], strict=True)), k)
+        chosen = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+        positions, scores = positions[chosen], scores[chosen]
+    return rank_hits(((store[int(p)], float(score)) for p, score in zip(positions, scores, strict=True)), k)

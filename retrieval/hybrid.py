@@ -1,0 +1,185 @@
+"""Several indexes as one: reciprocal rank fusion (Cormack, Clarke and Büttcher 2009)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBounds
+from knowgap.retrieval.candidates import FilteringRetriever
+from knowgap.retrieval.manifest import ENGINES, Manifest, Progress, build_index, engine_class, open_index
+from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
+from knowgap.retrieval.store import PassageStore, Where, check_k
+
+__all__ = ["HybridIndex", "HybridRetriever", "fuse"]
+
+CONSTANT, DEPTH = 60, 100
+
+
+def fuse(lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float], constant: float = CONSTANT) -> list[Hit]:
+    """Reciprocal rank fusion of ranked lists.
+
+    Args:
+        lists: one list of hits from each retriever.
+        k: how many fused hits.
+        weights: one for each list; a passage at rank r of a list gains its weight / (constant + r).
+        constant: how little the first ranks stand out; 60 in the paper.
+    """
+    scores: dict[str, float] = {}
+    passages: dict[str, Passage] = {}
+    for hits, weight in zip(lists, weights, strict=True):
+        for hit in hits:
+            passages[hit.passage.id] = hit.passage
+            scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + weight / (constant + hit.rank)
+    # Sums of the same terms in another order may differ in the last digit; that must not break a tie.
+    return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)
+
+
+class HybridRetriever:
+    """Fuses what several retrievers find.
+
+    Args:
+        parts: the retrievers, over the same passages.
+        weights: one for each part; equal where absent.
+        depth: how many hits of each part are fused, from 1; k of them at least.
+        constant: see `fuse`.
+
+    Raises:
+        ValueOutOfBounds: no parts, a negative weight, weights that are all 0, a depth below 1, a constant below 0.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Retriever],
+        *,
+        weights: Sequence[float] | None = None,
+        depth: int = DEPTH,
+        constant: float = CONSTANT,
+    ) -> None:
+        self._parts = list(parts)
+        self._weights = [1.0] * len(self._parts) if weights is None else list(weights)
+        self._depth, self._constant = depth, constant
+        if not self._parts or len(self._weights) != len(self._parts):
+            raise ValueOutOfBounds(f"weights = {weights!r}: one is needed for each of {len(self._parts)} retrievers")
+        if min(self._weights) < 0 or not sum(self._weights):
+            raise ValueOutOfBounds(f"weights = {weights!r}: none may be negative, and one must be above 0")
+        if depth < 1 or constant < 0:
+            raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: at least 1 and 0")
+
+    def search(
+        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
+    ) -> list[list[Hit]]:
+        """The `k` passages with the highest fused score for each query.
+
+        Args:
+            queries: any strings.
+            k: at most this many hits, from 1.
+            ids: search only the passages with these ids, if every part can.
+            where: search only the passages for which this is true, if every part can.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+        """
+        check_k(k)
+        filters: dict[str, Any] = {"ids": ids} if ids is not None else {}
+        if where is not None:
+            filters["where"] = where
+        found = [part.search(queries, max(k, self._depth), **filters) for part in self._parts]
+        return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*found, strict=True)]
+
+    def __copy__(self) -> HybridRetriever:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> HybridRetriever:
+        return self
+
+
+class HybridIndex(HybridRetriever):
+    """A folder with several indexes of the same passages, searched as one. Made by `build` or `open`."""
+
+    def __init__(self, path: Path, manifest: Manifest, parts: Sequence[FilteringRetriever]) -> None:
+        settings = manifest.settings
+        super().__init__(parts, weights=settings["weights"], depth=settings["depth"], constant=settings["constant"])
+        self.path, self.manifest = path, manifest
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        parts: Mapping[str, Mapping[str, Any]] | Sequence[str] = ("bm25", "dense", "colbert"),
+        weights: Sequence[float] | None = None,
+        depth: int = DEPTH,
+        constant: float = CONSTANT,
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> HybridIndex:
+        """Build an index of each kind; a build that was interrupted goes on with the part it had come to.
+
+        Args:
+            passages: what to index; read once.
+            path: the folder.
+            parts: engine names; or engine name → arguments of its `build`.
+            weights: see `HybridRetriever`.
+            depth: see `HybridRetriever`.
+            constant: see `HybridRetriever`.
+            overwrite: replace another index that stands at the path.
+            progress: passed on to each part.
+
+        Raises:
+            UsageError: an unknown engine, or another index stands at the path; and what each part's `build` raises.
+        """
+        options = {name: {} for name in parts} if not isinstance(parts, Mapping) else dict(parts)
+        if unknown := [name for name in options if name not in ENGINES or name == "hybrid"]:
+            raise UsageError(f"no engine {unknown[0]!r} to be fused; known are {', '.join(sorted(ENGINES))}")
+        settings = {
+            "parts": list(options),
+            "weights": [1.0] * len(options) if weights is None else list(weights),
+            "depth": depth,
+            "constant": constant,
+        }
+        HybridRetriever([_Nothing()] * len(options), weights=weights, depth=depth, constant=constant)  # checks them
+        with build_index(path, overwrite=overwrite) as workshop:
+            store, digest = PassageStore.build(passages, workshop.folder)
+            if not len(store):
+                raise DataError("there are no passages to index")
+            built = {}
+            for name, arguments in options.items():
+                folder = workshop.folder / name
+                _remove_unless(folder, digest)
+                built[name] = engine_class(name).build(store, folder, progress=progress, **arguments).manifest.digest
+            manifest = Manifest("hybrid", len(store), digest, settings | {"digests": built})
+            workshop.finish(manifest)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> HybridIndex:
+        """Open an index that `build` wrote.
+
+        Raises:
+            IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
+        """
+        manifest = Manifest.read(path, engine="hybrid")
+        parts: list[Any] = [open_index(Path(path) / name) for name in manifest.settings["parts"]]
+        return cls(Path(path), manifest, parts)
+
+    def __len__(self) -> int:
+        return self.manifest.passages
+
+
+class _Nothing:
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        return [[] for _ in queries]
+
+
+def _remove_unless(folder: Path, digest: str) -> None:
+    """Remove what an interrupted build of another corpus left."""
+    try:
+        if Manifest.read(folder).corpus_digest == digest:
+            return
+    except IndexFolderError:
+        pass
+    shutil.rmtree(folder, ignore_errors=True)
