@@ -154,28 +154,37 @@ def _object(verb: str, trail: str, kind: str) -> Relation:
 
 
 def starts_name(text: str) -> bool:
-    """Whether a clause begins with a name or noun phrase, not with a verb."""
-    return bool(
-        re.match(r"[\"“'‘]?(?:[^\Wa-z_]|(?:the|an?|his|her) |[a-z]+ [^\Wa-z_]\S*(?: [^\Wa-z_]\S*)* [a-z]+$)", text)
-    )
+    """Whether a clause begins with a name or noun phrase (`the director …`, `film Gold …`), not with a verb."""
+    kind_word = re.match(r"([a-z]+) [^\Wa-z_]\S*(?: [^\Wa-z_]\S*)* [a-z]+$", text)
+    if kind_word:
+        return not _is_verb(kind_word[1])
+    return bool(re.match(r"[\"“'‘]?(?:[^\Wa-z_]|(?:the|an?|his|her) )", text))
 
 
 def split_verb(text: str, base: bool = False) -> tuple[str, str, str]:
     """Take verb and preposition off the end of a clause: (`the director of X`, `come`, `from`).
 
-    The verb of a relative clause at the end stays with it: `the city where X died` has none to give.
+    The verbs of relative clauses at the end stay with them: `the city where X died` has none to give, while `the city
+    where X died founded` gives `founded`. With `base` any word will do for a verb.
     """
     plain = _without(text, _TRAILING)
-    trail = text[len(plain) :].split()[-1:]
+    trail = "".join(text[len(plain) :].split()[-1:])
     parts = plain.split()
     last = parts[-1] if len(parts) > 1 else ""
-    if not (last.islower() and last.isalpha() and (base or stem(last) in VERBS or last.endswith("ed"))):
-        return plain, "", "".join(trail)
-    subject = re.sub(rf" (?:{AUX})$", "", " ".join(parts[:-1]))
-    inner = re.split(r" (?:that|who|which|where|whom|when) ", subject)[-1]
-    if inner != subject and starts_name(inner) and not split_verb(inner)[1]:
-        return plain, "", "".join(trail)
-    return subject, last, "".join(trail)
+    if not (_is_verb(last) or (base and last.islower() and last.isalpha())):
+        return plain, "", trail
+    owed = sum(starts_name(part) for part in re.split(r" (?:that|who|which|where|whom|when) ", plain)[1:])
+    rest, given = plain, 0
+    while owed and given <= owed and _is_verb(rest.rpartition(" ")[2]):
+        given += 1
+        rest = _without(re.sub(rf" (?:{AUX})$", "", rest.rpartition(" ")[0]), _TRAILING)
+    if owed and given <= owed:
+        return plain, "", trail
+    return re.sub(rf" (?:{AUX})$", "", " ".join(parts[:-1])), last, trail
+
+
+def _is_verb(word: str) -> bool:
+    return word.islower() and word.isalpha() and (stem(word) in VERBS or word.endswith("ed"))
 
 
 def _without(text: str, ends: frozenset[str]) -> str:

@@ -28,6 +28,12 @@ def chains(text):
         ("Who is Ann Lee's mother-in-law?", "Ann Lee", ["spouse", "mother"]),
         ("Who is the goalkeeper of Orle United?", "Orle United", ["goalkeeper"]),
         ("How did the producer of Blue Sea die?", "Blue Sea", ["producer", "cause of death"]),
+        ("Where was the man who directed Gold born?", "Gold", ["director", "place of birth"]),
+        (
+            "What is the capital of the country to which the town where Ann Lee died belongs?",
+            "Ann Lee",
+            ["place of death", "country", "capital"],
+        ),
         ("How many people live in the capital of Norland?", "Norland", ["capital", "population"]),
     ],
 )
