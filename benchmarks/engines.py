@@ -1,0 +1,203 @@
+"""One engine at one task in a process of its own, so that its time and its memory are its own.
+
+`python engines.py TASK FOLDER '{"passages": …}'` writes FOLDER/TASK-result.json; what an engine says on the way is
+kept from the report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["in_process"]
+
+OURS, STOCK, CHECKPOINT, QUERIES = "ours", "stock", "checkpoint", "stock-queries.npy"
+
+
+def in_process(task: str, folder: Path, **options: Any) -> dict[str, Any]:
+    """Run a task of this module in a process of its own.
+
+    Args:
+        task: the name of one of its functions.
+        folder: where it works.
+        **options: its arguments, as JSON has them.
+
+    Returns:
+        What the function returns, with `memory`: the most that the process held, in MiB.
+    """
+    result, log = folder / f"{task}-result.json", folder / f"{task}.log"
+    # The extensions of stock colbert-ai are compiled once, and not where another environment keeps its own.
+    settings = {"GIT_PYTHON_REFRESH": "quiet", "TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
+    paths = os.pathsep.join([*sys.path[1:], *filter(None, [os.environ.get("PYTHONPATH")])])
+    with log.open("w", encoding="utf-8") as out:
+        done = subprocess.run(
+            [sys.executable, __file__, task, str(folder), json.dumps(options)],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, **settings, "PYTHONPATH": paths},
+            check=False,
+        )
+    if done.returncode:
+        raise SystemExit(f"{task} failed:\n{log.read_text(encoding='utf-8')[-3000:]}")
+    return json.loads(result.read_text(encoding="utf-8"))
+
+
+def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
+    """The embedded checkpoint, fitted to the corpus: both engines encode with it."""
+    from knowgap.compile.data.fictional import stream_passages
+    from knowgap.retrieval.checkpoint import write_embedded_checkpoint
+
+    write_embedded_checkpoint(list(stream_passages(passages)), folder / CHECKPOINT)
+    return {}
+
+
+def build_ours(folder: Path, *, passages: int) -> dict[str, Any]:
+    """Build knowgap's index."""
+    from knowgap.compile.data.fictional import stream_passages
+    from knowgap.retrieval import ColBERTIndex
+
+    started = time.perf_counter()
+    ColBERTIndex.build(stream_passages(passages), folder / OURS, checkpoint=folder / CHECKPOINT)
+    return {"seconds": time.perf_counter() - started, "bytes": _size(folder / OURS)}
+
+
+def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
+    """Build colbert-ai's index with its own indexer, two bits per dimension as its documentation has it."""
+    from knowgap.compile.data.fictional import stream_passages
+
+    _stock()
+    from colbert import Indexer
+    from colbert.infra import ColBERTConfig, Run
+
+    collection = [str(passage) for passage in stream_passages(passages)]
+    started = time.perf_counter()
+    with Run().context(_run(folder)):
+        Indexer(str(folder / CHECKPOINT), ColBERTConfig(nbits=2)).index(STOCK, collection)
+    return {"seconds": time.perf_counter() - started, "bytes": _size(_stock_index(folder))}
+
+
+def search_ours(
+    folder: Path, *, queries: Sequence[str], ks: Sequence[int], settings: dict[str, str | dict[str, int]]
+) -> dict[str, Any]:
+    """Search knowgap's index; one that was opened anew for settings and k knows none of the queries yet."""
+    from knowgap.retrieval import ColBERTIndex
+    from knowgap.retrieval.colbert import SearchSettings
+
+    found: dict[str, Any] = {name: {} for name in settings}
+    for name, quality in settings.items():
+        for k in ks:
+            index = ColBERTIndex.open(
+                folder / OURS,
+                checkpoint=folder / CHECKPOINT,
+                quality=quality if isinstance(quality, str) else SearchSettings(**quality),
+            )
+
+            def search(query: str, index: ColBERTIndex = index, k: int = k) -> list[str]:
+                return [hit.passage.id for hit in index.search([query], k)[0]]
+
+            found[name][str(k)] = _timed(search, queries)
+    return found
+
+
+def search_stock(
+    folder: Path, *, queries: Sequence[str], ks: Sequence[int], settings: dict[str, dict[str, Any]], passages: int
+) -> dict[str, Any]:
+    """Search colbert-ai's index with its own searcher, and keep its query vectors; no settings are its defaults for k.
+
+    A searcher keeps the settings of its first search, so that each k gets a searcher of its own.
+    """
+    import numpy as np
+
+    from knowgap.compile.data.fictional import stream_passages
+
+    ids = [passage.id for passage in stream_passages(passages)]
+    _stock(extensions=True)
+    from colbert import Searcher
+    from colbert.infra import ColBERTConfig, Run
+
+    found: dict[str, Any] = {name: {} for name in settings}
+    for name, values in settings.items():
+        for k in ks:
+            with Run().context(_run(folder)):
+                searcher = Searcher(STOCK, config=ColBERTConfig(**values), collection=[""] * passages, verbose=0)
+
+            def search(query: str, searcher: Any = searcher, k: int = k) -> list[str]:
+                return [ids[position] for position in searcher.search(query, k)[0]]
+
+            found[name][str(k)] = _timed(search, queries)
+            np.save(folder / QUERIES, np.concatenate([searcher.encode(query).float().numpy() for query in queries]))
+    return found
+
+
+def exact_stock(folder: Path, *, k: int) -> dict[str, Any]:
+    """The `k` passages of highest exact MaxSim with the query vectors of colbert-ai."""
+    import numpy as np
+
+    from knowgap.retrieval.maxsim import TokenVectors
+    from knowgap.retrieval.store import PassageStore
+
+    queries = np.load(folder / QUERIES, allow_pickle=False)
+    store, vectors = PassageStore(folder / OURS), TokenVectors.open(folder / OURS, queries.shape[-1])
+    best = []
+    for query in queries:
+        scores = vectors.scan([query])[0]
+        best.append([store.identifier(int(position)) for position in np.argsort(-scores, kind="stable")[:k]])
+    return {"ids": best}
+
+
+def _stock(*, extensions: bool = False) -> None:
+    """Import colbert-ai in a state in which it runs beside transformers 5; otherwise as it is."""
+    from knowgap.retrieval.colbert_runtime import colbert
+
+    colbert()
+    if extensions:  # its searcher needs the C++ that knowgap keeps it from compiling
+        from colbert.modeling.colbert import ColBERT
+
+        del ColBERT.loaded_extensions
+
+
+def _run(folder: Path) -> Any:
+    from colbert.infra import RunConfig
+
+    return RunConfig(nranks=1, avoid_fork_if_possible=True, root=str(folder), experiment="colbert-ai")
+
+
+def _stock_index(folder: Path) -> Path:
+    return folder / "colbert-ai" / "indexes" / STOCK
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _timed(search: Callable[[str], list[str]], queries: Sequence[str]) -> dict[str, Any]:
+    """Search for each query by itself, after two others to warm up."""
+    for query in ("who wrote the novel", "in which city was she born"):
+        search(query)
+    ids, times = [], []
+    for query in queries:
+        started = time.perf_counter()
+        ids.append(search(query))
+        times.append(time.perf_counter() - started)
+    return {"ids": ids, "seconds": times}
+
+
+def _main() -> None:
+    task, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+    functions = (fit_checkpoint, build_ours, build_stock, search_ours, search_stock, exact_stock)
+    found = {function.__name__: function for function in functions}[task](folder, **options)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in KiB, on a Mac in bytes
+    found["memory"] = peak / (2**20 if sys.platform == "darwin" else 2**10)
+    (folder / f"{task}-result.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,111 @@
+"""Each benchmark in its smallest form, run as a user runs it: it ends well and prints its tables."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def run(name: str, *arguments: str) -> tuple[str, str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("KNOWGAP_TEST_DATA", None)
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / name), "--quick", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def tables(report: str) -> dict[str, list[dict[str, str]]]:
+    """Rows by table title, each a mapping from column to cell; every row has as many cells as there are columns."""
+    found = {}
+    for title, body in re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", report, re.MULTILINE):
+        lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines()]
+        rows = [lines[0], *lines[2:]]
+        assert all(len(row) == len(rows[0]) for row in rows)
+        found[title] = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    return found
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder with two questions in HotpotQA's layout."""
+    people = [("Ada Moor", "Wick"), ("Bo Reed", "Tarn"), ("Cy Holt", "Dunmore")]
+    context = [[name, [f"{name} was a painter.", f" {name} was born in {town}."]] for name, town in people]
+    records = [
+        {
+            "_id": name,
+            "question": f"Where was {name} born?",
+            "answer": town,
+            "supporting_facts": [[name, 1]],
+            "context": context,
+            "type": "bridge",
+            "level": "easy",
+        }
+        for name, town in people[:2]
+    ]
+    (tmp_path / "hotpotqa").mkdir()
+    (tmp_path / "hotpotqa" / "dev.json").write_text(json.dumps(records), encoding="utf-8")
+    return tmp_path
+
+
+def test_the_machine_and_every_methods_critical_path_are_printed():
+    sizes = ("--delay-ms", "5", "--repeat", "1", "--questions", "2", "--at-once", "2")
+    report, log = run("run.py", "concurrency", *sizes)
+    assert "Machine: " in report
+    assert "Traceback" not in log
+    [rows] = tables(report).values()
+    found = {row["program"]: (int(row["calls"]), int(row["in sequence"])) for row in rows}
+    assert found["1 + 3 calls"] == (4, 2)
+    assert found["rq_rag"] == (25, 3)  # 1 + 3 + 9 answers and 12 queries, level by level
+    assert found["adaptive_note"] == (8, 8)  # nothing in it can run at once
+    assert found["blend_filter"][1] < found["blend_filter"][0]
+    assert found["ra_isf"][1] < found["ra_isf"][0]
+    assert found["migres"][1] < found["migres"][0]
+
+
+def test_sharing_saves_calls():
+    report, _ = run("tuning.py", "--tuned", "rag", "--trials", "3", "--dev-questions", "3")
+    [rows] = tables(report).values()
+    assert [row["study"] for row in rows] == ["sharing and pruning", "neither"]
+    assert int(rows[0]["LM calls"]) <= int(rows[1]["LM calls"])
+    assert rows[1]["share of calls"] == "1.00"
+
+
+def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
+    report, log = run("reader.py", "--data", str(data))
+    [rows] = tables(report).values()
+    assert {(row["passages from"], row["program"]) for row in rows} == {
+        ("gold", "first title"), ("gold", "rag"), ("bm25", "first title"), ("bm25", "rag"), ("bm25", "migres"),
+    }  # fmt: skip
+    assert {row["failed"] for row in rows} == {"0"}
+    assert "StrategyQA is left out" in log
+
+
+def test_retrieval_is_compared(data: Path):
+    sizes = ("--passages", "40", "--queries", "2", "--readings", "1", "--no-stock", "--data", str(data))
+    found = tables(run("retrieval.py", *sizes)[0])
+    build, search, gold, reading = found.values()
+    assert [row["engine"] for row in build] == ["knowgap"]
+    assert {row["settings"]: row["recall k=10"] for row in search}["exact"] == "1.000"
+    assert [row["retriever"] for row in gold] == ["BM25", "dense", "ColBERT", "hybrid"]
+    assert all(row["recall@5 [95%]"].startswith("1.000") for row in gold)  # three passages in all
+    assert len({row["pairs per step"] for row in reading}) == 1
+
+
+def test_an_unknown_benchmark_is_named():
+    done = subprocess.run(
+        [sys.executable, str(FOLDER / "run.py"), "nonsense"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "no benchmark 'nonsense'" in done.stderr
