@@ -92,13 +92,22 @@ class Probe(Program):
 
 
 def evidence(example: dspy.Example) -> list[tuple[str, str]]:
-    """Sub-questions with their answers: the data's own decomposition, else the evidence triples read as questions.
+    """Sub-questions with their answers.
+
+    Answers are the objects of the evidence triples where the data have these (2WikiMultihopQA words the answers of its
+    sub-questions as sentences), else those of the decomposition. Triples without worded questions are read as such.
 
     Raises:
         DataError: the question has neither.
     """
-    steps = [(s["question"], s["answer"]) for s in example.get("decomposition") or [] if s.get("answer")]
-    found = steps or [(f"{relation} of {subject}?", obj) for subject, relation, obj in example.get("evidences") or []]
+    worded = example.get("decomposition") or []
+    triples = example.get("evidences") or []
+    if triples:
+        asked = [step["question"] for step in worded]
+        if len(asked) != len(triples):
+            asked = [f"{relation} of {subject}?" for subject, relation, _ in triples]
+        return list(zip(asked, (obj for _, _, obj in triples), strict=True))
+    found = [(step["question"], step["answer"]) for step in worded if step.get("answer")]
     if not found:
         raise DataError(f"the question {example.question!r} names no evidence", field="evidences")
     return found
@@ -225,8 +234,8 @@ class OwnKnowledge(Probe):
         """Measure one question."""
         self.note(Asked(question=question))
         example = self.example(question)
-        has_evidence = example.get("decomposition") or example.get("evidences")
-        steps = evidence(example) if has_evidence else []
+        worded = any(step.get("answer") for step in example.get("decomposition") or [])
+        steps = evidence(example) if worded or example.get("evidences") else []
         output = self.ask(self.knowledge, queries=[q for q, _ in steps] or [question])
         text = str(output.get("passage") or "") if output is not None else ""
         if steps:

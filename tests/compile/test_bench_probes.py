@@ -109,6 +109,10 @@ def test_evidence_comes_from_the_data_and_a_probe_asks_its_own_data_alone():
     assert evidence(EXAMPLE) == [(step["question"], step["answer"]) for step in STEPS]
     triples = dspy.Example(question="q", evidences=[["Orle bridge", "designer", "Ada Venn"]])
     assert evidence(triples) == [("designer of Orle bridge?", "Ada Venn")]
+    both = dspy.Example(
+        question="q", evidences=triples.evidences, decomposition=[{"question": "Who?", "answer": "She."}]
+    )
+    assert evidence(both) == [("Who?", "Ada Venn")]
     with pytest.raises(DataError, match="no evidence"):
         evidence(dspy.Example(question="q"))
     with pytest.raises(UsageError, match="its own data"):
