@@ -98,3 +98,16 @@ def write_t5(folder, texts, *, seed=1):
         )  # fmt: skip
     model.save_pretrained(folder)
     return folder
+
+
+def write_bi_encoder(folder, texts, *, seed=1):
+    """A BertModel with two layers of random weights; sentence-transformers averages its token vectors."""
+    import torch
+    from transformers import BertModel
+
+    tokenizer = write_tokenizer(folder, texts)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = BertModel(bert_config(tokenizer, initializer_range=0.3), add_pooling_layer=False)
+    model.save_pretrained(folder)
+    return folder

@@ -1,0 +1,96 @@
+import pytest
+
+from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.retrieval import BM25Index, DenseIndex, Hit, HybridIndex, HybridRetriever, Passage, open_index
+from knowgap.retrieval.hybrid import fuse
+from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
+
+
+class TestHybridIndex(IndexConformance):
+    index_class = HybridIndex
+
+    @classmethod
+    def make(cls, passages, folder, **options):
+        return HybridIndex.build(passages, folder, parts=["bm25", "dense"], **options)
+
+    # Ranks, and so fused scores, are those among the admitted passages.
+    test_ids_equal_post_filtering = None
+
+
+class TestHybridRetriever(RetrieverConformance, FilterConformance):
+    @classmethod
+    def make(cls, passages, folder):
+        return HybridRetriever([BM25Index.from_passages(passages), DenseIndex.build(passages, folder)], weights=[2, 1])
+
+    test_ids_equal_post_filtering = None
+
+
+def hits(*ids):
+    return [Hit(Passage(name, "", ""), 1.0 / rank, rank) for rank, name in enumerate(ids, 1)]
+
+
+def test_fusion_is_the_formula():
+    fused = fuse([hits("a", "b", "c"), hits("c", "d")], 3, weights=[1.0, 2.0], constant=60)
+    assert [(hit.passage.id, hit.rank) for hit in fused] == [("c", 1), ("d", 2), ("a", 3)]
+    assert fused[0].score == pytest.approx(1 / 63 + 2 / 61)
+    assert fused[1].score == pytest.approx(2 / 62)
+
+
+def test_ties_are_broken_by_id():
+    fused = fuse([hits("b", "a"), hits("a", "b")], 2, weights=[1.0, 1.0])
+    assert [hit.passage.id for hit in fused] == ["a", "b"]
+
+
+def test_a_part_of_weight_0_decides_nothing():
+    lexical = BM25Index.from_passages(corpus())
+    both = HybridRetriever([lexical, BM25Index.from_passages(corpus()[:3])], weights=[1, 0])
+    for one, other in zip(both.search(QUERIES, 3), lexical.search(QUERIES, 3), strict=True):
+        assert [hit.passage for hit in one] == [hit.passage for hit in other]
+
+
+def test_parts_with_arguments(tmp_path):
+    built = HybridIndex.build(corpus(), tmp_path / "index", parts={"bm25": {"k1": 1.2}, "dense": {}}, weights=[1, 3])
+    assert open_index(tmp_path / "index" / "bm25").manifest.settings["k1"] == 1.2
+    assert open_index(tmp_path / "index").manifest.settings["weights"] == [1, 3]
+    assert open_index(tmp_path / "index").search(QUERIES, 5) == built.search(QUERIES, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"parts": ["bm25", "altavista"]}, UsageError),
+        ({"parts": ["hybrid"]}, UsageError),
+        ({"parts": []}, ValueOutOfBounds),
+        ({"weights": [1]}, ValueOutOfBounds),
+        ({"weights": [-1, 1, 1]}, ValueOutOfBounds),
+        ({"weights": [0, 0, 0]}, ValueOutOfBounds),
+        ({"depth": 0}, ValueOutOfBounds),
+        ({"constant": -1}, ValueOutOfBounds),
+    ],
+)
+def test_settings_out_of_bounds(tmp_path, options, error):
+    with pytest.raises(error):
+        HybridIndex.build(corpus(), tmp_path / "index", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interrupted_build_keeps_its_finished_parts(tmp_path):
+    def stop(done, total, what):
+        if what == "encoding passages":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25", "dense"], progress=stop)
+    before = (tmp_path / ".index.building" / "bm25" / "manifest.json").stat().st_mtime_ns
+    index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25", "dense"])
+    assert (index.path / "bm25" / "manifest.json").stat().st_mtime_ns == before
+
+
+def test_parts_of_another_corpus_are_not_kept(tmp_path):
+    def stop(done, total, what):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        HybridIndex.build(corpus(20), tmp_path / "index", parts=["bm25", "dense"], progress=stop)
+    index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25", "dense"])
+    assert len(open_index(index.path / "bm25")) == len(corpus())
