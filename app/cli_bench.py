@@ -58,7 +58,7 @@ def bench(
     ] = None,
     ray_address: Annotated[
         str | None,
-        typer.Option("--ray-address", envvar="RAY_ADDRESS", help="Ray cluster that answers, or local to start one."),
+        typer.Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", help="Ray cluster, or local."),
     ] = None,
     seed: o.Seed = 0,
     num_threads: o.Threads = 4,

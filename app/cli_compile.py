@@ -424,7 +424,7 @@ def run_study(
             storage=storage or str(target / "study.db"),
             lm=model,
             budget=Budget(**(limits or {})),
-            cache_dir=workbench.home() / "cache",
+            cache_dir=workbench.cache_folder(),
             progress=report,
             **options,
         )

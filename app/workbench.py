@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EMBEDDED_NOTICE",
     "build_index",
+    "cache_folder",
     "default_index",
     "home",
     "language_model",
@@ -45,11 +46,18 @@ def home() -> Path:
     return Path(platformdirs.user_cache_dir("knowgap"))
 
 
+def cache_folder() -> Path:
+    """Where answers, retrieved lists and scores are kept; those of another version are not used again."""
+    from importlib.metadata import version
+
+    return home() / "cache" / version("knowgap")
+
+
 def language_model(name: str | None, api_base: str | None = None, *, check: bool = True) -> dspy.LM:
-    """The language model called `name` (the embedded reader for None), reachable, with DSPy's cache in `home()`."""
+    """The language model called `name` (the embedded reader for None), reachable, with DSPy's cache in `cache_folder()`."""
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
 
-    quiet_dspy(home() / "lm-cache")
+    quiet_dspy(cache_folder() / "lm")
     lm = make_lm(name or "extractive", api_base=api_base)
     if check:
         check_reachable(lm)
