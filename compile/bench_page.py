@@ -32,9 +32,9 @@ tr.group th{background:var(--band);color:var(--soft);font-weight:600;position:st
 .data{border-left:1px solid var(--line)}
 td small,th small{display:block;color:var(--soft);font-size:.78rem;font-weight:400}
 .paper{color:var(--mark)!important}.up{color:var(--up)}.down{color:var(--down)}.base{font-weight:600}
-sup{line-height:0}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,520px),1fr));gap:20px}
-figure{margin:0;overflow-x:auto;border:1px solid var(--line);border-radius:8px;padding:12px}
+sup{line-height:0}a{color:var(--mark)}thead small{max-width:22rem;white-space:normal}
+.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr));gap:20px}
+figure{margin:0;max-width:860px;overflow-x:auto;border:1px solid var(--line);border-radius:8px;padding:12px}
 figcaption{font-weight:600;margin-bottom:6px}
 svg{width:100%;min-width:520px;height:auto;display:block}thead .data[colspan]{text-align:left}
 svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .tick,svg .name{fill:var(--soft)}
@@ -72,8 +72,10 @@ def page(bench: Bench) -> str:
 def _main_table(bench: Bench) -> str:
     table, notes = bench.table, difference_notes(bench)
     top, names = "<th></th>", "<th></th>"
-    for column in table.columns:
-        top += f'<th class="data" colspan="{len(column.metrics)}">{escape(column.title)}</th>'
+    for number, column in enumerate(table.columns):
+        reasons = {cell.reason for cell in bench.cells if cell.column == number and not table.rows[cell.row].left_out}
+        reason = f"<small>{escape(reasons.pop())}</small>" if len(reasons) == 1 and "" not in reasons else ""
+        top += f'<th class="data" colspan="{len(column.metrics)}">{escape(column.title)}{reason}</th>'
         names += "".join(
             f"<th{_edge(place)}>{escape(name.replace('_', ' ').removeprefix('probe:'))}</th>"
             for place, name in enumerate(column.metrics)
@@ -104,6 +106,7 @@ def _edge(place: int) -> str:
 
 def _cell(bench: Bench, cell: CellResult, notes: dict[tuple[str, ...], int]) -> str:
     parts = []
+    shared = {c.reason for c in bench.cells if c.column == cell.column and not bench.table.rows[c.row].left_out}
     for place, figure in enumerate(bench.figures(cell)):
         mean, interval = shown(figure)
         text = f"{mean}{_arrow(figure)}"
@@ -121,7 +124,7 @@ def _cell(bench: Bench, cell: CellResult, notes: dict[tuple[str, ...], int]) -> 
             text += f'<small class="paper">paper {figure.paper:g}{mark}</small>'
         if place == 0 and cell.failed:
             text += f'<small class="down">{cell.failed} of {cell.questions} failed</small>'
-        if place == 0 and cell.reason and not bench.table.rows[cell.row].left_out:
+        if place == 0 and cell.reason and len(shared) > 1 and not bench.table.rows[cell.row].left_out:
             text += f"<small>{escape(cell.reason)}</small>"
         parts.append(f"<td{_edge(place)}>{text}</td>")
     return "".join(parts)

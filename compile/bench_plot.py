@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 __all__ = ["Point", "plot"]
 
-_WIDTH, _HEIGHT = 760, 440
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 220, 24, 46
+_WIDTH, _HEIGHT = 640, 360
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44, 216, 40, 46
 _LINE = 16
 _Axis = tuple[Callable[[float], float], Sequence[tuple[float, str]]]  # places of values, and ticks with their texts
 
@@ -39,11 +39,10 @@ def plot(points: Sequence[Point], x_title: str, y_title: str) -> str:
     if not chosen:
         return ""
     x, x_ticks = _x_axis([p.cost for p in chosen])
-    y, y_ticks = _y_axis([v for p in chosen for v in (p.low, p.high)])
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    parts = [
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label={quoteattr(f"{y_title} against {x_title}")}>'
-    ]
+    height = max(_HEIGHT, _TOP + _BOTTOM + _LINE * len(chosen))
+    y, y_ticks = _y_axis([v for p in chosen for v in (p.low, p.high)], height)
+    right, bottom = _WIDTH - _RIGHT, height - _BOTTOM
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label={quoteattr(f"{y_title} against {x_title}")}>']
     for value, text in y_ticks:
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')
@@ -51,14 +50,14 @@ def plot(points: Sequence[Point], x_title: str, y_title: str) -> str:
         parts.append(f'<text class="tick" x="{x(value):.1f}" y="{bottom + 18}" text-anchor="middle">{text}</text>')
     parts.append(f'<line class="axis" x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
     middle = (_LEFT + right) / 2
-    parts.append(f'<text class="name" x="{middle:.0f}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(x_title)}</text>')
-    parts.append(f'<text class="name" x="{_LEFT}" y="{_TOP - 5}">{escape(y_title)}</text>')
+    parts.append(f'<text class="name" x="{middle:.0f}" y="{height - 6}" text-anchor="middle">{escape(x_title)}</text>')
+    parts.append(f'<text class="name" x="{_LEFT}" y="14">{escape(y_title)}</text>')
     front = _front(chosen)
     if len(front) > 1:
         path = " ".join(f"{x(p.cost):.1f},{y(p.score):.1f}" for p in front)
         parts.append(f'<polyline class="front" points="{path}"/>')
-    for number, (p, at) in enumerate(zip(chosen, _label_heights(len(chosen), _TOP + 6, bottom), strict=True), start=1):
-        cx, cy = x(p.cost), y(p.score)
+    for number, p in enumerate(chosen, start=1):
+        cx, cy, at = x(p.cost), y(p.score), _TOP + _LINE * (number - 1)
         best = "best" if p in front else "dot"
         tip = f"{p.label}: {p.score:.1f} [{p.low:.1f}–{p.high:.1f}], {p.cost:.3g} {x_title}"
         parts.append(f'<g class="{best}"><title>{escape(tip)}</title>')
@@ -90,25 +89,19 @@ def _x_axis(costs: Sequence[float]) -> _Axis:
     return (lambda v: _LEFT + (math.log10(v) - low) / (high - low) * width), ticks
 
 
-def _y_axis(values: Sequence[float]) -> _Axis:
+def _y_axis(values: Sequence[float], height: float) -> _Axis:
     low, high = min(values), max(values)
     step = next(s for s in (1, 2, 5, 10, 20, 25, 50) if (high - low) / s <= 6 or s == 50)
     start, end = math.floor(low / step) * step, math.ceil(high / step) * step
     end = end if end > start else start + step
     ticks = [(v, _number(v)) for v in (start + i * step for i in range(round((end - start) / step) + 1))]
-    height = _HEIGHT - _TOP - _BOTTOM
-    return (lambda v: _TOP + (end - v) / (end - start) * height), ticks
+    span = height - _TOP - _BOTTOM
+    return (lambda v: _TOP + (end - v) / (end - start) * span), ticks
 
 
 def _number(value: float) -> str:
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
-def _label_heights(count: int, top: float, bottom: float) -> list[float]:
-    """Heights of the names, from the top down, a line apart."""
-    line = min(_LINE, (bottom - top) / max(1, count - 1))
-    return [top + line * n for n in range(count)]
-
-
-def _short(label: str, width: int = 28) -> str:
+def _short(label: str, width: int = 25) -> str:
     return label if len(label) <= width else label[: width - 1] + "…"

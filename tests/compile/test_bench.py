@@ -11,8 +11,10 @@ import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import dspy
 import pytest
 from bench_helpers import LoggingEngine, asked, logging_lm, make_table, write_data
+from compile_helpers import NAMES
 
 from knowgap.compile.bench import run_bench
 from knowgap.compile.bench_estimate import call_bounds, plan_bench, price_of
@@ -254,6 +256,47 @@ def test_a_papers_language_model_can_be_stood_for_row_by_row(world, log: Path, t
     bench = run_bench(make_table(rows=rows, baseline=""), lm=logging_lm(log), lms={"big": lm}, **world)
     assert len(asked(big)) == 8
     assert bench.cells[1].provenance.lm == "test/big"
+
+
+def test_a_row_may_search_the_questions_own_paragraphs_alone(tmp_path: Path, log: Path):
+    """As RQ-RAG's multi-hop tables do: a passage that another question brought is not found."""
+    context = [
+        [{"title": f"house {n}", "text": f"{name} lives in house {n}."}] for n, name in (("q0", "Ada"), ("q1", "Bo"))
+    ]
+    own = [{"id": "a", "question": "Who lives in house q1?", "answer": "Bo", "context": context[0]}]
+    own += [{"id": "b", "question": "Who lives in house q0?", "answer": "Ada", "context": context[0] + context[1]}]
+    file = tmp_path / "questions.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in own), encoding="utf-8")
+    rows = [{"label": str(c), "program": "rag", "candidates": c} for c in (False, True)]
+    table = make_table(rows=rows, baseline="False")
+    bench = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), data={"own": file}, num_threads=1)
+    assert [cell.figures[0].ours.mean for cell in bench.cells] == [1.0, 0.5]
+    assert len(asked(log)) == 4
+
+
+def test_the_best_of_the_answers_is_the_upper_bound_of_a_choice():
+    example, prediction = (
+        {"answer": "Ada", "aliases": ["Ada"]},
+        {"answer": "Bo", "answers": ["Bo", "Ada"], "passages": []},
+    )
+    for best, score in ((True, 1.0), (False, 0.0)):
+        metric = score_metrics(["exact_match"], best_of_answers=best)["exact_match"]
+        assert metric(dspy.Example(**example), dspy.Prediction(**prediction)) == score
+
+
+def test_skr_learns_from_the_train_split_and_is_left_out_without_one(tmp_path: Path, log: Path):
+    table = make_table(rows=[{"label": "SKR", "program": "skr"}], baseline="")
+    (without,) = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), **write_data(tmp_path)).cells
+    assert "train split" in without.reason
+    folder = tmp_path / "split"
+    folder.mkdir()
+    for split, numbers in (("train", range(4)), ("test", range(4, 8))):
+        lines = [{"id": f"q{n}", "question": f"Who lives in house q{n}?", "answer": NAMES[n]} for n in numbers]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    data = {"data": {"own": folder}, "corpora": write_data(tmp_path)["corpora"]}
+    (cell,) = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), **data).cells
+    assert (cell.reason, cell.questions, cell.figures[0].ours.mean) == ("", 4, 1.0)
+    assert len(asked(log)) == 2 * 4 + 4  # what the model knows of the train questions, without and with passages
 
 
 def test_holm_corrects_the_smallest_most():

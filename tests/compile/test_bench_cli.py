@@ -36,7 +36,7 @@ program = "rag"
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
-    for name in ("KNOWGAP_LM", "KNOWGAP_ENGINE", "KNOWGAP_OUTPUT_DIR", "RAY_ADDRESS"):
+    for name in ("KNOWGAP_LM", "KNOWGAP_ENGINE", "KNOWGAP_OUTPUT_DIR", "KNOWGAP_RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "houses.toml").write_text(TABLE, encoding="utf-8")
     write_data(tmp_path, n=3)
