@@ -121,11 +121,11 @@ def says(text: str, answer: str) -> bool:
 class Extraction(Probe):
     """Can the model pick what is useful out of five passages? (MIGRES, section 2, table 1).
 
-    Five passages are drawn from the question's own and the best that are retrieved; a passage is positive if it
-    contains the answer to a sub-question. `useful` is 1 where something was extracted just when there was something.
-    `precision` and `recall` compare the cited passages with the positive ones, with `entailed` before them for what is
-    left once statements that no cited passage entails are dropped. At least one passage drawn is positive wherever
-    there is one, half of the time; else chance decides, as it does in the paper.
+    Five passages are drawn from the best that are retrieved; for every second question, by chance, a gold one among
+    these is sure to be drawn, since few of a small corpus are positive. A passage is positive if it has the answer
+    to a sub-question. `useful` is 1 where something was extracted just when there was something. `precision` and
+    `recall` compare the cited passages with the positive ones, with `entailed_` before them for what is left once
+    statements that no cited passage entails are dropped.
     """
 
     name = "probe_extraction"
