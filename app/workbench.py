@@ -54,7 +54,7 @@ def cache_folder() -> Path:
 
 
 def language_model(name: str | None, api_base: str | None = None, *, check: bool = True) -> dspy.LM:
-    """The language model called `name` (the embedded reader for None), known to be reachable; DSPy caches its answers."""
+    """The language model called `name` (the embedded reader for None), reachable; DSPy caches its answers."""
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
 
     quiet_dspy(cache_folder() / "lm")
