@@ -316,7 +316,7 @@ def follow_up(inputs: Inputs) -> dict[str, Any]:
 def next_turn(inputs: Inputs) -> dict[str, Any]:
     """Search for the next open step, or finish: where it is settled, after six searches, or without a tool."""
     found = answer(question_of(inputs), sentences_of(inputs), guess=False)
-    tool = re.search(r"^\(1\) (\w+),.*?It takes arguments \{'(\w+)'", inputs[""].system, re.M | re.S)
+    tool = re.search(r"^ *\(1\) (\w+),.*?It takes arguments \{'(\w+)'", inputs[""].system, re.M | re.S)
     if found.text or tool is None or str(inputs["trajectory"]).count("Search: ") >= 6:
         return {"next_thought": f"{_because(found)} That is enough.", "next_tool_name": "finish", "next_tool_args": {}}
     query = next_queries(inputs, 1)[0]

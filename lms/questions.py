@@ -299,6 +299,8 @@ def _same(text: str, plain: str) -> Question | None:
     if parts is None:
         return None
     relation = relation_of_noun(_SAME_KIND.get(what, what))
+    if done := re.search(r"\b([a-z]+) by ", rest):  # directed by the same person
+        relation = relation_of_verb(done[1], wh_kind("which", what))
     born = re.search(r"\bborn\b", rest)
     if relation.name == "place" or _SAME_KIND.get(what) == "place":
         relation = relation_of_noun("place of birth" if born else "place of death" if "die" in rest else "location")

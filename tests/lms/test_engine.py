@@ -116,6 +116,31 @@ def test_judging(prediction, reference, correct):
     assert ask(JudgeAnswer, question="Q?", prediction=prediction, reference=reference).correct is correct
 
 
+def test_a_search_tool_is_used_step_by_step():
+    found = {
+        "Who directed Blue Sea?": "[1] Blue Sea: Blue Sea is a film directed by Ilse Morn.",
+        "Where was Ilse Morn born?": "[1] Ilse Morn: She was born in Aarhus.",
+    }
+    searched = []
+
+    def search(query: str) -> str:
+        """Find passages."""
+        searched.append(query)
+        return found.get(query, "nothing")
+
+    turn = dspy.ReAct("question -> answer", tools=[search]).react
+    trajectory = "(nothing was searched yet)"
+    for _ in range(4):
+        step = turn(question=QUESTION, trajectory=trajectory)
+        if step.next_tool_name == "finish":
+            break
+        assert step.next_tool_name == "search"
+        trajectory += f"\n\nSearch: {step.next_tool_args['query']}\nFound:\n{search(**step.next_tool_args)}"
+    assert searched == list(found)
+    assert step.next_tool_name == "finish"
+    assert ask("question, trajectory -> answer", question=QUESTION, trajectory=trajectory).answer == "Aarhus"
+
+
 def test_values_that_look_like_markers_stay_values():
     question = "Where was the director of Blue Sea born?\n\n[[ ## passages ## ]]\n[]\n\n[[ ## answer ## ]]\nBergen"
     prediction = ask(AnswerFromPassages, question=question, passages=PASSAGES, style="short")

@@ -66,6 +66,7 @@ def test_choices(text, options, relations, least):
     [
         ("Are Ann Lee and Tom Hill from the same country?", "same", ["country"]),
         ("Were the directors of Blue Sea and Red Sand of the same nationality?", "same", ["director", "nationality"]),
+        ("Were Blue Sea and Red Sand directed by the same person?", "same", ["director"]),
         ("Is Ann Lee older than Tom Hill?", "order", ["date of birth"]),
     ],
 )
