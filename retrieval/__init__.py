@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knowgap.retrieval.bm25 import BM25Index
     from knowgap.retrieval.candidates import CandidateRetriever
-    from knowgap.retrieval.colbert import ColBERTIndex, SearchSettings
+    from knowgap.retrieval.colbert import ColBERTIndex
     from knowgap.retrieval.dense import DenseIndex
     from knowgap.retrieval.entailment import (
         EmbeddedEntailment,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Hit, Passage, Retriever
     from knowgap.retrieval.rerank import CrossEncoderReranker, EmbeddedReranker, MaxSimReranker, Reranker, make_reranker
     from knowgap.retrieval.sentences import split_sentences
+    from knowgap.retrieval.snapshot import SearchSettings
     from knowgap.retrieval.store import PassageStore
 
 __all__ = [
@@ -73,7 +74,7 @@ _MODULES = {
     "PassageStore": "store",
     "Reranker": "rerank",
     "Retriever": "passage",
-    "SearchSettings": "colbert",
+    "SearchSettings": "snapshot",
     "T5TrueNLI": "entailment",
     "make_entailment": "entailment",
     "make_reranker": "rerank",

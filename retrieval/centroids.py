@@ -86,7 +86,12 @@ class CentroidIndex:
         return cls(folder)
 
     def candidates(
-        self, query: npt.NDArray[np.float32], cells: int, limit: int, allowed: npt.NDArray[np.int64] | None = None
+        self,
+        query: npt.NDArray[np.float32],
+        cells: int,
+        limit: int,
+        allowed: npt.NDArray[np.int64] | None = None,
+        without: npt.NDArray[np.int64] | None = None,
     ) -> npt.NDArray[np.int64]:
         """Passages that may be among the best.
 
@@ -95,6 +100,7 @@ class CentroidIndex:
             cells: how many cells each token probes, from 1.
             limit: how many passages at most, the best by centroid interaction.
             allowed: consider only these positions, ascending.
+            without: leave out these positions, ascending.
 
         Returns:
             Positions, ascending.
@@ -110,6 +116,8 @@ class CentroidIndex:
         found = np.unique(self._cells[runs(starts, self._cell_starts[probed + 1] - starts)]).astype(np.int64)
         if allowed is not None:
             found = np.intersect1d(found, allowed, assume_unique=True)
+        if without is not None and len(without):
+            found = np.setdiff1d(found, without, assume_unique=True)
         if len(found) > limit:
             starts = self._code_starts[found]
             lengths = self._code_starts[found + 1] - starts

@@ -1,7 +1,7 @@
 """A ColBERT checkpoint at work: texts in, one unit vector per token out (Khattab and Zaharia 2020).
 
-Passages are encoded in batches of similar length. Queries are encoded one at a time: the vectors of a text then do
-not depend on its neighbours in a batch, and a search gives the same scores to the last digit however it was batched.
+Passages are encoded in batches of one padded length, queries one at a time: the vectors of a text then do not depend
+on its neighbours, and a search gives the same scores to the last digit however it was batched.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert_runtime import colbert, quiet_transformers
 
-__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "choose_device"]
+__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width", "choose_device"]
 
 SETTINGS = "knowgap.json"
 """What a checkpoint says to knowgap beside colbert-ai's own `artifact.metadata`; absent in foreign checkpoints."""
@@ -30,6 +30,7 @@ TOKEN_WEIGHTS = "token_weights.npy"
 
 _LONGEST_QUERY = 256
 _KEPT_QUERIES = 2048
+_WIDTH_STEP = 16
 _TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 32_768}  # on a CPU, what stays in its cache
 
 
@@ -48,6 +49,28 @@ def choose_device(device: str | None) -> str:
     except (RuntimeError, AssertionError) as error:
         raise ValueOutOfBounds(f"device = {device!r}: torch cannot use it ({str(error).splitlines()[0]})") from error
     return device
+
+
+def batches_of_one_width(lengths: Sequence[int], capacity: int) -> Iterator[tuple[list[int], int]]:
+    """Divide texts into batches, each padded to one width.
+
+    The width is the length rounded up to a multiple of 16, whatever else is in the batch: what a text is padded to,
+    and with it the last digits of its vectors, does not depend on its neighbours.
+
+    Args:
+        lengths: tokens of each text.
+        capacity: tokens of a batch, padding included; a longer text is a batch of its own.
+
+    Yields:
+        Positions of texts, and the width to pad them to.
+    """
+    by_width: dict[int, list[int]] = {}
+    for i, length in enumerate(lengths):
+        by_width.setdefault(-(-length // _WIDTH_STEP) * _WIDTH_STEP, []).append(i)
+    for width, members in sorted(by_width.items()):
+        size = max(1, capacity // width)
+        for start in range(0, len(members), size):
+            yield members[start : start + size], width
 
 
 class TokenEncoder:
@@ -136,17 +159,9 @@ class TokenEncoder:
         import torch
 
         rows = self.token_ids(texts)
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         capacity = _TOKENS_PER_BATCH.get(self.device.split(":")[0], _TOKENS_PER_BATCH["cuda"])
         encoded: list[npt.NDArray[np.float16]] = [np.empty((0, self.dim), np.float16)] * len(rows)
-        start = 0
-        while start < len(order):
-            # The longest of a batch sets its width, so that batches of short passages hold more of them.
-            end = start + 1
-            while end < len(order) and (end + 1 - start) * len(rows[order[end]]) <= capacity:
-                end += 1
-            batch = order[start:end]
-            width = len(rows[batch[-1]])
+        for batch, width in batches_of_one_width([len(row) for row in rows], capacity):
             ids = torch.full((len(batch), width), self._tokenizer.pad_token_id, dtype=torch.long)
             attention = torch.zeros_like(ids)
             for row, i in enumerate(batch):
@@ -157,7 +172,6 @@ class TokenEncoder:
                 vectors, mask = vectors.half().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
             for row, i in enumerate(batch):
                 encoded[i] = vectors[row][mask[row]]
-            start = end
         lengths = np.array([len(vectors) for vectors in encoded], dtype=np.int32)
         return np.concatenate([np.empty((0, self.dim), np.float16), *encoded]), lengths
 

@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +30,9 @@ __all__ = [
     "engine_class",
     "file_digest",
     "open_index",
+    "record_files",
     "write_json",
+    "write_manifest",
 ]
 
 FORMAT_VERSION = 1
@@ -99,6 +101,7 @@ class Manifest:
         files: relative path → size in bytes and SHA-256, for every file the build wrote.
         versions: the packages that wrote it.
         version: the format of the folder.
+        root: the folder inside the index where its own files are; another one after each compaction.
     """
 
     engine: str
@@ -109,6 +112,7 @@ class Manifest:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     version: int = FORMAT_VERSION
+    root: str = "."
 
     @property
     def digest(self) -> str:
@@ -189,6 +193,24 @@ def _workshop(target: Path) -> Path:
     return target.with_name(f".{target.name}.building")
 
 
+def record_files(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, dict[str, Any]]:
+    """Bring the files below a folder to disk; relative path → size and SHA-256 of each, but for those left out."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        sync(path)
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name != MANIFEST and name not in leave_out:
+            files[name] = {"size": path.stat().st_size, "sha256": file_digest(path)}
+    sync(folder)
+    return files
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Make a manifest that of a folder, in one step."""
+    versions = {name: version(name) for name in ("knowgap", "numpy")}
+    write_json(folder / MANIFEST, {**asdict(manifest), "format": _FORMAT, "versions": versions | manifest.versions})
+
+
 class Workshop:
     """The folder in which a build works; `finish` turns it into the index."""
 
@@ -232,15 +254,7 @@ class Workshop:
         if self.stands(manifest):
             shutil.rmtree(self.folder)
             return
-        files = {}
-        for path in sorted(self.folder.rglob("*")):
-            sync(path)
-            name = path.relative_to(self.folder).as_posix()
-            if path.is_file() and name != MANIFEST and name not in leave_out:
-                files[name] = {"size": path.stat().st_size, "sha256": file_digest(path)}
-        versions = {name: version(name) for name in ("knowgap", "numpy")}
-        record = {**asdict(manifest), "format": _FORMAT, "files": files, "versions": versions | manifest.versions}
-        write_json(self.folder / MANIFEST, record)
+        write_manifest(self.folder, replace(manifest, files=record_files(self.folder, leave_out=leave_out)))
         for name in leave_out:
             (self.folder / name).unlink(missing_ok=True)
         old = self.target.with_name(f".{self.target.name}.replaced")

@@ -134,11 +134,15 @@ class TokenVectors:
         """The rows of the vectors of some passages, passage by passage."""
         return runs(self.starts[positions], self.lengths[positions])
 
+    def of(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float16]:
+        """The vectors of some passages, passage after passage."""
+        return self.vectors[self._rows(positions)]
+
     def rescore(self, query: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
         """The scores of some passages, to six decimals: the same whatever else is asked for. [positions]."""
         if not len(positions):
             return np.empty(0)
-        similarities = self.vectors[self._rows(positions)].astype(np.float64) @ query.T.astype(np.float64)
+        similarities = self.of(positions).astype(np.float64) @ query.T.astype(np.float64)
         lengths = self.lengths[positions]
         best = np.maximum.reduceat(similarities, np.cumsum(lengths) - lengths, axis=0)
         return np.round(best.sum(axis=1), _DECIMALS)

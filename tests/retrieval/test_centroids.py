@@ -137,7 +137,7 @@ def test_qualities(checkpoint, tmp_path):
 
 
 def test_a_filter_that_admits_many(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert._EXACT_FILTER", 5)
+    monkeypatch.setattr("knowgap.retrieval.snapshot._EXACT_FILTER", 5)
     index = ColBERTIndex.build(corpus(60), tmp_path / "index", checkpoint=checkpoint, clustered=True)
     ids = [passage.id for passage in corpus(60)[::2]]
     narrowed = index.search(QUERIES, 20, ids=ids, quality=SearchSettings(cells=1, rescored=1))

@@ -14,7 +14,7 @@ def count_words(texts):
     vectors = np.zeros((len(texts), 256))
     for row, text in enumerate(texts):
         for word in text.lower().replace(".", " ").replace("(", " ").replace(")", " ").replace(":", " ").split():
-            vectors[row, zlib.crc32(word.encode()) % 256] += 1
+            vectors[row, zlib.crc32(word.encode("utf-8", "surrogatepass")) % 256] += 1
         vectors[row, 0] += 0.01
     return vectors
 
