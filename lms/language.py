@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -200,7 +201,7 @@ def locate(sentence: Sentence, name: str) -> tuple[int, int] | None:
     return None
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=4_000)
 def sentences_of(text: str) -> tuple[str, ...]:
     """Split a text into sentences; initials and common abbreviations do not end one."""
     parts: list[str] = []
@@ -227,7 +228,7 @@ def find_dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
     return found
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=4_000)
 def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sentence:
     """Read a sentence: tokens, and the spans that can be answers."""
     found = list(_TOKEN.finditer(text))
@@ -239,11 +240,11 @@ def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sent
     )
     spans: list[Span] = []
     taken: set[int] = set()
+    starts, ends = [token.start for token in tokens], [token.end for token in tokens]
     for start, end, value in find_dates(text):
-        inside = [i for i, token in enumerate(tokens) if token.start < end and token.end > start]
-        if inside:
-            spans.append(Span(text[start:end], inside[0], inside[-1] + 1, "date", value))
-            taken.update(inside)
+        first, last = bisect_right(ends, start), bisect_left(starts, end)
+        spans.append(Span(text[start:end], first, last, "date", value))
+        taken.update(range(first, last))
     spans.extend(_numbers(tokens, taken))
     spans.extend(_names(text, tokens, taken))
     spans.sort(key=lambda span: span.first)
