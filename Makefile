@@ -57,7 +57,8 @@ format: install-test ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 types: install-test ## basedpyright, over the tree as it is installed
-	$(BIN)/basedpyright --pythonpath $(BIN)/python $(TREE)
+	@rm -rf build/types && mkdir -p build/types && cp -rL $(TREE) build/types/knowgap
+	$(BIN)/basedpyright --warnings --pythonpath $(BIN)/python
 
 imports: install-test ## who may import whom
 	$(BIN)/lint-imports

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from knowgap.retrieval.manifest import open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
 
+    __version__: str
+
 _WHERE = {
     "AdaptiveNote": "programs.adaptive_note",
     "BM25Index": "retrieval.bm25",

@@ -34,7 +34,7 @@ def ls(
         "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
         "datasets": dict(DATASETS),
         "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
-        "optimizers": dict(OPTIMIZERS),
+        "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
     }
     if what != "all" and what not in shelves:
         raise UnknownName.among("program or list", what, [*shelves, *PROGRAMS])

@@ -164,7 +164,7 @@ def make_program(
     from knowgap.programs import get_program
 
     cls = get_program(name)
-    values = parse_settings(settings)
+    values: dict[str, Any] = dict(parse_settings(settings))
     parts: dict[str, Any] = {}
     accepted = inspect.signature(cls.__init__).parameters
     if reranker is not None:
