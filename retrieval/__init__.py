@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
     from knowgap.retrieval.manifest import Manifest, open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
+    from knowgap.retrieval.remote import RemoteRetriever
     from knowgap.retrieval.rerank import CrossEncoderReranker, EmbeddedReranker, MaxSimReranker, Reranker, make_reranker
     from knowgap.retrieval.sentences import split_sentences
+    from knowgap.retrieval.serve import IndexServer
     from knowgap.retrieval.snapshot import SearchSettings
     from knowgap.retrieval.store import PassageStore
 
@@ -40,11 +42,13 @@ __all__ = [
     "Hit",
     "HybridIndex",
     "HybridRetriever",
+    "IndexServer",
     "Manifest",
     "MaxSimReranker",
     "NLICrossEncoder",
     "Passage",
     "PassageStore",
+    "RemoteRetriever",
     "Reranker",
     "Retriever",
     "SearchSettings",
@@ -67,11 +71,13 @@ _MODULES = {
     "Hit": "passage",
     "HybridIndex": "hybrid",
     "HybridRetriever": "hybrid",
+    "IndexServer": "serve",
     "Manifest": "manifest",
     "MaxSimReranker": "rerank",
     "NLICrossEncoder": "entailment",
     "Passage": "passage",
     "PassageStore": "store",
+    "RemoteRetriever": "remote",
     "Reranker": "rerank",
     "Retriever": "passage",
     "SearchSettings": "snapshot",

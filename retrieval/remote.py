@@ -1,0 +1,109 @@
+"""An index on another machine, as a retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from typing_extensions import Self
+
+from knowgap.errors import IndexFolderError, IndexMissing
+from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.store import check_k
+
+__all__ = ["RemoteRetriever"]
+
+_QUERIES_AT_ONCE = 64
+_CONNECTIONS = 16
+
+
+class RemoteRetriever:
+    """Searches an index that `knowgap serve-index` serves, or any server of the protocol of `dspy.ColBERTv2`.
+
+    Args:
+        url: where it is served.
+        batch: send many queries in one request, which only `knowgap serve-index` understands; False sends each query
+            in a request of its own, some at a time.
+        timeout: seconds to wait for an answer.
+    """
+
+    def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0) -> None:
+        import httpx
+
+        self.url, self._batch = url, batch
+        self.name = f"remote {url}"
+        # No proxy from the environment: an index server stands on this machine or in its own network.
+        limits = httpx.Limits(max_connections=_CONNECTIONS)
+        self._client = httpx.Client(timeout=timeout, limits=limits, trust_env=False)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query; none for a blank one.
+
+        Raises:
+            ValueOutOfBounds: k < 1.
+            IndexMissing: no server answers.
+            IndexFolderError: the server refuses, or answers with something else.
+        """
+        check_k(k)
+        asked = [query for query in dict.fromkeys(queries) if query.strip()]
+        if self._batch:
+            parts = [asked[start : start + _QUERIES_AT_ONCE] for start in range(0, len(asked), _QUERIES_AT_ONCE)]
+            answers = [hits for part in parts for hits in self._ask("POST", json={"queries": part, "k": k})["results"]]
+        elif asked:
+            with ThreadPoolExecutor(min(_CONNECTIONS, len(asked))) as pool:
+                requests = [pool.submit(self._ask, "GET", params={"query": query, "k": k}) for query in asked]
+                answers = [request.result()["topk"] for request in requests]
+        else:
+            answers = []
+        try:
+            found = {
+                query: rank_hits(((_passage(record), float(record["score"])) for record in answer), k)
+                for query, answer in zip(asked, answers, strict=True)
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            raise IndexFolderError(f"{self.url}: answered with something else than passages ({error!r})") from error
+        return [list(found.get(query, [])) for query in queries]
+
+    def _ask(self, method: str, **content: Any) -> dict[str, Any]:
+        import httpx
+
+        try:
+            response = self._client.request(method, self.url, **content)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise IndexMissing(
+                f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
+                "start one with `knowgap serve-index`"
+            ) from error
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or not ("results" in answer or "topk" in answer):
+            reason = answer.get("message") if isinstance(answer, dict) else None
+            raise IndexFolderError(f"{self.url}: refused the search ({reason or f'status {response.status_code}'})")
+        return answer
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _passage(record: dict[str, Any]) -> Passage:
+    """A passage from a hit; other servers give no title, but put it before the text, with a bar between."""
+    if "passage" in record:
+        return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))
+    title, bar, text = str(record["text"]).partition(" | ")
+    return Passage(str(record["pid"]), title if bar else "", text if bar else title)
