@@ -14,7 +14,7 @@ from knowgap import workbench
 from knowgap.display import out, progress, remark, show_table
 from knowgap.errors import UnknownName, UsageError
 
-__all__ = ["COMMANDS", "ask", "index", "ls", "search"]
+__all__ = ["COMMANDS", "ask", "index", "load_lm", "load_program", "ls", "search", "serve_index"]
 
 
 def ls(
@@ -75,7 +75,10 @@ def index(
     corpus: Annotated[Path | None, typer.Option("--corpus", help="Passages: JSON Lines or TSV.")] = None,
     engine: o.Engine = "colbert",
     checkpoint: Annotated[
-        str | None, typer.Option("--checkpoint", help="ColBERTv2 checkpoint by path or hub name. [default: embedded]")
+        str | None,
+        typer.Option(
+            "--checkpoint", help="ColBERTv2 checkpoint (or a dense encoder) by path or hub name; embedded if absent."
+        ),
     ] = None,
     as_json: o.Json = False,
 ) -> None:
@@ -139,16 +142,21 @@ def ask(
 ) -> None:
     """Answer a question and show the steps that led there."""
     import dspy
+    from dspy.utils.exceptions import LMError
 
     from knowgap.errors import EmptyQuestion
+    from knowgap.lms import as_language_model_error
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     model = load_lm(lm, api_base)
     retriever = _retriever(folder, data, engine)
     built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
-    with dspy.context(lm=model):
-        prediction = built(question=question)
+    try:
+        with dspy.context(lm=model):
+            prediction = built(question=question)
+    except LMError as error:
+        raise as_language_model_error(error, model) from error
     if as_json:
         passages = [passage.to_dict() for passage in prediction.passages]
         trace = prediction.trace.model_dump(mode="json")
@@ -161,6 +169,22 @@ def ask(
         f"[bold green]{_escape(prediction.answer)}[/bold green]"
         + (f"  [dim]({_escape(titles)})[/dim]" if titles else "")
     )
+
+
+def serve_index(
+    folder: Annotated[Path, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; the default is this machine only.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8893,
+) -> None:
+    """Serve an index over HTTP, in the protocol of dspy.ColBERTv2, until it is interrupted."""
+    from knowgap.retrieval import IndexServer
+
+    retriever = workbench.open_retriever(folder)
+    server = IndexServer(retriever, host=host, port=port)
+    remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
+    server.serve_forever()
 
 
 def load_lm(name: str | None, api_base: str | None) -> Any:
@@ -212,4 +236,4 @@ def _escape(text: str) -> str:
     return escape(text)
 
 
-COMMANDS = {"ls": ls, "index": index, "search": search, "ask": ask}
+COMMANDS = {"ls": ls, "index": index, "search": search, "ask": ask, "serve-index": serve_index}

@@ -37,7 +37,9 @@ Index = Annotated[
         help="Index folder. Without it, one is made of the data's own passages.",
     ),
 ]
-Engine = Annotated[str, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine: colbert or bm25.")]
+Engine = Annotated[
+    str, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine: colbert, bm25, dense or hybrid.")
+]
 Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
 Whole = Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]

@@ -30,7 +30,7 @@ __all__ = [
     "split_of",
 ]
 
-ENGINES = ("colbert", "bm25")
+ENGINES = ("colbert", "bm25", "dense", "hybrid")
 EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
@@ -107,14 +107,18 @@ def build_index(
     progress: Any = None,
 ) -> Retriever:
     """Build an index of `passages` in `folder`, or continue a build that was cut off."""
-    from knowgap.retrieval import BM25Index, ColBERTIndex
+    from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex
 
     if engine not in ENGINES:
         raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
+    if checkpoint and engine not in ("colbert", "dense"):
+        raise UsageError(f"--checkpoint goes with --engine colbert or dense; {engine} takes none")
     if engine == "bm25":
-        if checkpoint:
-            raise UsageError("--checkpoint goes with --engine colbert; bm25 has none")
         return BM25Index.build(passages, folder)
+    if engine == "dense":
+        return DenseIndex.build(passages, folder, encoder=checkpoint, progress=progress)
+    if engine == "hybrid":
+        return HybridIndex.build(passages, folder, progress=progress)
     return ColBERTIndex.build(passages, folder, checkpoint=checkpoint, progress=progress)
 
 
