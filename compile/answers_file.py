@@ -28,7 +28,7 @@ class AnswersFile:
         identity: what is evaluated, as digests by name; an existing file with another identity is refused.
 
     Raises:
-        UsageError: the file holds another evaluation, or something else.
+        UsageError: the file holds another evaluation, or something else, or is being written to.
         DataError: a line before the last one is damaged.
     """
 
@@ -39,10 +39,14 @@ class AnswersFile:
         if self.path.is_dir():
             raise UsageError(f"{self.path} is a folder: name a file for the answers")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = self._read()
-        self._file = self.path.open("r+b" if self.path.exists() else "w+b")
-        self._file.seek(whole)
-        self._file.truncate()
+        self._file = self.path.open("a+b")
+        try:
+            self._keep_to_itself()
+            whole = self._read()
+        except BaseException:
+            self._file.close()
+            raise
+        self._file.truncate(whole)
         if not whole:
             self._write({"kind": _KIND, "identity": identity})
 
@@ -59,9 +63,22 @@ class AnswersFile:
             self._file.write(orjson.dumps(value) + b"\n")
             self._file.flush()
 
+    def _keep_to_itself(self) -> None:
+        try:
+            import fcntl
+        except ImportError:
+            return  # a system without such locks: two evaluations at once are not noticed there
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"another evaluation is writing to {self.path}: wait for it, or name another file"
+            ) from None
+
     def _read(self) -> int:
         """Take over the records that are there; return how many bytes of the file are whole lines."""
-        content = self.path.read_bytes() if self.path.exists() else b""
+        self._file.seek(0)
+        content = self._file.read()
         whole = content.rfind(b"\n") + 1
         for number, line in enumerate(content[:whole].splitlines(), start=1):
             try:

@@ -22,6 +22,7 @@ from knowgap.compile.provenance import digest
 from knowgap.compile.pruning import Rival
 from knowgap.compile.space import Space
 from knowgap.compile.spending import Budget, BudgetSpent, Meter, Spent, metering
+from knowgap.compile.storage import FileLock
 from knowgap.compile.study import Planned
 from knowgap.compile.trials import CONFIG, PAPER, RESULT, choose, finished
 from knowgap.compile.workers import WORKER, alive, bury_dead_trials, this_worker
@@ -52,6 +53,7 @@ class Session:
     Args:
         study: Optuna's study, with its sampler.
         one_machine: whether it is kept in a file.
+        turn: a lock under which trials are taken; None where the storage needs none.
         program: the program whose settings are tried.
         space: the search space.
         pool: the demonstrations to choose from.
@@ -69,6 +71,7 @@ class Session:
 
     study: Study
     one_machine: bool
+    turn: FileLock | None
     program: Program
     space: Space
     pool: DemonstrationPool
@@ -106,8 +109,10 @@ class Session:
             if sum(trial.state in _COUNTING for trial in trials) >= self.n_trials:
                 time.sleep(_POLL_SECONDS)  # others are at the last trials; one of them may yet die
                 continue
-            self._enqueue(trials)
             try:
+                if self.turn is not None:
+                    self.turn.acquire()  # until the trial is this worker's: see _objective
+                self._enqueue()
                 self.study.optimize(self._objective, n_trials=1, catch=(_Surplus,))
             except BudgetSpent as reached:
                 return str(reached)
@@ -116,21 +121,31 @@ class Session:
             except ValueError as error:
                 if not str(error).startswith("Cannot tell a FAIL trial"):  # the same, noticed at the end
                     raise
+            finally:
+                self._pass_on()
 
     def _limit(self, now: Spent) -> str:
         return self.budget.exceeded(self._spent + now, time.monotonic() - self._began)
 
-    def _enqueue(self, trials: Sequence[FrozenTrial]) -> None:
-        """Let the next of the planned trials be taken, if any is left."""
+    def _pass_on(self) -> None:
+        if self.turn is not None:
+            self.turn.release()
+
+    def _enqueue(self) -> None:
+        """Prepare the next trial under this worker's name: the next planned one, or else one that is to be drawn."""
+        trials = self.study.get_trials(deepcopy=False)
         begun = {trial.user_attrs.get("plan") for trial in trials if trial.state != TrialState.FAIL}
-        for number, planned in enumerate(self.plan):
-            if number not in begun:
-                self.study.enqueue_trial(planned.parameters, user_attrs={"plan": number})
-                return
+        left = [number for number in range(len(self.plan)) if number not in begun]
+        if left:
+            attributes = {WORKER: this_worker(), "plan": left[0]}
+            self.study.enqueue_trial(self.plan[left[0]].parameters, user_attrs=attributes)
+        elif not any(trial.state == TrialState.WAITING for trial in trials):
+            self.study.enqueue_trial({}, user_attrs={WORKER: this_worker()})
 
     def _objective(self, trial: Trial) -> float | tuple[float, float]:
         trial.set_user_attr(WORKER, this_worker())
         self._claim_place(trial)
+        self._pass_on()
         values, chosen = self.space.suggest(trial)
         plan = trial.user_attrs.get("plan")
         label = "sampled" if plan is None else self.plan[plan].label

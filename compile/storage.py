@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from knowgap.errors import MissingDependency, StudyError, UsageError
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
-__all__ = ["HEARTBEAT", "close_storage", "describe_storage", "open_storage"]
+__all__ = ["HEARTBEAT", "FileLock", "close_storage", "describe_storage", "open_storage", "taking_turns"]
 
 HEARTBEAT = 15
 """Seconds between the signs of life that a worker leaves on a server; after four missed ones it counts as dead."""
@@ -133,7 +134,7 @@ def _open_journal(path: Path) -> BaseStorage:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    lock = _file_lock(path)
+    lock = _file_lock(path.with_name(f"{path.name}.lock"))
     if lock is not None and path.exists():
         _drop_torn_end(path, lock)
     try:
@@ -156,25 +157,53 @@ def _drop_torn_end(path: Path, lock: Any) -> None:
         lock.release()
 
 
-def _file_lock(path: Path) -> Any:
-    """A lock that the system takes back from a process that dies; None where the system has no such lock."""
+def taking_turns(storage: str | Path | None) -> FileLock | None:
+    """A lock under which workers take trials, where the storage does not keep two from taking one; None elsewhere.
+
+    SQLite has no lock on a row, so that two workers could take the same waiting trial.
+    """
+    text = str(storage) if storage is not None else ""
+    if text.startswith("sqlite"):
+        from sqlalchemy.engine import make_url
+
+        text = make_url(text).database or ""
+    elif not text.endswith(_SQLITE) or "://" in text:
+        text = ""
+    return _file_lock(Path(f"{text}.turn").expanduser()) if text else None
+
+
+class FileLock:
+    """A lock between processes, which the system takes back from one that dies.
+
+    Args:
+        path: of the file that is locked; made where it is absent.
+        lock: locks an open file.
+    """
+
+    def __init__(self, path: Path, lock: Callable[[int], None]):
+        self._path, self._lock = path, lock
+        self._own = threading.Lock()
+        self._held: list[int] = []
+
+    def acquire(self) -> bool:
+        """Wait for the lock and hold it."""
+        self._own.acquire()
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._lock(descriptor)
+        self._held.append(descriptor)
+        return True
+
+    def release(self) -> None:
+        """Give the lock back, if it is held."""
+        if self._held:
+            os.close(self._held.pop())
+            self._own.release()
+
+
+def _file_lock(path: Path) -> FileLock | None:
+    """A lock on a file; None where the system has none of that kind."""
     try:
         import fcntl
     except ImportError:
         return None  # Optuna's own lock file then, which a killed process holds for half a minute
-    own = threading.Lock()
-    held: list[int] = []
-
-    class FileLock:
-        def acquire(self) -> bool:
-            own.acquire()
-            descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            held.append(descriptor)
-            return True
-
-        def release(self) -> None:
-            os.close(held.pop())
-            own.release()
-
-    return FileLock()
+    return FileLock(path, lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_EX))

@@ -26,7 +26,7 @@ from knowgap.compile.sampling import PlaceSeededSampler
 from knowgap.compile.session import Session
 from knowgap.compile.space import Space
 from knowgap.compile.spending import Budget, Meter, Spent, metering
-from knowgap.compile.storage import HEARTBEAT, close_storage
+from knowgap.compile.storage import HEARTBEAT, close_storage, taking_turns
 from knowgap.compile.study import Mode, Planned, open_study, set_up
 from knowgap.compile.study_facts import importances
 from knowgap.compile.trials import PAPER, TrialResult, check_rule, choose, finished, front
@@ -220,6 +220,8 @@ def tune(
         raise UsageError(f'demos={demos!r}: it is "auto", "pool", or None to leave demonstrations alone')
     if cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)
+    if cost == "seconds" and share and (mode == "pareto" or rule != "best"):
+        raise UsageError("seconds mean nothing where answers are shared: share=False, or cost='critical_calls'")
     check_rule(rule)
     name, measure = next(iter(named_metrics(metric).items()))
     ids, train, model = check_examples(devset, "devset"), list(trainset or ()), language_model(lm, program)
@@ -287,6 +289,7 @@ def tune(
         stopped = Session(
             study=study,
             one_machine=getattr(place, "heartbeat_interval", None) is None,
+            turn=taking_turns(storage),
             program=asked,
             space=Space(program, demonstrations=pool.sizes, known=record.known, **scope),
             pool=pool,

@@ -145,6 +145,23 @@ def test_a_foreign_or_damaged_file_is_refused(program, examples, tmp_path):
         evaluate(program, examples, "f1", lm=lm, output=path)
 
 
+def test_two_evaluations_do_not_write_to_one_file(program, examples, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    refused = []
+
+    def rule(outputs, inputs):
+        if not refused:
+            with pytest.raises(UsageError, match="another evaluation is writing") as caught:
+                evaluate(program, examples, "f1", lm=lm, output=path)
+            refused.append(str(caught.value))
+        return reading_rule(outputs, inputs)
+
+    lm, _ = scripted_lm(rule)
+    assert evaluate(program, examples, "f1", lm=lm, output=path, num_threads=1).mean() == 1.0
+    assert len(refused) == 1
+    assert len(path.read_bytes().splitlines()) == 9
+
+
 def test_a_lost_language_model_ends_the_run_and_is_asked_again(program, examples, tmp_path):
     path = tmp_path / "answers.jsonl"
     gone = {"now": False}

@@ -263,6 +263,7 @@ def test_refusals(tmp_path):
         ({"n_trials": 0}, UsageError, "at least one trial"),
         ({"mode": "both"}, UnknownName, "unknown mode 'both'"),
         ({"cost": "lm_call"}, UnknownName, "did you mean 'lm_calls'"),
+        ({"cost": "seconds", "mode": "pareto", "share": True}, UsageError, "seconds mean nothing"),
         ({"demos": "all"}, UsageError, "demos='all'"),
         ({"rule": "worst"}, UsageError, "rule 'worst'"),
         ({"include": ["topk"]}, UnknownName, "did you mean 'top_k'"),

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import optuna
 import pytest
-from compile_worker import work
+from compile_worker import study_arguments, work
 
+from knowgap.compile import tune
 from knowgap.compile.storage import close_storage, describe_storage, open_storage
 from knowgap.compile.trials import CONFIG, finished
 from knowgap.compile.workers import alive, bury_dead_trials, this_worker
@@ -119,6 +120,23 @@ def postgres():
 
 def test_ten_kills_on_a_database_server(processes, postgres):
     survive(processes, postgres, seed=2)
+
+
+def test_a_worker_of_another_machine_that_falls_silent_is_replaced(postgres):
+    arguments, _ = study_arguments()
+    program = arguments.pop("program")
+    common = {**arguments, "study_name": "silent", "storage": postgres, "heartbeat": 1}
+    tune(program, n_trials=1, **common)
+    place = open_storage(postgres, heartbeat=1)
+    study = optuna.load_study(study_name="silent", storage=place)
+    with pytest.warns(UserWarning, match="Heartbeat"):
+        ghost = study.ask()
+    ghost.set_user_attr("worker", {**this_worker(), "host": "elsewhere"})
+    place.record_heartbeat(ghost._trial_id)  # the last one
+    found = tune(program, n_trials=2, **common)  # the ghost holds the second place until it is given up
+    assert len(found.trials) == 2
+    assert study.trials[ghost.number].state.name == "FAIL"
+    close_storage(place)
 
 
 def test_a_server_that_does_not_answer():
