@@ -234,7 +234,8 @@ class Program(dspy.Module):
             self.note(Malformed(act=self._act(predictor), problem=problem))
         else:
             for name, value in prediction.items():
-                prediction[name] = _encodable(value)
+                if name != "logprobs":  # thousands of numbers, which need no repair
+                    prediction[name] = _encodable(value)
         return prediction
 
     def retrieve(self, queries: Sequence[str], k: int, retriever: Retriever | None = None) -> list[list[Hit]]:
