@@ -196,7 +196,7 @@ def show_comparisons(results: list[tuple[str, Any]], metric: str) -> None:
     for name, result in results[1:]:
         c = pair(base, result, metric)
         interval = f"{c.difference:+.3f} [{c.low:+.3f}, {c.high:+.3f}]"
-        rows.append([f"{name} − {base_name}", interval, c.wins, c.losses, c.ties, f"{c.p_value:.3f}"])
+        rows.append([f"{name} − {base_name}", interval, c.wins, c.losses, c.ties, _p(c.p_value)])
     if rows:
         columns = ["difference", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
         show_table("question by question", columns, rows)
@@ -483,6 +483,10 @@ def show_study(before: Any, tuned: Any) -> None:
         f"{calls.without_pruning} without stopping bad trials early as well; ended by: {tuned.stopped}",
         markup=False,
     )
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _value(value: Any) -> str:

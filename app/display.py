@@ -19,7 +19,7 @@ Report = Callable[..., None]
 def _console(**kwargs: Any) -> Console:
     console = Console(highlight=False, soft_wrap=False, **kwargs)
     if not console.is_terminal:
-        console = Console(highlight=False, soft_wrap=False, width=140, **kwargs)
+        console = Console(highlight=False, soft_wrap=False, width=220, **kwargs)
     return console
 
 
