@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
     from knowgap.retrieval.manifest import Manifest, open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
+    from knowgap.retrieval.qdrant import QdrantIndex
     from knowgap.retrieval.remote import RemoteRetriever
     from knowgap.retrieval.rerank import CrossEncoderReranker, EmbeddedReranker, MaxSimReranker, Reranker, make_reranker
     from knowgap.retrieval.sentences import split_sentences
@@ -48,6 +49,7 @@ __all__ = [
     "NLICrossEncoder",
     "Passage",
     "PassageStore",
+    "QdrantIndex",
     "RemoteRetriever",
     "Reranker",
     "Retriever",
@@ -77,6 +79,7 @@ _MODULES = {
     "NLICrossEncoder": "entailment",
     "Passage": "passage",
     "PassageStore": "store",
+    "QdrantIndex": "qdrant",
     "RemoteRetriever": "remote",
     "Reranker": "rerank",
     "Retriever": "passage",

@@ -44,6 +44,7 @@ ENGINES = {
     "colbert": "knowgap.retrieval.colbert:ColBERTIndex",
     "dense": "knowgap.retrieval.dense:DenseIndex",
     "hybrid": "knowgap.retrieval.hybrid:HybridIndex",
+    "qdrant": "knowgap.retrieval.qdrant:QdrantIndex",
 }
 """Engine name → `module:class`; the class has `open(path)`."""
 
@@ -194,12 +195,20 @@ def _workshop(target: Path) -> Path:
 
 
 def record_files(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, dict[str, Any]]:
-    """Bring the files below a folder to disk; relative path → size and SHA-256 of each, but for those left out."""
+    """Bring the files below a folder to disk.
+
+    Args:
+        folder: where they are.
+        leave_out: files and folders directly in it that are not recorded.
+
+    Returns:
+        Relative path → size and SHA-256 of each.
+    """
     files = {}
     for path in sorted(folder.rglob("*")):
         sync(path)
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and name != MANIFEST and name not in leave_out:
+        if path.is_file() and name != MANIFEST and name.split("/")[0] not in leave_out:
             files[name] = {"size": path.stat().st_size, "sha256": file_digest(path)}
     sync(folder)
     return files
@@ -242,7 +251,7 @@ class Workshop:
             return True
         raise UsageError(f"{self.target}: another index stands there; choose another path, or overwrite it")
 
-    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = ()) -> None:
+    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = (), changing: Collection[str] = ()) -> None:
         """Record the files, bring everything to disk, and rename the folder to its target.
 
         An identical index at the target is kept, and the folder thrown away. Raises as `stands` does.
@@ -250,11 +259,14 @@ class Workshop:
         Args:
             manifest: what the index is; its files are filled in here.
             leave_out: files that serve the build only, removed at the last moment.
+            changing: folders whose files go on changing, and are not recorded.
         """
         if self.stands(manifest):
             shutil.rmtree(self.folder)
             return
-        write_manifest(self.folder, replace(manifest, files=record_files(self.folder, leave_out=leave_out)))
+        write_manifest(
+            self.folder, replace(manifest, files=record_files(self.folder, leave_out=[*leave_out, *changing]))
+        )
         for name in leave_out:
             (self.folder / name).unlink(missing_ok=True)
         old = self.target.with_name(f".{self.target.name}.replaced")

@@ -62,7 +62,7 @@ def test_manifest_of_something_else(index):
 
 def test_unknown_engine(index):
     edit(index, engine="alta vista")
-    with pytest.raises(IndexForeign, match="'alta vista'; this knowgap opens bm25"):
+    with pytest.raises(IndexForeign, match="'alta vista'; this knowgap opens bm25, colbert"):
         open_index(index)
 
 

@@ -1,0 +1,63 @@
+import pytest
+
+from knowgap.retrieval import BM25Index, doctor
+from tests.retrieval.conformance import corpus
+
+
+@pytest.fixture
+def index(tmp_path):
+    BM25Index.build(corpus(), tmp_path / "index")
+    return tmp_path / "index"
+
+
+def states(findings):
+    return {finding.name.split()[-1]: finding.state for finding in findings}
+
+
+def test_this_machine():
+    findings = {finding.name: finding for finding in doctor.examine()}
+    assert findings["embedded encoder"].state == "ok"
+    assert findings["colbert-ai loads"].state == "ok"
+    assert findings["torch"].detail[0].isdigit()
+    assert {finding.state for finding in findings.values()} <= {"ok", "absent"}
+    assert all(finding.detail for finding in findings.values())
+
+
+def test_a_healthy_index(index):
+    assert states(doctor.examine_index(index)) == {"manifest": "ok", "files": "ok", "search": "ok"}
+
+
+def test_an_altered_index(index):
+    path = index / "bm25" / "data.csc.index.npy"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    findings = doctor.examine_index(index)
+    assert states(findings)["files"] == "broken"
+    assert "altered" in findings[1].detail
+    assert "build it again" in findings[1].remedy
+
+
+def test_no_index_but_an_unfinished_build(tmp_path):
+    def stream():
+        yield corpus()[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        BM25Index.build(stream(), tmp_path / "index")
+    findings = doctor.examine_index(tmp_path / "index")
+    assert [finding.state for finding in findings] == ["broken", "broken", "broken", "absent"]
+    assert "not finished" in findings[0].detail
+
+
+def test_what_is_missing_is_named(monkeypatch):
+    from importlib.metadata import PackageNotFoundError
+
+    def version(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.setattr(doctor, "_colbert", lambda: (_ for _ in ()).throw(OSError("no such library")))
+    findings = {finding.name: finding for finding in doctor.examine()}
+    assert (findings["bm25s"].state, findings["bm25s"].remedy) == ("broken", "pip install bm25s")
+    assert findings["qdrant-client"].state == "absent"
+    assert findings["colbert-ai loads"].detail == "OSError: no such library"
