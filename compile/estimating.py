@@ -62,8 +62,8 @@ def estimate_study(
     demos: bool = True,
     max_demos: int = 4,
     prices: tuple[float, float] | None = None,
-    settings: int = 6,
-    questions: int = 6,
+    settings: int = 4,
+    questions: int = 4,
     seed: int = 0,
     **scope: Any,
 ) -> Estimate:

@@ -23,7 +23,7 @@ def test_calls_are_scaled_up_and_nothing_is_asked(examples):
     assert engine.calls == []
     assert (found.trials, found.questions, found.bootstrapping) == (10, 12, 0)
     assert found.calls == 10 * 12  # one call for each question
-    assert found.measured == 36
+    assert found.measured == 16
     assert found.prompt_tokens > found.completion_tokens > 0
     assert found.money is None
     assert "at most 120 calls" in str(found)
