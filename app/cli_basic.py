@@ -14,7 +14,7 @@ from knowgap import workbench
 from knowgap.display import out, progress, remark, show_table
 from knowgap.errors import UnknownName, UsageError
 
-__all__ = ["COMMANDS", "ask", "index", "load_lm", "load_program", "ls", "search", "serve_index"]
+__all__ = ["COMMANDS", "ask", "doctor", "index", "load_lm", "load_program", "ls", "search", "serve_index"]
 
 
 def ls(
@@ -171,6 +171,27 @@ def ask(
     )
 
 
+def doctor(
+    folder: Annotated[
+        Path | None, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
+    ] = None,
+    as_json: o.Json = False,
+) -> None:
+    """Say what this machine has for retrieval, what is missing for which feature, and how to get it."""
+    from dataclasses import asdict
+
+    from knowgap.retrieval.doctor import examine
+
+    findings = examine(folder)
+    if as_json:
+        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        rows = [[f.name, f.state, f.detail, f.serves, f.remedy] for f in findings]
+        show_table("what retrieval finds here", ["", "state", "found", "serves", "what to do"], rows)
+    if any(finding.state == "broken" for finding in findings):
+        raise typer.Exit(2)
+
+
 def serve_index(
     folder: Annotated[Path, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
     host: Annotated[str, typer.Option("--host", help="Address to listen on; the default is this machine only.")] = (
@@ -236,4 +257,4 @@ def _escape(text: str) -> str:
     return escape(text)
 
 
-COMMANDS = {"ls": ls, "index": index, "search": search, "ask": ask, "serve-index": serve_index}
+COMMANDS = {"ls": ls, "index": index, "search": search, "ask": ask, "serve-index": serve_index, "doctor": doctor}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 
 # DSPy reads these when it is first imported.
@@ -14,9 +15,18 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory):
-    """Keep the variables that configure knowgap out of the tests, and DSPy's memory cache empty."""
+    """Keep the variables that configure knowgap out of the tests, and what a test configures out of the next one."""
     for name in [name for name in os.environ if name.startswith("KNOWGAP_") and name != "KNOWGAP_TEST_DATA"]:
         monkeypatch.delenv(name)
     import dspy
 
     dspy.cache.reset_memory_cache()
+    model, cache = dspy.settings.lm, dspy.cache
+    yield
+    if dspy.settings.lm is not model:
+        dspy.configure(lm=model)
+    dspy.cache = cache
+    if "optuna" in sys.modules:
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.INFO)

@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -203,3 +205,35 @@ def test_manifest_names_the_checkpoint(embedded, index, checkpoint):
     assert index.manifest.checkpoint["name"] == str(checkpoint)
     record = json.loads((index.path / "manifest.json").read_text(encoding="utf-8"))
     assert record["settings"]["dim"] == 16
+
+
+def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
+    """The process that builds is killed with SIGKILL; the same command then continues."""
+    monkeypatch.setattr("knowgap.retrieval.encoding._CHUNK", 8)
+    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, clustered=True)
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "import knowgap.retrieval.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
+        "import json\nencoding._CHUNK = 8\n"
+        "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
+        "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"
+        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], clustered=True, progress=progress)\n"
+    )
+    (tmp_path / "corpus.json").write_text(json.dumps([passage.to_dict() for passage in corpus()]), encoding="utf-8")
+    command = [sys.executable, "-c", script, tmp_path / "parts", checkpoint, tmp_path / "corpus.json"]
+    for last in ("16 encoding passages", "0 clustering token vectors"):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            while process.stdout.readline().strip() != last:
+                process.stdin.write("\n")
+                process.stdin.flush()
+            process.kill()
+    seen = []
+    parts = ColBERTIndex.build(
+        corpus(),
+        tmp_path / "parts",
+        checkpoint=checkpoint,
+        clustered=True,
+        progress=lambda done, total, what: seen.append(what),
+    )
+    assert "encoding passages" not in seen
+    assert parts.manifest.files == whole.manifest.files
