@@ -30,7 +30,8 @@ EMBEDDED = "embedded MiniLM"
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _CHECKPOINT_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", TOKEN_WEIGHTS)
-_WIDTH = 384
+_TORCH_FILES = ("*.bin",)
+_WIDTH, _PROJECTED, _FULL_WIDTH = 384, 128, 20_000
 _DAMPING = 0.25
 _PASSAGES_FOR_PROJECTION = 400
 _PASSAGES_FOR_WEIGHTS = 20_000
@@ -47,18 +48,21 @@ _METADATA = {
 }
 
 
-def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *, dim: int = 128) -> None:
+def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *, dim: int | None = None) -> None:
     """Fit the embedded checkpoint to a corpus and write it.
 
     Args:
         passages: the corpus; a sample spread evenly over it is read.
         folder: where to write; created.
-        dim: width of a token vector: a multiple of 16 up to 384.
+        dim: width of a token vector: a multiple of 16 up to 384. None keeps the full width of a corpus of up to 20,000
+            passages, which retrieves best, and takes 128, as a trained ColBERT has, for a larger one.
 
     Raises:
         CheckpointError: the MiniLM encoder is absent or altered.
         ValueOutOfBounds: dim.
     """
+    if dim is None:
+        dim = _WIDTH if len(passages) <= _FULL_WIDTH else _PROJECTED
     if dim % 16 or not 16 <= dim <= _WIDTH:
         raise ValueOutOfBounds(f"dim = {dim!r}: the width of a token vector is a multiple of 16 from 16 to {_WIDTH}")
     folder = Path(folder)
@@ -146,7 +150,10 @@ def resolve_checkpoint(name: str | Path) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(text, allow_patterns=list(_CHECKPOINT_FILES)))
+        folder = Path(snapshot_download(text, allow_patterns=list(_CHECKPOINT_FILES)))
+        if not any(folder.rglob("*.safetensors")):  # older models come as torch files, which hold weights only
+            folder = Path(snapshot_download(text, allow_patterns=[*_CHECKPOINT_FILES, *_TORCH_FILES]))
+        return folder
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
@@ -157,7 +164,7 @@ def resolve_checkpoint(name: str | Path) -> Path:
 def checkpoint_digest(folder: str | Path) -> str:
     """A SHA-256 over names and contents of the files that make a checkpoint."""
     folder = Path(folder)
-    paths = {path for pattern in _CHECKPOINT_FILES for path in folder.rglob(pattern)}
+    paths = {path for pattern in (*_CHECKPOINT_FILES, *_TORCH_FILES) for path in folder.rglob(pattern)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths)
     entries: list[Any] = [(name, file_digest(folder / name)) for name in names]
     return hashlib.sha256(json.dumps(entries).encode()).hexdigest()

@@ -117,10 +117,9 @@ class TokenEncoder:
                 self._model: Any = ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
         except (OSError, RuntimeError, ValueError, KeyError, AssertionError) as error:
             raise CheckpointError(f"{self.folder}: the checkpoint cannot be loaded ({error})") from error
-        if self._model.colbert_config.similarity != "cosine":
-            raise CheckpointError(
-                f"{self.folder}: trained for {self._model.colbert_config.similarity}, not for cosines"
-            )
+        similarity = self._model.colbert_config.similarity
+        if similarity != "cosine":
+            raise CheckpointError(f"{self.folder}: trained for the similarity {similarity!r}, not for cosines")
         self._model.to(self.device).float().eval()
         self._model.use_gpu = False  # no half-precision, no CUDA extensions inside the model: see `_autocast`
         self._config = self._model.colbert_config

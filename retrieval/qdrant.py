@@ -80,7 +80,7 @@ class QdrantIndex:
         collection: str = "knowgap",
         api_key: str | None = None,
         checkpoint: str | Path | None = None,
-        dim: int = 128,
+        dim: int | None = None,
         device: str | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,

@@ -150,7 +150,7 @@ def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
 
 @pytest.fixture(scope="module")
 def embedded(tmp_path_factory):
-    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index")
+    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index", dim=128)
 
 
 def test_embedded_checkpoint_retrieves(embedded):
@@ -237,3 +237,9 @@ def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_pa
     )
     assert "encoding passages" not in seen
     assert parts.manifest.files == whole.manifest.files
+
+
+def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
+    assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
+    monkeypatch.setattr("knowgap.retrieval.checkpoint._FULL_WIDTH", 7)
+    assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128
