@@ -19,7 +19,6 @@ from knowgap.retrieval.vector_index import VectorIndex
 
 __all__ = ["ColBERTIndex"]
 
-
 _CHECKPOINT = "checkpoint"
 
 
@@ -93,6 +92,8 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                         progress(0, 1, "fitting the embedded checkpoint")
                     write_embedded_checkpoint(store, folder / _CHECKPOINT, dim=dim)
                     state.save(checkpoint=checkpoint_digest(folder / _CHECKPOINT))
+                    if progress:
+                        progress(1, 1, "fitting the embedded checkpoint")
                 where = folder / _CHECKPOINT
             else:
                 where = resolve_checkpoint(checkpoint)
