@@ -19,7 +19,7 @@ def demo(
     output_dir: Annotated[Path, typer.Option("--output-dir", "-o", help="Folder for what the demo makes.")] = Path(
         "demo-output"
     ),
-    n_trials: Annotated[int, typer.Option("--n-trials", min=1, help="Trials of the study.")] = 12,
+    n_trials: Annotated[int, typer.Option("--n-trials", min=1, help="Trials of the study.")] = 8,
     num_threads: Annotated[int, typer.Option("--num-threads", min=1)] = 2,
 ) -> None:
     """Run the main job offline on the bundled sample: index, ask, compile, tune, compare, save, load.
@@ -75,8 +75,19 @@ def demo(
     demos = sum(len(predictor.demos) for predictor in compiled.predictors())
     out.print(f"{demos} demonstrations in {len(compiled.predictors())} predictors", markup=False)
 
-    _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
-    tuned = run_study(compiled, data, "f1", model, output_dir, n_trials=n_trials, num_threads=num_threads)
+    _step(5, "tuned: an Optuna study over the hyperparameters, on 50 questions of the dev split")
+    tuned = run_study(
+        compiled,
+        data,
+        "f1",
+        model,
+        output_dir,
+        limit=50,
+        n_trials=n_trials,
+        num_threads=num_threads,
+        demos=None,
+        ranges={"retrieve_k": (10, 50)},
+    )
     show_study(migres, tuned)
 
     _step(6, "compared on the test split, which nothing above has seen")

@@ -55,9 +55,12 @@ def cache_folder() -> Path:
 
 def language_model(name: str | None, api_base: str | None = None, *, check: bool = True) -> dspy.LM:
     """The language model called `name` (the embedded reader for None), reachable; DSPy caches its answers."""
+    import dspy
+
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
 
     quiet_dspy(cache_folder() / "lm")
+    dspy.configure(disable_history=True)  # prompts of thousands of questions, which the traces tell more shortly
     lm = make_lm(name or "extractive", api_base=api_base)
     if check:
         check_reachable(lm)

@@ -109,4 +109,10 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     else:
         folder = Path(cache_dir).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-        dspy.configure_cache(enable_disk_cache=True, enable_memory_cache=True, disk_cache_dir=str(folder))
+        # What is no longer in memory is on disk: a study's answers would take gigabytes.
+        dspy.configure_cache(
+            enable_disk_cache=True,
+            enable_memory_cache=True,
+            disk_cache_dir=str(folder),
+            memory_max_entries=10_000,
+        )
