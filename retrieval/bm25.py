@@ -2,11 +2,12 @@
 
 The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"), with the k1 and b that Pyserini
 uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a script without spaces is a word.
+A title counts twice, and the function words of an English query are left out: on HotpotQA, 2WikiMultihopQA and
+StrategyQA both find more of the gold paragraphs.
 """
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
+from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.manifest import Manifest, Progress, build_index
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.store import (
@@ -28,14 +30,7 @@ from knowgap.retrieval.store import (
     top_hits,
 )
 
-__all__ = ["BM25Index", "words"]
-
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-
-
-def words(text: str) -> list[str]:
-    """The lower-cased words of a text, in order; each CJK character is a word of its own."""
-    return _WORD.findall(text.lower())
+__all__ = ["BM25Index"]
 
 
 class _Analyzer:
@@ -47,6 +42,12 @@ class _Analyzer:
         if stemmer is not None and stemmer not in Stemmer.algorithms():
             raise ValueOutOfBounds(f"stemmer = {stemmer!r}: known are {', '.join(Stemmer.algorithms())}, or None")
         self._name, self._local = stemmer, threading.local()
+
+    def query(self, text: str) -> list[str]:
+        """The stems of a query, without function words unless it has no others."""
+        if self._name != "english":
+            return self(text)
+        return self(" ".join(word for word in words(text) if word not in FUNCTION_WORDS)) or self(text)
 
     def __call__(self, text: str) -> list[str]:
         if self._name is None:
@@ -76,6 +77,7 @@ class BM25Index:
         k1: float = 0.9,
         b: float = 0.4,
         stemmer: str | None = "english",
+        title_weight: int = 2,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> BM25Index:
@@ -87,21 +89,22 @@ class BM25Index:
             k1: how soon repetitions of a word stop counting, from 0.
             b: how much a long passage is marked down, 0 to 1.
             stemmer: a Snowball language of PyStemmer, or None.
+            title_weight: how often a title counts; 1 is plain BM25 over title and text, 0 leaves titles out.
             overwrite: replace another index that stands at the path.
             progress: called now and then.
 
         Raises:
             DataError: there are no passages, or two with the same id.
-            ValueOutOfBounds: k1, b or stemmer.
+            ValueOutOfBounds: k1, b, stemmer or title_weight.
             UsageError: another index stands at the path.
         """
-        analyzer, settings = cls._settings(k1, b, stemmer)
+        analyzer, settings = cls._settings(k1, b, stemmer, title_weight)
         with build_index(path, overwrite=overwrite) as workshop:
             workshop.clear()
             store, digest = PassageStore.build(passages, workshop.folder)
             manifest = Manifest("bm25", len(store), digest, settings)
             if not workshop.stands(manifest):
-                engine = cls._index(store, analyzer, k1, b, progress)
+                engine = cls._index(store, analyzer, settings, progress)
                 engine.save(str(workshop.folder / "bm25"), show_progress=False)
             workshop.finish(manifest)
         return cls.open(path)
@@ -127,25 +130,34 @@ class BM25Index:
 
     @classmethod
     def from_passages(
-        cls, passages: Iterable[Passage], *, k1: float = 0.9, b: float = 0.4, stemmer: str | None = "english"
+        cls,
+        passages: Iterable[Passage],
+        *,
+        k1: float = 0.9,
+        b: float = 0.4,
+        stemmer: str | None = "english",
+        title_weight: int = 2,
     ) -> BM25Index:
         """An index in memory; arguments and errors as for `build`."""
-        analyzer, settings = cls._settings(k1, b, stemmer)
+        analyzer, settings = cls._settings(k1, b, stemmer, title_weight)
         store = MemoryStore(passages)
         manifest = Manifest("bm25", len(store), corpus_digest(store), settings)
-        return cls(store, cls._index(store, analyzer, k1, b, None), analyzer, manifest)
+        return cls(store, cls._index(store, analyzer, settings, None), analyzer, manifest)
 
     @staticmethod
-    def _settings(k1: float, b: float, stemmer: str | None) -> tuple[_Analyzer, dict[str, Any]]:
+    def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> tuple[_Analyzer, dict[str, Any]]:
         if not k1 >= 0:
             raise ValueOutOfBounds(f"k1 = {k1!r}: must be at least 0")
         if not 0 <= b <= 1:
             raise ValueOutOfBounds(f"b = {b!r}: must lie between 0 and 1")
-        return _Analyzer(stemmer), {"k1": k1, "b": b, "stemmer": stemmer, "method": "lucene"}
+        if title_weight < 0:
+            raise ValueOutOfBounds(f"title_weight = {title_weight!r}: must be at least 0")
+        settings = {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight, "method": "lucene"}
+        return _Analyzer(stemmer), settings
 
     @staticmethod
     def _index(
-        store: PassageStore | MemoryStore, analyzer: _Analyzer, k1: float, b: float, progress: Progress | None
+        store: PassageStore | MemoryStore, analyzer: _Analyzer, settings: dict[str, Any], progress: Progress | None
     ) -> Any:
         import bm25s
 
@@ -154,12 +166,12 @@ class BM25Index:
         vocabulary: dict[str, int] = {}
         documents = []
         for position, passage in enumerate(store):
-            stems = analyzer(f"{passage.title} {passage.text}")
+            stems = analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text)
             # A passage without words gets an empty one, which no query has: bm25s cannot index a corpus without words.
             documents.append([vocabulary.setdefault(stem, len(vocabulary)) for stem in stems or [""]])
             if progress and (position + 1) % 10_000 == 0:
                 progress(position + 1, len(store), "reading words")
-        engine = bm25s.BM25(k1=k1, b=b, method="lucene")
+        engine = bm25s.BM25(k1=settings["k1"], b=settings["b"], method="lucene")
         engine.index((documents, vocabulary), create_empty_token=False, show_progress=False)
         if progress:
             progress(len(store), len(store), "reading words")
@@ -188,7 +200,7 @@ class BM25Index:
 
     def _search(self, query: str, k: int, allowed: npt.NDArray[np.int64] | None) -> list[Hit]:
         known = self._engine.vocab_dict
-        terms = [known[stem] for stem in self._analyze(query) if stem in known]
+        terms = [known[stem] for stem in self._analyze.query(query) if stem in known]
         if not terms:
             return []
         scores = np.asarray(self._engine.get_scores_from_ids(terms), dtype=np.float64)

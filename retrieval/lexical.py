@@ -1,4 +1,4 @@
-"""What two texts have in common, word by word: the lexical half of the embedded scorers."""
+"""Words: what BM25 counts, and what the embedded scorers compare."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import re
 import threading
 from functools import lru_cache
 
-from knowgap.retrieval.bm25 import words
-
-__all__ = ["FUNCTION_WORDS", "Stemmed", "content_words", "names", "numbers"]
+__all__ = ["FUNCTION_WORDS", "Stemmed", "content_words", "names", "numbers", "words"]
 
 _GRAMMAR = """
     a an the this that these those it its he she they him her them his hers their theirs i you we me us my your our
@@ -21,8 +19,14 @@ _GRAMMAR = """
 FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 """English words that carry grammar rather than content."""
 
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _NAME = re.compile(r"\b[^\W\d_a-z]\w*")
+
+
+def words(text: str) -> list[str]:
+    """The lower-cased words of a text, in order; each CJK character is a word of its own."""
+    return _WORD.findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:

@@ -20,6 +20,7 @@ __all__ = ["LENGTHS", "VECTORS", "TokenVectors", "Vectors", "runs"]
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
 _TOKENS_AT_ONCE = 1 << 15
+_KEPT_VALUES = 1 << 25  # of a small index, the vectors are kept in single precision: at most 128 MiB
 _MARGIN = 1e-3  # more than single precision can err on a sum of some hundred cosines
 _DECIMALS = 6
 
@@ -51,6 +52,7 @@ class TokenVectors:
         self.starts = np.concatenate([[0], np.cumsum(self.lengths)])
         self._device = device
         self._resident = None
+        self._widened: Any = None
         if _fits(vectors, device):
             import torch
 
@@ -111,7 +113,7 @@ class TokenVectors:
         while first < count:
             done = ends[first - 1] if first else 0
             last = max(first + 1, int(np.searchsorted(ends, done + _TOKENS_AT_ONCE, side="right")))
-            block = self._block(first, last, positions).float()
+            block = self._block(first, last, positions)
             cuts = torch.from_numpy(lengths[first:last]).to(self._device)
             for row, query in enumerate(wanted):
                 best = _segment_max(block @ query.T, cuts)
@@ -127,8 +129,12 @@ class TokenVectors:
         else:
             rows = self._rows(positions[first:last])
         if self._resident is not None:
-            return self._resident[rows if isinstance(rows, slice) else torch.from_numpy(rows).to(self._device)]
-        return torch.from_numpy(np.array(self.vectors[rows]))
+            return self._resident[rows if isinstance(rows, slice) else torch.from_numpy(rows).to(self._device)].float()
+        if positions is None and self.vectors.shape[0] * self.vectors.shape[1] <= _KEPT_VALUES:
+            if self._widened is None:
+                self._widened = torch.from_numpy(np.array(self.vectors[:])).float()
+            return self._widened[rows]
+        return torch.from_numpy(np.array(self.vectors[rows])).float()
 
     def _rows(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The rows of the vectors of some passages, passage by passage."""

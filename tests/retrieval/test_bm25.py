@@ -36,6 +36,22 @@ def test_score_is_the_formula():
         assert hit.score == pytest.approx(expected("storm", text) + expected("harbour", text), rel=1e-5)
 
 
+def test_titles_count_as_often_as_they_weigh():
+    passages = [Passage("title", "Harbour", "boats and gulls"), Passage("text", "", "harbour boats and gulls")]
+    assert BM25Index.from_passages(passages).search(["harbour"], 2)[0][0].passage.id == "title"
+    (plain,) = BM25Index.from_passages(passages, title_weight=1).search(["harbour"], 2)
+    assert plain[0].score == plain[1].score
+    assert len(BM25Index.from_passages(passages, title_weight=0).search(["harbour"], 2)[0]) == 1
+
+
+def test_function_words_of_a_query_count_only_alone():
+    passages = [Passage("a", "", "the who of all"), Passage("b", "", "a harbour")]
+    index = BM25Index.from_passages(passages)
+    assert [hit.passage.id for hit in index.search(["who is in the harbour"], 2)[0]] == ["b"]
+    assert [hit.passage.id for hit in index.search(["The Who"], 2)[0]] == ["a"]
+    assert len(BM25Index.from_passages(passages, stemmer=None).search(["who is in the harbour"], 2)[0]) == 2
+
+
 def test_unknown_words_find_nothing():
     assert BM25Index.from_passages(corpus()).search(["xylophone zebra"], 5) == [[]]
 
@@ -56,7 +72,9 @@ def test_passages_without_words():
     assert index.search(["anything"], 2) == [[]]
 
 
-@pytest.mark.parametrize("bad", [{"k1": -0.1}, {"b": 1.1}, {"b": float("nan")}, {"stemmer": "klingon"}])
+@pytest.mark.parametrize(
+    "bad", [{"k1": -0.1}, {"b": 1.1}, {"b": float("nan")}, {"stemmer": "klingon"}, {"title_weight": -1}]
+)
 def test_settings_out_of_bounds(bad):
     with pytest.raises(ValueOutOfBounds, match=next(iter(bad))):
         BM25Index.from_passages(corpus(), **bad)
