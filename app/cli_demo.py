@@ -20,7 +20,8 @@ def demo(
         "demo-output"
     ),
     n_trials: Annotated[int, typer.Option("--n-trials", min=1, help="Trials of the study.")] = 8,
-    num_threads: Annotated[int, typer.Option("--num-threads", min=1)] = 2,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Questions of the dev and test splits.")] = 50,
+    num_threads: Annotated[int, typer.Option("--num-threads", min=1, help="Questions answered at once.")] = 2,
 ) -> None:
     """Run the main job offline on the bundled sample: index, ask, compile, tune, compare, save, load.
 
@@ -75,14 +76,14 @@ def demo(
     demos = sum(len(predictor.demos) for predictor in compiled.predictors())
     out.print(f"{demos} demonstrations in {len(compiled.predictors())} predictors", markup=False)
 
-    _step(5, "tuned: an Optuna study over the hyperparameters, on 50 questions of the dev split")
+    _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
     tuned = run_study(
         compiled,
         data,
         "f1",
         model,
         output_dir,
-        limit=50,
+        limit=limit,
         n_trials=n_trials,
         num_threads=num_threads,
         demos=None,
@@ -91,12 +92,12 @@ def demo(
     show_study(migres, tuned)
 
     _step(6, "compared on the test split, which nothing above has seen")
-    test = data.splits["test"]
+    test = data.splits["test"][:limit]
     rows = [("direct", get_program("direct")()), ("rag", get_program("rag")(retriever))]
     rows += [(name, migres if name == "migres" else get_program(name)(retriever)) for name in METHODS]
     rows.append(("migres, compiled and tuned", tuned.program))
     results = [
-        (label, run_evaluation(built, data, "test", metrics, model, num_threads, 0, what=label))
+        (label, run_evaluation(built, data, "test", metrics, model, num_threads, 0, limit=limit, what=label))
         for label, built in rows
     ]
     show_table(*score_rows(f"sample, test split, {len(test)} questions, embedded extractive reader", results))
