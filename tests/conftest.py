@@ -21,10 +21,11 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     import dspy
 
     dspy.cache.reset_memory_cache()
-    model, cache = dspy.settings.lm, dspy.cache
+    kept = {"lm": dspy.settings.lm, "disable_history": dspy.settings.disable_history}
+    cache = dspy.cache
     yield
-    if dspy.settings.lm is not model:
-        dspy.configure(lm=model)
+    if any(dspy.settings.get(name) is not value for name, value in kept.items()):
+        dspy.configure(**kept)
     dspy.cache = cache
     if "optuna" in sys.modules:
         import optuna
