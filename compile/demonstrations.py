@@ -12,6 +12,7 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 
 from knowgap.compile.asking import Metric, check_examples, hopeless, is_lost, language_model
+from knowgap.compile.bootstrapping import one_call_each
 from knowgap.compile.evaluating import Progress, named_metrics
 from knowgap.compile.quiet import quiet
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
@@ -154,6 +155,11 @@ class _Job:
 
         return counting
 
+    @property
+    def measure_runs(self) -> Metric:
+        """The metric of runs that become demonstrations."""
+        return one_call_each(self.measure, self.seed)
+
     def split_options(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Options of the constructor, and those of the compile step alone."""
         constructor = inspect.signature(self.cls.__init__).parameters
@@ -192,13 +198,15 @@ def _labeled(job: _Job) -> Program:
 
 def _bootstrap(job: _Job) -> Program:
     first, then = job.split_options()
-    optimizer = job.cls(metric=job.measure, teacher_settings=job.teacher(first), **first)
+    optimizer = job.cls(metric=job.measure_runs, teacher_settings=job.teacher(first), **first)
     return optimizer.compile(job.student, trainset=job.trainset, **then)
 
 
 def _random_search(job: _Job) -> Program:
     first, then = job.split_options()
-    optimizer = job.cls(metric=job.measure, teacher_settings=job.teacher(first), num_threads=job.num_threads, **first)
+    optimizer = job.cls(
+        metric=job.measure_runs, teacher_settings=job.teacher(first), num_threads=job.num_threads, **first
+    )
     return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
 
 
@@ -211,7 +219,7 @@ def _knn(job: _Job) -> Program:
     table: dict[str, dict[str, list[Any]]] = {}
     for example in job.trainset:
         one = dspy.BootstrapFewShot(
-            metric=job.measure,
+            metric=job.measure_runs,
             teacher_settings=settings,
             max_bootstrapped_demos=1,
             max_labeled_demos=0,
@@ -237,7 +245,7 @@ def _mipro(job: _Job) -> Program:
         first.setdefault("auto", None)
     then.setdefault("minibatch", len(job.valset) > then.get("minibatch_size", 35))
     optimizer = job.cls(
-        metric=job.measure,
+        metric=job.measure_runs,
         prompt_model=job.author,
         task_model=dspy.settings.lm,
         teacher_settings=job.teacher(first),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
@@ -105,6 +107,28 @@ def test_the_order_of_demonstrations_does_not_depend_on_timing(examples):
     program = RAG(make_retriever(examples), top_k=5)
     compiled = [demos(compile_program(program, examples, metric="f1", lm=lm)) for _ in range(3)]
     assert compiled[0] == compiled[1] == compiled[2]
+
+
+class AsksThrice(RAG):
+    """Asks its one predictor three times."""
+
+    name = "asks_thrice"
+
+    def forward(self, question):
+        first, *_ = [super(AsksThrice, self).forward(f"{question}{mark}") for mark in ("", " ", "  ")]
+        return first
+
+
+def test_which_of_several_calls_is_shown_is_no_matter_of_chance(examples, monkeypatch):
+    monkeypatch.setattr("dspy.utils.hasher.Hasher.hash", lambda value: str(random.random()))
+    program = AsksThrice(make_retriever(examples), top_k=5)
+    shown = [
+        demos(compile_program(program, examples, metric="f1", lm=reading_lm()[0], seed=seed))["answer"]
+        for seed in (0, 0, 0, 0, 1, 2, 3)
+    ]
+    assert shown[0] == shown[1] == shown[2] == shown[3]
+    marks = {len(demo["question"]) - len(demo["question"].rstrip()) for found in shown for demo in found}
+    assert marks == {0, 1, 2}
 
 
 def test_compiling_twice_starts_from_the_first(program, examples):
