@@ -25,7 +25,7 @@ from knowgap.programs.narrowing import filter_sentences, rerank
 from knowgap.programs.run import Run, recording
 from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever
 from knowgap.retrieval.dense import DenseIndex
-from knowgap.retrieval.hybrid import HybridRetriever
+from knowgap.retrieval.hybrid import PAPERS_CONSTANT, HybridRetriever
 
 KS = (10, 100)
 QUALITIES: dict[str, Any] = {"fast": "fast", "balanced": "balanced", "exact": "exact"}
@@ -174,7 +174,9 @@ def _retrievers(data: Dataset, folder: Path) -> Mapping[str, Retriever]:
         "dense": DenseIndex.build(data.corpus, folder / "dense"),
         "ColBERT": ColBERTIndex.build(data.corpus, folder / "colbert"),
     }
-    return parts | {"hybrid": HybridRetriever(list(parts.values()))}
+    every = list(parts.values())
+    paper = {f"hybrid, constant {PAPERS_CONSTANT}": HybridRetriever(every, constant=PAPERS_CONSTANT)}
+    return parts | {"hybrid": HybridRetriever(every)} | paper
 
 
 def _gold_scores(data: Dataset, retriever: Retriever) -> list[str]:

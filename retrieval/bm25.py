@@ -30,10 +30,10 @@ from knowgap.retrieval.store import (
     top_hits,
 )
 
-__all__ = ["BM25Index"]
+__all__ = ["Analyzer", "BM25Index"]
 
 
-class _Analyzer:
+class Analyzer:
     """Text to stemmed words. PyStemmer's objects are not thread-safe, so that each thread has its own."""
 
     def __init__(self, stemmer: str | None) -> None:
@@ -50,6 +50,7 @@ class _Analyzer:
         return self(" ".join(word for word in words(text) if word not in FUNCTION_WORDS)) or self(text)
 
     def __call__(self, text: str) -> list[str]:
+        """The stems of a text, each as often as it is there."""
         if self._name is None:
             return words(text)
         if not hasattr(self._local, "stemmer"):
@@ -65,7 +66,7 @@ class BM25Index:
     A query of which no word is in the corpus finds nothing; a passage without a word of the query is never returned.
     """
 
-    def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: _Analyzer, manifest: Manifest) -> None:
+    def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: Analyzer, manifest: Manifest) -> None:
         self._store, self._engine, self._analyze, self.manifest = store, engine, analyzer, manifest
 
     @classmethod
@@ -126,7 +127,7 @@ class BM25Index:
             raise IndexDamaged(
                 f"{path}: the word statistics cannot be read ({error}); build the index again"
             ) from error
-        return cls(PassageStore(path), engine, _Analyzer(manifest.settings["stemmer"]), manifest)
+        return cls(PassageStore(path), engine, Analyzer(manifest.settings["stemmer"]), manifest)
 
     @classmethod
     def from_passages(
@@ -145,7 +146,7 @@ class BM25Index:
         return cls(store, cls._index(store, analyzer, settings, None), analyzer, manifest)
 
     @staticmethod
-    def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> tuple[_Analyzer, dict[str, Any]]:
+    def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> tuple[Analyzer, dict[str, Any]]:
         if not k1 >= 0:
             raise ValueOutOfBounds(f"k1 = {k1!r}: must be at least 0")
         if not 0 <= b <= 1:
@@ -153,11 +154,11 @@ class BM25Index:
         if title_weight < 0:
             raise ValueOutOfBounds(f"title_weight = {title_weight!r}: must be at least 0")
         settings = {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight, "method": "lucene"}
-        return _Analyzer(stemmer), settings
+        return Analyzer(stemmer), settings
 
     @staticmethod
     def _index(
-        store: PassageStore | MemoryStore, analyzer: _Analyzer, settings: dict[str, Any], progress: Progress | None
+        store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], progress: Progress | None
     ) -> Any:
         import bm25s
 
@@ -169,12 +170,14 @@ class BM25Index:
             stems = analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text)
             # A passage without words gets an empty one, which no query has: bm25s cannot index a corpus without words.
             documents.append([vocabulary.setdefault(stem, len(vocabulary)) for stem in stems or [""]])
-            if progress and (position + 1) % 10_000 == 0:
+            if progress and ((position + 1) % 10_000 == 0 or position + 1 == len(store)):
                 progress(position + 1, len(store), "reading words")
+        if progress:
+            progress(0, 1, "weighing words")
         engine = bm25s.BM25(k1=settings["k1"], b=settings["b"], method="lucene")
         engine.index((documents, vocabulary), create_empty_token=False, show_progress=False)
         if progress:
-            progress(len(store), len(store), "reading words")
+            progress(1, 1, "weighing words")
         return engine
 
     def __len__(self) -> int:

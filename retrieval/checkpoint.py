@@ -24,14 +24,23 @@ from knowgap.retrieval.manifest import file_digest, write_json
 from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["EMBEDDED", "checkpoint_digest", "resolve_checkpoint", "write_embedded_checkpoint"]
+__all__ = [
+    "EMBEDDED",
+    "FULL_WIDTH",
+    "PROJECTED",
+    "WIDTH",
+    "checkpoint_digest",
+    "resolve_checkpoint",
+    "write_embedded_checkpoint",
+]
 
 EMBEDDED = "embedded MiniLM"
+WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
+"""Widths of the embedded checkpoint's token vectors: whole, and for a corpus of more passages than the last figure."""
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _CHECKPOINT_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", TOKEN_WEIGHTS)
 _TORCH_FILES = ("*.bin",)
-_WIDTH, _PROJECTED, _FULL_WIDTH = 384, 128, 20_000
 _DAMPING = 0.25
 _PASSAGES_FOR_PROJECTION = 400
 _PASSAGES_FOR_WEIGHTS = 20_000
@@ -62,11 +71,11 @@ def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *
         ValueOutOfBounds: dim.
     """
     if dim is None:
-        dim = _WIDTH if len(passages) <= _FULL_WIDTH else _PROJECTED
-    if dim % 16 or not 16 <= dim <= _WIDTH:
-        raise ValueOutOfBounds(f"dim = {dim!r}: the width of a token vector is a multiple of 16 from 16 to {_WIDTH}")
+        dim = WIDTH if len(passages) <= FULL_WIDTH else PROJECTED
+    if dim % 16 or not 16 <= dim <= WIDTH:
+        raise ValueOutOfBounds(f"dim = {dim!r}: the width of a token vector is a multiple of 16 from 16 to {WIDTH}")
     folder = Path(folder)
-    _write(folder, np.eye(_WIDTH, dtype=np.float32))
+    _write(folder, np.eye(WIDTH, dtype=np.float32))
     encoder = TokenEncoder(folder)
     vectors, _ = encoder.encode_passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
     _write(folder, fit_projection(vectors, dim))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from knowgap.errors import KnowgapError
 from knowgap.retrieval.manifest import Manifest, open_index
@@ -90,7 +90,11 @@ def examine_index(path: str | Path) -> list[Finding]:
         return "ok", "every file is as it was written"
 
     def opens() -> tuple[str, str]:
-        found = open_index(path).search(["What is this about?"], 1)
+        index: Any = open_index(path)
+        try:
+            found = index.search(["What is this about?"], 1)
+        finally:
+            getattr(index, "close", lambda: None)()
         return "ok", "a search found a passage" if found[0] else "a search ran, and found nothing"
 
     remedy = "copy the index again, or build it again with `knowgap index`"

@@ -21,7 +21,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from knowgap.errors import CheckpointError, DataError, IndexDamaged
+from knowgap.errors import CheckpointError, DataError, IndexDamaged, UsageError, ValueOutOfBounds
 from knowgap.retrieval.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint, write_embedded_checkpoint
 from knowgap.retrieval.encoder import TokenEncoder, choose_device
 from knowgap.retrieval.encoding import STATE, EncodingState
@@ -64,7 +64,7 @@ class QdrantIndex:
         self.path, self.manifest = path, manifest
         self._connection, self.client = connection, connection.client
         self._collection: str = manifest.settings["collection"]
-        self._local = manifest.settings["url"] is None
+        self._local = connection.url is None
         self._checkpoint, self._device = checkpoint, device
         self._encoder: TokenEncoder | None = None
         # The store of qdrant-client is not made for several threads; a server is.
@@ -82,6 +82,8 @@ class QdrantIndex:
         checkpoint: str | Path | None = None,
         dim: int | None = None,
         device: str | None = None,
+        shards: int | None = None,
+        replicas: int | None = None,
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> QdrantIndex:
@@ -97,17 +99,27 @@ class QdrantIndex:
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
             device: where to encode; None takes a CUDA GPU where there is one.
+            shards: into how many parts a cluster divides the collection, from 1, and best a multiple of its nodes;
+                None leaves it to the server, which takes one for each node. It cannot simply be changed later.
+            replicas: how many copies of each part the cluster keeps, from 1; None leaves it to the server.
             overwrite: replace another index that stands at the path, and the collection.
             progress: called after each batch of passages.
 
         Raises:
             DataError: there are no passages, or two with the same id.
+            ValueOutOfBounds: shards or replicas below 1.
+            UsageError: shards or replicas without a URL, or another index stands at the path.
             CheckpointError: no such checkpoint.
             IndexMissing: no server answers at the URL.
             IndexFolderError: the collection is there already.
             MissingDependency: qdrant-client is not installed.
         """
         import_qdrant()
+        layout = {"shard_number": shards, "replication_factor": replicas}
+        if any(number is not None and number < 1 for number in layout.values()):
+            raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
+        if url is None and any(layout.values()):
+            raise UsageError("shards and replicas belong to a Qdrant server; give its URL, or leave them out")
         device = choose_device(device)
         with build_index(path, overwrite=overwrite) as workshop:
             folder = workshop.folder
@@ -117,7 +129,11 @@ class QdrantIndex:
             job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
             state = EncodingState.resume(workshop, job)
             if checkpoint is None and not state.checkpoint:
+                if progress:
+                    progress(0, 1, "fitting the embedded checkpoint")
                 write_embedded_checkpoint(store, folder / _CHECKPOINT, dim=dim)
+                if progress:
+                    progress(1, 1, "fitting the embedded checkpoint")
             where = folder / _CHECKPOINT if checkpoint is None else resolve_checkpoint(checkpoint)
             state.save(checkpoint=checkpoint_digest(where))
             encoder = TokenEncoder(where, device=device)
@@ -127,7 +143,16 @@ class QdrantIndex:
             if not workshop.stands(manifest):
                 connection = Connection(folder, url, api_key)
                 try:
-                    fill(connection.client, collection, store, encoder, state, overwrite=overwrite, progress=progress)
+                    fill(
+                        connection.client,
+                        collection,
+                        store,
+                        encoder,
+                        state,
+                        layout=layout,
+                        overwrite=overwrite,
+                        progress=progress,
+                    )
                 finally:
                     connection.close()
             for file in folder.glob("passages.*"):
@@ -140,6 +165,7 @@ class QdrantIndex:
         cls,
         path: str | Path,
         *,
+        url: str | None = None,
         api_key: str | None = None,
         checkpoint: str | Path | None = None,
         device: str | None = None,
@@ -148,6 +174,7 @@ class QdrantIndex:
 
         Args:
             path: its folder.
+            url: where its server is now, if not where it was.
             api_key: of the server; the environment variable QDRANT_API_KEY where absent.
             checkpoint: where its checkpoint is now, if that is neither inside the index nor where it was.
             device: where to encode; None takes a CUDA GPU where there is one.
@@ -155,12 +182,15 @@ class QdrantIndex:
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
             IndexForeign, IndexDamaged: see `Manifest.read`.
+            UsageError: a URL for an index without a server.
             MissingDependency: qdrant-client is not installed.
         """
         import_qdrant()
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
-        connection = Connection(path, manifest.settings["url"], api_key)
+        if url is not None and manifest.settings["url"] is None:
+            raise UsageError(f"{path}: its store is inside the folder, not on a server; open it without a URL")
+        connection = Connection(path, url or manifest.settings["url"], api_key)
         if not connection.client.collection_exists(manifest.settings["collection"]):
             connection.close()
             raise IndexDamaged(f"{path}: the collection {manifest.settings['collection']!r} is gone; build it again")
@@ -247,7 +277,7 @@ class QdrantIndex:
             if pooled is not None and not self._local and ids is None:
                 limit = max(pooled, 10 * k)
                 request["prefetch"] = models.Prefetch(query=mean(vectors), using="pooled", limit=limit)
-            with self._access, Reporting(self.manifest.settings["url"] or self.path):
+            with self._access, Reporting(self._connection.url or self.path):
                 points = self.client.query_points(
                     self._collection, limit=k + _TIES, with_payload=True, **request
                 ).points

@@ -1,13 +1,11 @@
-"""The collection behind a Qdrant index: connecting to it, filling it, and how large it becomes."""
+"""The collection behind a Qdrant index: connecting to it, and filling it."""
 
 from __future__ import annotations
 
-import math
 import os
 import uuid
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +23,8 @@ __all__ = [
     "POINTS_AT_ONCE",
     "STORE",
     "STORE_LOCK",
-    "ClusterSize",
     "Connection",
     "Reporting",
-    "cluster_size",
     "fill",
     "import_qdrant",
     "mean",
@@ -56,7 +52,7 @@ class Connection:
         from filelock import FileLock, Timeout
         from qdrant_client import QdrantClient
 
-        self._lock = None
+        self.url, self._lock = url, None
         if url is not None:
             with Reporting(url):
                 self.client: Any = QdrantClient(
@@ -110,10 +106,11 @@ def fill(
     encoder: TokenEncoder,
     state: EncodingState,
     *,
+    layout: Mapping[str, int | None],
     overwrite: bool,
     progress: Progress | None,
 ) -> None:
-    """Make a collection and encode passages into it, from where the state says.
+    """Make a collection, in the layout given to a cluster, and encode passages into it, from where the state says.
 
     Raises:
         IndexFolderError: the collection is there already, and was not to be overwritten.
@@ -142,6 +139,8 @@ def fill(
                 ),
                 "pooled": models.VectorParams(size=encoder.dim, distance=models.Distance.COSINE),
             },
+            on_disk_payload=True,
+            **layout,
         )
     for start in range(state.passages, len(store), POINTS_AT_ONCE):
         if progress:
@@ -178,36 +177,3 @@ def mean(vectors: npt.NDArray[np.float32]) -> list[float]:
 def point_id(identifier: str) -> str:
     """The UUID under which Qdrant keeps the passage with an id."""
     return str(uuid.uuid5(_NAMESPACE, identifier.encode("utf-8", "surrogatepass").hex()))
-
-
-@dataclass(frozen=True)
-class ClusterSize:
-    """What an index takes on a Qdrant cluster.
-
-    Attributes:
-        vectors: token vectors.
-        disk: bytes on disk, for one copy.
-        memory: bytes of memory for good latency: pooled vectors, their graph, and ids.
-    """
-
-    vectors: int
-    disk: int
-    memory: int
-
-
-def cluster_size(passages: int, *, tokens: float = 120.0, dim: int = 128, text: float = 600.0) -> ClusterSize:
-    """Estimate the size of an index.
-
-    Args:
-        passages: how many.
-        tokens: token vectors of a passage, on average; 120 for a hundred words of Wikipedia.
-        dim: width of a vector.
-        text: bytes of id, title and text, on average.
-
-    Returns:
-        Token vectors at 2 bytes a dimension on disk; pooled vectors at 4, with a graph of 2 x 16 links of 4 bytes and
-        the id tables of about 64 bytes a point, both on disk and in memory.
-    """
-    vectors = math.ceil(passages * tokens)
-    pooled = passages * (4 * dim + 2 * 16 * 4 + 64)
-    return ClusterSize(vectors, math.ceil(2 * dim * vectors + pooled + passages * text), pooled)

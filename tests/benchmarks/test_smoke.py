@@ -98,7 +98,7 @@ def test_retrieval_is_compared(data: Path):
     build, search, gold, reading = found.values()
     assert [row["engine"] for row in build] == ["knowgap"]
     assert {row["settings"]: row["recall k=10"] for row in search}["exact"] == "1.000"
-    assert [row["retriever"] for row in gold] == ["BM25", "dense", "ColBERT", "hybrid"]
+    assert [row["retriever"] for row in gold] == ["BM25", "dense", "ColBERT", "hybrid", "hybrid, constant 60"]
     assert all(row["recall@5 [95%]"].startswith("1.000") for row in gold)  # three passages in all
     assert len({row["pairs per step"] for row in reading}) == 1
 

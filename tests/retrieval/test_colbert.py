@@ -241,5 +241,5 @@ def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_pa
 
 def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
     assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
-    monkeypatch.setattr("knowgap.retrieval.checkpoint._FULL_WIDTH", 7)
+    monkeypatch.setattr("knowgap.retrieval.checkpoint.FULL_WIDTH", 7)
     assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128

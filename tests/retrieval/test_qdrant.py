@@ -2,14 +2,22 @@ import shutil
 
 import pytest
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, IndexMissing
+from knowgap.errors import (
+    DataError,
+    IndexDamaged,
+    IndexFolderError,
+    IndexMissing,
+    UsageError,
+    ValueOutOfBounds,
+)
 from knowgap.retrieval import ColBERTIndex, Passage, open_index
 from knowgap.retrieval.qdrant import QdrantIndex
-from knowgap.retrieval.qdrant_collection import cluster_size
 from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
+
+from tests.retrieval.qdrant_server import QdrantServer
 
 NEW = [Passage(f"new {i}", f"Newcomer {i}", f"The newcomer {i} tells of a film about the sea.") for i in range(4)]
 
@@ -119,8 +127,58 @@ def test_no_server(checkpoint, tmp_path):
         QdrantIndex.build(corpus(), tmp_path / "index", url="http://127.0.0.1:9", checkpoint=checkpoint)
 
 
-def test_cluster_size():
-    size = cluster_size(1_000_000, tokens=100, dim=128, text=500)
-    assert size.vectors == 100_000_000
-    assert size.disk == 100_000_000 * 256 + 1_000_000 * (512 + 128 + 64) + 1_000_000 * 500
-    assert size.memory == 1_000_000 * 704
+@pytest.fixture
+def server():
+    server = QdrantServer()
+    yield server
+    server.close()
+
+
+def test_on_a_server(server, checkpoint, tmp_path):
+    index = QdrantIndex.build(
+        corpus(), tmp_path / "index", url=server.url, collection="docs", checkpoint=checkpoint, shards=6, replicas=2
+    )
+    [made] = server.bodies("PUT", "/collections/docs")
+    assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (6, 2, True)
+    assert made["vectors"]["tokens"]["on_disk"] is True
+    assert made["vectors"]["tokens"]["hnsw_config"]["m"] == 0
+    local = QdrantIndex.build(corpus(), tmp_path / "local", checkpoint=checkpoint)
+    assert index.search(QUERIES, 7) == local.search(QUERIES, 7)
+    assert {body["prefetch"]["using"] for body in server.bodies("POST", "/points/query")} == {"pooled"}
+    wanted = [corpus()[3].id, corpus()[30].id]
+    assert {hit.passage.id for hit in index.search(QUERIES[:1], 5, ids=wanted)[0]} == set(wanted)
+    assert index.add(NEW) == 4
+    assert index.delete([NEW[0].id]) == 1
+    assert len(index) == len(list(index)) == len(corpus()) + 3
+    local.close()
+    index.close()
+
+
+def test_another_machine_needs_the_folder_alone(server, checkpoint, tmp_path):
+    elsewhere = server.url.replace("127.0.0.1", "localhost")
+    built = QdrantIndex.build(corpus(), tmp_path / "index", url=elsewhere, checkpoint=checkpoint)
+    expected = built.search(QUERIES, 3)
+    built.close()
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    again = open_index(tmp_path / "copy", url=server.url)
+    assert again.search(QUERIES, 3) == expected
+    again.close()
+
+
+def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, tmp_path):
+    arguments = {"url": server.url, "checkpoint": checkpoint}
+    QdrantIndex.build(corpus(), tmp_path / "one", **arguments).close()
+    with pytest.raises(IndexFolderError, match="'knowgap' is there already"):
+        QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
+    index = QdrantIndex.build(corpus(20), tmp_path / "two", overwrite=True, **arguments)
+    assert len(index) == 20
+    index.close()
+
+
+def test_what_belongs_to_a_server_is_refused_without_one(index, checkpoint, tmp_path):
+    with pytest.raises(UsageError, match="give its URL"):
+        QdrantIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, shards=2)
+    with pytest.raises(ValueOutOfBounds, match="replicas = 0"):
+        QdrantIndex.build(corpus(), tmp_path / "other", url="http://127.0.0.1:9", checkpoint=checkpoint, replicas=0)
+    with pytest.raises(UsageError, match="inside the folder"):
+        QdrantIndex.open(index.path, url="http://127.0.0.1:9")
