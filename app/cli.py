@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap import cli_basic, cli_bench, cli_compile, cli_demo, cli_report
+from knowgap import cli_basic, cli_bench, cli_compile, cli_demo, cli_report, workbench
 from knowgap.display import err
 from knowgap.errors import KnowgapError
 
@@ -75,3 +75,5 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         err.print(f"[bold red]error:[/bold red] {escape(' '.join(str(error).split()))}")
         sys.exit(2)
+    finally:
+        workbench.OPENED.close()

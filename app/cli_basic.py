@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from knowgap import options as o
 from knowgap import workbench
-from knowgap.display import out, progress, remark, show_table
+from knowgap.display import Report, out, progress, remark, show_table
 from knowgap.errors import UnknownName, UsageError
 
-__all__ = ["COMMANDS", "ask", "doctor", "index", "load_lm", "load_program", "ls", "search", "serve_index"]
+if TYPE_CHECKING:
+    from knowgap.retrieval.passage import Passage
+
+__all__ = ["COMMANDS", "ask", "doctor", "index", "load_lm", "load_program", "ls", "search", "serve_index", "size"]
 
 
 def ls(
@@ -80,28 +84,67 @@ def index(
             "--checkpoint", help="ColBERTv2 checkpoint (or a dense encoder) by path or hub name; embedded if absent."
         ),
     ] = None,
+    qdrant_url: Annotated[
+        str | None,
+        typer.Option(
+            "--qdrant-url",
+            help="Qdrant server or cluster, http://HOST:6333; its key is read from QDRANT_API_KEY. Without it, qdrant "
+            "keeps its store in the folder.",
+        ),
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option("--collection", help="Name of the collection on the Qdrant server. [default: knowgap]")
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option("--shards", min=1, help="Parts of the collection on a Qdrant cluster.")
+    ] = None,
+    replicas: Annotated[
+        int | None, typer.Option("--replicas", min=1, help="Copies of each part on a Qdrant cluster.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace another index in the folder, and the Qdrant collection.")
+    ] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Build an index of a data set's passages or of a corpus file; a build that was cut off continues."""
+    """Build an index of a data set's passages or of a corpus file; a build that was cut off continues.
+
+    The folder can be moved and copied. That of an index on a Qdrant server holds the address of the collection and what
+    encodes queries, so that the other commands take it like any other: --index FOLDER.
+    """
     from knowgap.compile.data import read_corpus
 
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
-    passages = workbench.open_data(data).corpus if data is not None else list(read_corpus(corpus))  # pyright: ignore[reportArgumentType]
-    if not passages:
+    passages = workbench.open_data(data).corpus if data is not None else read_corpus(corpus)  # pyright: ignore[reportArgumentType]
+    if data is not None and not passages:
         raise UsageError(f"{data} brings no passages: name a file of them with --corpus")
     with progress("indexing") as report:
-        built: Any = workbench.build_index(passages, folder, engine=engine, checkpoint=checkpoint, progress=report)
-    facts = {
-        "index": str(folder),
-        "engine": engine,
-        "passages": len(passages),
-        "digest": getattr(built, "digest", None),
-    }
+        built: Any = workbench.build_index(
+            _counted(passages, report),
+            folder,
+            engine=engine,
+            checkpoint=checkpoint,
+            overwrite=overwrite,
+            progress=report,
+            url=qdrant_url,
+            collection=collection,
+            shards=shards,
+            replicas=replicas,
+        )
+    digest = getattr(built, "digest", None) or built.manifest.digest
+    facts = {"index": str(folder), "engine": engine, "passages": len(built), "digest": digest}
     if as_json:
         out.print_json(json.dumps(facts))
     else:
-        out.print(f"{len(passages)} passages indexed in {folder} ({engine})", markup=False)
+        out.print(f"{len(built)} passages indexed in {folder} ({engine})", markup=False)
+
+
+def _counted(passages: Iterable[Passage], report: Report) -> Iterator[Passage]:
+    """Passages as they are read, one after another, with a report now and then."""
+    for count, passage in enumerate(passages, start=1):
+        if count % 10_000 == 0:
+            report(count, None, "reading passages")
+        yield passage
 
 
 def search(
@@ -192,6 +235,38 @@ def doctor(
         raise typer.Exit(2)
 
 
+def size(
+    passages: Annotated[list[int], typer.Argument(min=1, help="How many passages. Can be repeated.")],
+    folder: Annotated[
+        Path,
+        typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="ColBERT index of some thousand such passages."),
+    ],
+    as_json: o.Json = False,
+) -> None:
+    """Estimate what indexes of many passages take, from what those of a small ColBERT index take."""
+    from dataclasses import asdict
+
+    from knowgap.retrieval.sizing import estimate_sizes, measure_passages
+
+    sample = measure_passages(folder)
+    estimates = [row for count in passages for row in estimate_sizes(sample, count)]
+    if as_json:
+        out.print_json(json.dumps({"measured": asdict(sample), "estimates": [asdict(row) for row in estimates]}))
+        return
+    show_table(
+        "estimated sizes",
+        ["engine", "passages", "vectors", "on disk", "in memory"],
+        [[row.engine, f"{row.passages:,}", f"{row.vectors:,}", _gigabytes(row.disk), _gigabytes(row.memory)]
+         for row in estimates],
+        caption=f"measured on {sample.passages:,} passages: {sample.tokens:.1f} token vectors, {sample.words:.1f} "
+        f"different words and {sample.text:.0f} bytes each",
+    )  # fmt: skip
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB"
+
+
 def serve_index(
     folder: Annotated[Path, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
     host: Annotated[str, typer.Option("--host", help="Address to listen on; the default is this machine only.")] = (
@@ -239,7 +314,7 @@ def load_program(
     return built.configure(**workbench.parse_settings(settings or []))
 
 
-def _retriever(folder: Path | None, data: str, engine: str) -> Any:
+def _retriever(folder: str | None, data: str, engine: str) -> Any:
     if folder is not None:
         return workbench.open_retriever(folder)
     opened = workbench.open_data(data)
@@ -257,4 +332,12 @@ def _escape(text: str) -> str:
     return escape(text)
 
 
-COMMANDS = {"ls": ls, "index": index, "search": search, "ask": ask, "serve-index": serve_index, "doctor": doctor}
+COMMANDS = {
+    "ls": ls,
+    "index": index,
+    "search": search,
+    "ask": ask,
+    "size": size,
+    "serve-index": serve_index,
+    "doctor": doctor,
+}

@@ -540,7 +540,7 @@ def _metrics(names: list[str] | None) -> list[str]:
     return list(names or DEFAULT_METRICS)
 
 
-def _retriever(folder: Path | None, opened: Any, engine: str) -> Any:
+def _retriever(folder: str | None, opened: Any, engine: str) -> Any:
     with progress(f"indexing {opened.name}") as report:
         return workbench.open_retriever(folder, opened, engine=engine, progress=report)
 

@@ -29,16 +29,22 @@ Corpus = Annotated[
     typer.Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
 ]
 Index = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--index",
         "-i",
         envvar="KNOWGAP_INDEX",
-        help="Index folder. Without it, one is made of the data's own passages.",
+        help="Index folder, or the URL of `knowgap serve-index`. Without it, one is made of the data's own passages.",
     ),
 ]
 Engine = Annotated[
-    str, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine: colbert, bm25, dense or hybrid.")
+    str,
+    typer.Option(
+        "--engine",
+        envvar="KNOWGAP_ENGINE",
+        help="Index engine: colbert (late interaction of token vectors), bm25 (words in common), dense (one vector a "
+        "passage), hybrid (these three, fused by rank) or qdrant (late interaction in a Qdrant store or server).",
+    ),
 ]
 Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
 Whole = Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from knowgap.errors import IndexMissing, UsageError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EMBEDDED_NOTICE",
+    "OPENED",
     "build_index",
     "cache_folder",
     "default_index",
@@ -30,11 +32,17 @@ __all__ = [
     "split_of",
 ]
 
-ENGINES = ("colbert", "bm25", "dense", "hybrid")
+ENGINES = ("colbert", "bm25", "dense", "hybrid", "qdrant")
+_CHECKPOINTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
 EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
 )
+
+OPENED = ExitStack()
+"""Connections and locks of the indexes that a command has opened; closed when the command ends."""
+
+R = TypeVar("R")
 
 
 def home() -> Path:
@@ -107,38 +115,62 @@ def build_index(
     *,
     engine: str = "colbert",
     checkpoint: str | None = None,
+    overwrite: bool = False,
     progress: Any = None,
+    **server: Any,
 ) -> Retriever:
-    """Build an index of `passages` in `folder`, or continue a build that was cut off."""
-    from knowgap.retrieval import BM25Index, ColBERTIndex, DenseIndex, HybridIndex
+    """Build an index of `passages` in `folder`, or continue a build that was cut off.
+
+    Args:
+        passages: what to index; read once.
+        folder: where.
+        engine: one of `ENGINES`.
+        checkpoint: what encodes passages, for the engines that take one.
+        overwrite: replace another index that stands there.
+        progress: see `knowgap.display.progress`.
+        server: for qdrant: url, collection, shards, replicas; those that are None are left out.
+
+    Raises:
+        UsageError: an engine that there is not, or an option that the engine does not take.
+    """
+    from knowgap.retrieval.manifest import engine_class
 
     if engine not in ENGINES:
         raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
-    if checkpoint and engine not in ("colbert", "dense"):
-        raise UsageError(f"--checkpoint goes with --engine colbert or dense; {engine} takes none")
-    if engine == "bm25":
-        return BM25Index.build(passages, folder)
-    if engine == "dense":
-        return DenseIndex.build(passages, folder, encoder=checkpoint, progress=progress)
-    if engine == "hybrid":
-        return HybridIndex.build(passages, folder, progress=progress)
-    return ColBERTIndex.build(passages, folder, checkpoint=checkpoint, progress=progress)
+    options = {name: value for name, value in server.items() if value is not None}
+    if options and engine != "qdrant":
+        names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
+        raise UsageError(f"{names}: goes with --engine qdrant, not with {engine}")
+    if checkpoint:
+        if engine not in _CHECKPOINTS:
+            raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINTS)}; {engine} takes none")
+        options[_CHECKPOINTS[engine]] = checkpoint
+    build = engine_class(engine).build
+    return _held(build(passages, folder, overwrite=overwrite, progress=progress, **options))
 
 
 def open_retriever(
-    index: Path | None, data: Dataset | None = None, *, engine: str = "colbert", progress: Any = None
+    index: str | Path | None, data: Dataset | None = None, *, engine: str = "colbert", progress: Any = None
 ) -> Retriever:
-    """The index in a folder; without one, the index of the data set's own corpus, built at first use."""
-    from knowgap.retrieval import open_index
+    """The index in a folder or at a URL; without one, that of the data set's own corpus, built at first use."""
+    from knowgap.retrieval import RemoteRetriever, open_index
 
+    if index is not None and str(index).startswith(("http://", "https://")):
+        return _held(RemoteRetriever(str(index)))
     if index is not None:
-        return open_index(index)
+        return _held(open_index(index))
     if data is None or not data.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
     folder = default_index(data, engine)
     if folder.exists():
-        return open_index(folder)
+        return _held(open_index(folder))
     return build_index(data.corpus, folder, engine=engine, progress=progress)
+
+
+def _held(retriever: R) -> R:
+    """A retriever that is closed, if it can be, when the command ends."""
+    OPENED.callback(getattr(retriever, "close", lambda: None))
+    return retriever
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:
