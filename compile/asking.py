@@ -12,6 +12,7 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel, ConfigDict
 
+from knowgap.compile.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.steps import Retrieved
@@ -26,7 +27,6 @@ __all__ = [
     "in_order",
     "is_lost",
     "language_model",
-    "reference_answers",
 ]
 
 T = TypeVar("T")
@@ -109,11 +109,6 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
             raise DataError(f"{what}: the id {name!r} stands twice", line=number, field="id")
         ids[name] = None
     return list(ids)
-
-
-def reference_answers(example: dspy.Example) -> list[str]:
-    """The acceptable answers of an example, the first one shown."""
-    return list(dict.fromkeys([example.answer, *(example.get("aliases") or [])]))
 
 
 def ask_one(

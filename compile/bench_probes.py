@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.compile.asking import reference_answers
 from knowgap.compile.metrics.f1 import f1
-from knowgap.compile.metrics.normalize import normalize_answer
+from knowgap.compile.metrics.normalize import normalize_answer, reference_answers
 from knowgap.errors import DataError, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
@@ -276,7 +275,7 @@ class SubModules(Probe):
         right = f1(example, dspy.Prediction(answer=answer)) >= 0.5
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
         self.reads(passages)
-        judged = [self.ask(self.relevance, question=question, passage=str(p)) for p in passages]
+        judged = [self.ask(self.relevance, shown=[p], question=question, passage=str(p)) for p in passages]
         agree = [
             (out is not None and out.relevant is True) == self._relevant(example, p, closed)
             for out, p in zip(judged, passages, strict=True)

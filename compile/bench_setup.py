@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from knowgap.compile.asking import Metric
-from knowgap.compile.bench_measures import is_cost, score_metrics
+from knowgap.compile.bench_measures import score_metrics
 from knowgap.compile.bench_table import TASKS, BenchTable, Column, Row
 from knowgap.compile.data import LAYOUTS, SPLITS, Dataset, load_dataset
 from knowgap.compile.provenance import lm_name, model_name
@@ -290,6 +290,9 @@ def _differences(cell: BenchCell, table: BenchTable, setup: BenchSetup, engine: 
     shown = paper.demonstrations if row.demonstrations is None else row.demonstrations
     if shown and not row.artifact:
         found.append(f"demonstrations: none, not {shown}")
-    if any(is_cost(name) and name == "tokens" for name in column.metrics):
-        found.append("tokens: all of prompts and completions, where the paper counts those of external knowledge")
+    if "knowledge_tokens" in column.metrics and any(
+        name == "knowledge_tokens" and figure is not None
+        for name, figure in zip(column.metrics, table.printed(cell.row_number, cell.column_number), strict=True)
+    ):
+        found.append("knowledge tokens: words, where the paper counts its language model's tokens")
     return [*found, *([row.differs] if row.differs else [])]

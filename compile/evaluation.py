@@ -29,6 +29,7 @@ COSTS: dict[str, Callable[[Record], float]] = {
     "completion_tokens": lambda r: r.cost.completion_tokens,
     "retrievals": lambda r: r.cost.retrievals,
     "passages": lambda r: r.cost.passages,
+    "knowledge_tokens": lambda r: r.cost.knowledge_tokens,
     "iterations": lambda r: r.cost.iterations,
     "seconds": lambda r: r.cost.seconds,
     "critical_calls": lambda r: r.cost.critical_calls,

@@ -7,7 +7,8 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.asking import Metric, reference_answers
+from knowgap.compile.asking import Metric
+from knowgap.compile.metrics.normalize import reference_answers
 from knowgap.programs.steps import Retrieved, Stopped
 
 __all__ = ["feedback_metric", "feedback_text"]

@@ -16,7 +16,7 @@ import dspy
 import orjson
 from pydantic import BaseModel, ConfigDict
 
-from knowgap.compile.asking import reference_answers
+from knowgap.compile.metrics.normalize import reference_answers
 from knowgap.programs.base import Program
 
 __all__ = [

@@ -22,7 +22,7 @@ _WORDS = {
     "seen": "not a test score: trials were compared on these questions",
 }
 _ORDER = ("test", "seen", "dev", "train", "")
-_COSTS = ("lm_calls", "critical_calls", "tokens", "retrievals", "passages", "iterations", "seconds")
+_COSTS = ("lm_calls", "critical_calls", "tokens", "retrievals", "passages", "knowledge_tokens", "iterations", "seconds")
 
 
 @dataclass(frozen=True)

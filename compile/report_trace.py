@@ -33,5 +33,5 @@ def cost_line(cost: Cost) -> str:
     return (
         f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
         f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
-        f"{cost.passages} passages read, {cost.seconds:.2f} s"
+        f"{cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, {cost.seconds:.2f} s"
     )

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
+from knowgap.programs.knowledge import knowledge_tokens
 from knowgap.programs.run import Run, current_run, recording
 from knowgap.programs.steps import Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
@@ -206,10 +207,16 @@ class Program(dspy.Module):
 
     # What `forward` is written with.
 
-    def ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
+    def ask(self, predictor: dspy.Module, *, shown: Sequence[Passage] = (), **inputs: Any) -> dspy.Prediction | None:
         """Ask the language model; None where its output could not be read, which the trace records.
 
         DSPy's adapter has then tried its fallback already. Errors of the language model itself are raised.
+
+        Args:
+            predictor: one of the program's.
+            shown: passages whose text stands within a text input, so that they count as external knowledge; those in
+                a list made by `numbered` count by themselves.
+            **inputs: of the predictor's signature.
         """
         run, meter, started = current_run(), _Meter(), time.perf_counter()
         limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
@@ -230,6 +237,7 @@ class Program(dspy.Module):
                 raise
             problem = " ".join(str(error).split())[:300] or type(error).__name__
         meter.charge(run, time.perf_counter() - started)
+        run.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(inputs, shown, run.own)
         if prediction is None:
             self.note(Malformed(act=self._act(predictor), problem=problem))
         else:

@@ -152,7 +152,9 @@ class BlendFilter(Program):
 
     def _judged(self, question: str, passages: list[Passage]) -> list[Passage]:
         """Every passage by its own probability."""
-        tasks = [functools.partial(self.ask, self.judge, question=question, passage=str(p)) for p in passages]
+        tasks = [
+            functools.partial(self.ask, self.judge, shown=[p], question=question, passage=str(p)) for p in passages
+        ]
         kept: list[Passage] = []
         for passage, output in zip(passages, at_once(tasks), strict=True):
             relevant = output is not None and bool(output.relevant)

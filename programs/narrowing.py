@@ -129,7 +129,9 @@ def compress(
     for start in range(0, len(ranked), top_k):
         batch = ranked[start : start + top_k]
         tasks = [
-            functools.partial(program.ask, predictor, question=entry.query, passage=str(entry.passage))
+            functools.partial(
+                program.ask, predictor, shown=[entry.passage], question=entry.query, passage=str(entry.passage)
+            )
             for entry in batch
         ]
         program.reads([entry.passage for entry in batch])

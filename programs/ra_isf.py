@@ -165,7 +165,7 @@ class RAISF(Program):
         return _Solved(answer, relevant) if answer != UNKNOWN else None
 
     def _relevant(self, question: str, passage: Passage) -> bool:
-        output = self._ask(self.relevance, self.relevance_lm, question=question, passage=str(passage))
+        output = self._ask(self.relevance, self.relevance_lm, shown=[passage], question=question, passage=str(passage))
         relevant = output is not None and bool(output.relevant)
         self.note(Judged(what="relevance", value=relevant, passage=passage.id), passage)
         return relevant

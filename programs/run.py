@@ -15,13 +15,15 @@ from typing import Any, TypeVar
 
 import dspy
 
-from knowgap.programs.steps import Step
+from knowgap.programs.steps import Prompted, Step
 from knowgap.programs.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["Run", "at_once", "current_run", "recording"]
 
 T = TypeVar("T")
+
+_SUMMED = ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "knowledge_tokens")
 
 _RUN: contextvars.ContextVar[Run | None] = contextvars.ContextVar("knowgap_run", default=None)
 
@@ -36,6 +38,7 @@ class Run:
         self.passages: dict[str, Passage] = {}
         self.read: dict[str, None] = {}
         self.cost = Cost()
+        self.own: set[str] = set()  # texts that the model wrote from memory to be read as passages
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
@@ -43,6 +46,8 @@ class Run:
         step.branch = step.branch or self.branch
         step.at = round(time.perf_counter() - self.started, 6)
         self.steps.append(step)
+        if isinstance(step, Prompted):
+            self.own.add(step.text)
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
 
@@ -50,6 +55,7 @@ class Run:
         """A run for a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
         child = Run(self.started, self.concurrent, self.iteration, path)
+        child.own = set(self.own)
         child.cost.critical_calls = self.cost.critical_calls
         child.cost.critical_seconds = self.cost.critical_seconds
         return child
@@ -60,7 +66,8 @@ class Run:
             self.steps += child.steps
             self.passages.update(child.passages)
             self.read.update(child.read)
-            for field in ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals"):
+            self.own |= child.own
+            for field in _SUMMED:
                 setattr(self.cost, field, getattr(self.cost, field) + getattr(child.cost, field))
             self.cost.iterations = max(self.cost.iterations, child.cost.iterations)
         if self.concurrent:

@@ -23,6 +23,13 @@ class Cost(BaseModel):
     Calls answered from a cache are counted in `lm_calls` as well as in `cached_calls`, and their tokens too: the cost
     of a method does not depend on what was asked before. `critical_calls` and `critical_seconds` measure the longest
     chain of language-model calls that had to wait for one another.
+
+    `knowledge_tokens` is the consumption of external knowledge (MIGRES, table 5): the text that was retrieved, as it
+    went into calls of the language model. Counted are the words of title and text (`knowgap.programs.knowledge`), of a
+    passage that was cut to sentences, summarised or excerpted those that were left, and again in each call that they
+    went into: those in which the model summarises, excerpts or judges passages too, and those repeated because a reply
+    could not be read. Not counted are questions, instructions, demonstrations, and what the model wrote itself: notes,
+    extracted statements, sub-answers, drafts, passages from its memory. A tokenizer of word pieces counts more.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -33,6 +40,7 @@ class Cost(BaseModel):
     completion_tokens: int = 0
     retrievals: int = Field(default=0, description="queries sent to the retriever")
     passages: int = Field(default=0, description="distinct passages read by the language model")
+    knowledge_tokens: int = Field(default=0, description="words of retrieved text read, each time they are read")
     iterations: int = 0
     seconds: float = Field(default=0.0, description="wall time of the question")
     critical_calls: int = 0

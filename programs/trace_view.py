@@ -119,7 +119,7 @@ def trace_tree(trace: Trace) -> Tree:
         plain(
             f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
             f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
-            f"{cost.passages} passages read, {cost.seconds:.2f} s",
+            f"{cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, {cost.seconds:.2f} s",
             "dim",
         )
     )

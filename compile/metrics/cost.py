@@ -14,6 +14,7 @@ from knowgap.errors import UsageError
 __all__ = [
     "COST_METRICS",
     "iterations",
+    "knowledge_tokens",
     "lm_calls",
     "passages",
     "passages_per_iteration",
@@ -51,6 +52,11 @@ def passages(example: Any, prediction: Any, trace: Any = None) -> float:
     return float(_cost(prediction).passages)
 
 
+def knowledge_tokens(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Words of retrieved text that the language model read, each time it read them (MIGRES, table 5)."""
+    return float(_cost(prediction).knowledge_tokens)
+
+
 def iterations(example: Any, prediction: Any, trace: Any = None) -> float:
     """Iterations of the method."""
     return float(_cost(prediction).iterations)
@@ -69,6 +75,9 @@ def seconds(example: Any, prediction: Any, trace: Any = None) -> float:
 
 COST_METRICS: dict[str, Callable[..., float]] = {
     metric.__name__: metric
-    for metric in (lm_calls, tokens, retrievals, passages, iterations, passages_per_iteration, seconds)
+    for metric in (
+        *(lm_calls, tokens, retrievals, passages, knowledge_tokens),
+        *(iterations, passages_per_iteration, seconds),
+    )
 }
 """Cost metrics by name."""

@@ -92,8 +92,10 @@ class FLARE(Program):
         self.note(Stopped(reason=reason))
         read = distinct(read)
         if not answer:
+            shown = [] if sentences else passages
             text = " ".join(sentences) or "\n".join(str(passage) for passage in passages)
-            answer = text_of(self.ask(self.final, question=question, text=text, style=STYLES[self.style]))
+            output = self.ask(self.final, shown=shown, question=question, text=text, style=STYLES[self.style])
+            answer = text_of(output)
         self.note(Answered(answer=answer, passages=[passage.id for passage in read]))
         return dspy.Prediction(answer=answer, passages=read, sentences=sentences)
 
@@ -105,9 +107,10 @@ class FLARE(Program):
         self.reads(passages)
         inputs: dict[str, Any] = {"question": question, "passages": numbered(passages), "known": list(sentences)}
         inputs["style"] = STYLES[self.style]
+        tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
         refused = False
         try:
-            output = self.ask(self.sentence, **inputs, **({"config": {"logprobs": True}} if with_tokens else {}))
+            output = self.ask(self.sentence, **inputs, **tokens_too)
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
             if not with_tokens:
                 raise

@@ -48,7 +48,7 @@ class ReAct(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
         self.note(Asked(question=question))
-        turns: list[str] = []
+        turns: list[tuple[str, list[Passage]]] = []
         read: list[Passage] = []
         reason = "iterations"
         for step in range(1, self.iterations + 1):
@@ -67,7 +67,7 @@ class ReAct(Program):
             found = self.search(query)
             self.reads(found)
             read = distinct([*read, *found])
-            turns.append(f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(found)}")
+            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(found)}", found))
         self.note(Stopped(reason=reason))
         output = self._over(self.extract, turns, question)
         answer, reasoning = text_of(output), text_of(output, "reasoning")
@@ -75,12 +75,16 @@ class ReAct(Program):
         self.note(Answered(answer=answer, passages=[passage.id for passage in read]))
         return dspy.Prediction(answer=answer, passages=read, reasoning=reasoning)
 
-    def _over(self, predictor: dspy.Module, turns: Sequence[str], question: str) -> dspy.Prediction | None:
+    def _over(
+        self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
+    ) -> dspy.Prediction | None:
         """Ask over the trajectory; where it is too long for the model, without its oldest turns."""
         for first in range(len(turns) + 1):
-            trajectory = "\n\n".join(turns[first:]) or "(nothing was searched yet)"
+            trajectory = "\n\n".join(text for text, _ in turns[first:]) or "(nothing was searched yet)"
+            shown = [passage for _, found in turns[first:] for passage in found]
+            inputs = {"question": question, "style": STYLES[self.style], "trajectory": trajectory}
             try:
-                return self.ask(predictor, question=question, style=STYLES[self.style], trajectory=trajectory)
+                return self.ask(predictor, shown=shown, **inputs)
             except dspy.ContextWindowExceededError:
                 if first >= len(turns):
                     raise

@@ -44,7 +44,8 @@ class SelfRefine(Program):
         ids = [passage.id for passage in passages]
         note = text_of(self.ask(self.refine, question=question, passages=numbered(passages)), "note")
         self.note(Noted(note=note, passages=ids))
-        source = note or "\n".join(str(passage) for passage in passages)
-        answer = text_of(self.ask(self.answer, question=question, note=source, style=STYLES[self.style]))
+        source, shown = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
+        output = self.ask(self.answer, shown=shown, question=question, note=source, style=STYLES[self.style])
+        answer = text_of(output)
         self.note(Answered(answer=answer, passages=ids))
         return dspy.Prediction(answer=answer, passages=passages, note=note)

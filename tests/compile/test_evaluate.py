@@ -65,6 +65,9 @@ def test_scores_costs_and_provenance(program, examples):
     assert found.costs()["lm_calls"] == 1
     assert found.costs()["retrievals"] == 1
     assert found.costs()["tokens"] > 0
+    assert found.costs()["knowledge_tokens"] == 5 * (
+        2 + 5
+    )  # five passages such as "house q3", "Ada lives in house q3."
     assert found.provenance.split == "dev"
     assert found.provenance.hyperparameters == {"top_k": 5, "style": "short"}
     assert found.provenance.lm == "test/scripted"

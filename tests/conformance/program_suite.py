@@ -17,7 +17,7 @@ from support import OverlapRetriever, TableEntailment, TableReranker
 from knowgap.errors import EmptyQuestion, KnowgapError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch, Threshold
-from knowgap.programs.steps import Answered, Malformed, Retrieved, Stopped
+from knowgap.programs.steps import Answered, Malformed, Prompted, Retrieved, Stopped
 from knowgap.programs.trace import Trace
 from knowgap.retrieval.passage import Passage
 
@@ -70,6 +70,18 @@ def ids_of(step):
         elif name in ("hits", "sources"):
             found += [passage_id for ids in value for passage_id in ids]
     return found
+
+
+def words_retrieved(inputs, own):
+    """How many words of passages stand in a prompt, read off the prompt; texts in `own` are the model's."""
+    found = []
+    for value in inputs.values():
+        if isinstance(value, str):
+            found += [str(passage) for passage in CORPUS for _ in range(value.count(str(passage)))]
+        elif isinstance(value, list):
+            passages = [p for p in value if isinstance(p, dict) and "text" in p and p["text"] not in own]
+            found += [f"{p['title']} {p['text']}" for p in passages]
+    return sum(len(re.findall(r"\w+", text)) for text in found)
 
 
 def timeless(trace):
@@ -150,6 +162,8 @@ class ProgramConformance:
         assert 0 < cost.critical_calls <= cost.lm_calls
         assert cost.retrievals == sum(len(step.queries) for step in trace.of(Retrieved))
         assert cost.passages <= len(trace.passages)
+        own = [step.text for step in trace.of(Prompted)]
+        assert cost.knowledge_tokens == sum(words_retrieved(inputs, own) for _, inputs in engine.calls)
         assert cost.iterations == max(step.iteration for step in trace.steps)
         if not program.needs_retriever:
             assert cost.retrievals == 0

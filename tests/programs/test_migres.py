@@ -268,6 +268,8 @@ def test_case_two_known_missing_answer_and_cost():
     assert prediction.trace.stopped == "answered"
     cost = prediction.trace.cost
     assert (cost.lm_calls, cost.critical_calls, cost.iterations, cost.retrievals, cost.passages) == (9, 9, 3, 6, 5)
+    # The German (12 words) and the French film (14), then both directors (12 and 16); the model's own passage is none.
+    assert cost.knowledge_tokens == 12 + 14 + 12 + 16
 
 
 @pytest.mark.parametrize("case", [case_one, case_two])

@@ -141,6 +141,13 @@ def test_compression_none_reads_whole_passages():
     assert program.reranker.pairs == [(QUESTION, str(FERRY))]
 
 
+@pytest.mark.parametrize(("compression", "words"), [("sentences", 3 + 6 + 3), ("none", 3 + 6 + 4 + 3)])
+def test_the_sentence_filter_saves_tokens_of_external_knowledge(compression, words):
+    program = small({QUESTION: [FERRY]}, sentence_scores(4.0, 5.0, -1.0, 3.0), compression=compression)
+    prediction, _ = two_steps(program, leaf=[learn((PAINTED, 1))], query=[ask()])
+    assert prediction.trace.cost.knowledge_tokens == words  # title and sentences; what was learnt from them is none
+
+
 @pytest.mark.parametrize("how", ["summary", "snippet"])
 def test_compression_by_the_model(how):
     passages = [Passage(f"p{n}", f"P{n}", f"Text {n}.") for n in range(5)]
@@ -163,6 +170,7 @@ def test_compression_by_the_model(how):
     assert [(step.how, step.passage) for step in prediction.trace.of(Compressed)] == [(how, "p1"), (how, "p3")]
     assert prediction.passages == [passages[1]]
     assert prediction.trace.cost.critical_calls == prediction.trace.cost.lm_calls - 2
+    assert prediction.trace.cost.knowledge_tokens == 4 * 3 + 2 * 3  # four passages, and what two of them come to
 
 
 def test_compression_by_the_model_that_finds_nothing_counts_as_no_passage():

@@ -1,6 +1,7 @@
 """A trace goes to JSON and back, and stands on a page as a tree in which nothing is taken for an order."""
 
 import copy
+import json
 from typing import get_args
 
 import pytest
@@ -67,7 +68,15 @@ def trace_of(*steps, question="Who painted ships?", program="test"):
         question=question,
         steps=[copy.deepcopy(step) for step in steps],
         passages={passage.id: passage.to_dict() for passage in PASSAGES},
-        cost=Cost(lm_calls=3, cached_calls=1, prompt_tokens=10, completion_tokens=5, critical_calls=2, seconds=0.25),
+        cost=Cost(
+            lm_calls=3,
+            cached_calls=1,
+            prompt_tokens=10,
+            completion_tokens=5,
+            knowledge_tokens=7,
+            critical_calls=2,
+            seconds=0.25,
+        ),
     )
 
 
@@ -92,6 +101,12 @@ def test_json_round_trip(kind):
     assert again == trace
     assert type(again.steps[0]) is type(step)
     assert Trace.from_json(trace.to_json().encode()) == trace
+
+
+def test_a_trace_from_before_knowledge_was_counted_reads_with_none():
+    older = json.loads(trace_of(s.Asked(question="Who?")).to_json())
+    assert older["cost"].pop("knowledge_tokens") == 7
+    assert Trace.from_json(json.dumps(older)).cost.knowledge_tokens == 0
 
 
 def test_json_round_trip_of_odd_text():
@@ -143,7 +158,8 @@ def test_the_tree_groups_iterations_and_branches():
         "x: two",
         "iteration 2",
         "x: three",
-        "3 LM calls (1 from cache, 2 in sequence), 15 tokens, 0 retrievals, 0 passages read, 0.25 s",
+        "3 LM calls (1 from cache, 2 in sequence), 15 tokens, 0 retrievals, 0 passages read, 7 knowledge tokens, "
+        "0.25 s",
     ]
 
 

@@ -44,6 +44,9 @@ def test_thinks_searches_and_answers_from_the_trajectory(retriever, ask, kinds):
     assert prediction.trace.of(Reasoned)[1].text == "Now her birthplace."
     cost = prediction.trace.cost
     assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations, cost.passages) == (4, 4, 2, 3, 4)
+    # Nothing in the first turn; the film (16 words) and the prize (13) in the second; these with the director (13),
+    # the film again and the town (10) in the third, and once more for the answer.
+    assert cost.knowledge_tokens == 0 + 29 + 68 + 68
     seen = [inputs["trajectory"] for _, inputs in engine.calls]
     assert "nothing was searched" in seen[0]
     assert "[1] Lanternfish: Lanternfish is a 1971 film." in seen[1]

@@ -54,6 +54,8 @@ def test_compresses_best_first_until_enough_are_relevant(program, ask, kinds):
     # Two at a time: 8 and 7, 6 and 5 (asked for twice, as it could not be read), 4 and 3; then the answer.
     assert (cost.lm_calls, cost.retrievals, cost.passages) == (8, 1, 6)
     assert cost.critical_calls == 5
+    # Four words in each passage that is compressed, five in what two of them come to.
+    assert cost.knowledge_tokens == 7 * 4 + 2 * 5
 
 
 def test_what_is_compressed_is_limited(program, ask):
