@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import dspy
 
 from knowgap.compile.asking import Metric, Record
 from knowgap.compile.bench_probes import measured
 from knowgap.compile.evaluation import COSTS, Evaluation, Interval, mean_interval
-from knowgap.compile.metrics import METRICS, get_metric
+from knowgap.compile.metrics import METRICS, UpperBound, get_metric
 from knowgap.errors import UnknownName
 
-__all__ = ["TABLE_COSTS", "best_answer", "is_cost", "measure", "score_metrics"]
+__all__ = ["TABLE_COSTS", "is_cost", "measure", "score_metrics"]
 
 TABLE_COSTS: dict[str, Callable[[Record], float]] = {
     **COSTS,
@@ -45,18 +42,8 @@ def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dic
             metric = measured(what) if colon and probe == "probe" else get_metric(name)
         except UnknownName:
             raise UnknownName.among("metric or cost", name, [*METRICS, *TABLE_COSTS]) from None
-        found[name] = best_answer(metric) if best_of_answers else metric
+        found[name] = UpperBound(metric, name) if best_of_answers else metric
     return found
-
-
-def best_answer(metric: Metric) -> Metric:
-    """A metric that takes the best score over a prediction's `answers`."""
-
-    def best(example: Any, prediction: Any, trace: Any = None) -> float:
-        answers = prediction.get("answers") or [prediction.answer]
-        return max(metric(example, dspy.Prediction(**{**prediction.toDict(), "answer": a})) for a in answers)
-
-    return best
 
 
 def measure(evaluation: Evaluation, name: str) -> Interval | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape, quoteattr
 
-from knowgap.compile.bench_measures import is_cost
-from knowgap.compile.bench_plot import Point, plot
+from knowgap.compile.bench_plot import MARKS, cost_plot
 from knowgap.compile.bench_result import Bench, CellResult, Figure, shown
 from knowgap.compile.bench_text import SAME_PROMPTS, difference_notes, origins
 
@@ -37,11 +36,6 @@ sup{line-height:0}a{color:var(--mark)}thead small{max-width:22rem;white-space:no
 figure{margin:0;max-width:860px;overflow-x:auto;border:1px solid var(--line);border-radius:8px;padding:12px}
 figcaption{font-weight:600;margin-bottom:6px}
 svg{width:100%;min-width:520px;height:auto;display:block}thead .data[colspan]{text-align:left}
-svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .tick,svg .name{fill:var(--soft)}
-svg .grid{stroke:var(--line)}svg .axis{stroke:var(--soft)}
-svg .front{fill:none;stroke:var(--mark);stroke-width:1.5;opacity:.55}
-svg .bar{stroke:var(--soft);opacity:.4}svg .number{font-size:10px;fill:var(--soft)}
-svg .dot circle{fill:var(--soft)}svg .best circle{fill:var(--mark)}svg .best text{font-weight:600}
 @media(max-width:600px){main{padding:18px 12px 40px}th,td{padding:6px 8px}
 th:first-child,td:first-child{min-width:7rem;max-width:8.5rem}}
 """
@@ -64,7 +58,7 @@ def page(bench: Bench) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        f"<title>{escape(table.title)}</title><style>{_STYLE}</style></head>"
+        f"<title>{escape(table.title)}</title><style>{_STYLE}{MARKS}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 
@@ -142,19 +136,7 @@ def _arrow(figure: Figure) -> str:
 def _plots(bench: Bench) -> str:
     figures = []
     for number, column in enumerate(bench.table.columns):
-        place = next((n for n, name in enumerate(column.metrics) if not is_cost(name)), None)
-        cells = [c for c in bench.cells if c.column == number and c.figures]
-        if place is None or not cells:
-            continue
-        cost, title = "tokens", "tokens per question"
-        if not any(cell.costs["tokens"] for cell in cells):
-            cost, title = "lm_calls", "LM calls per question"
-        points = [
-            Point(bench.table.rows[cell.row].label, cell.costs[cost], 100 * ours.mean, 100 * ours.low, 100 * ours.high)
-            for cell in cells
-            if (ours := cell.figures[place].ours) is not None
-        ]
-        drawn = plot(points, title, f"{column.metrics[place].replace('_', ' ')}, percent")
+        drawn = cost_plot(bench, number, style="")
         if drawn:
             figures.append(f"<figure><figcaption>{escape(column.title)}</figcaption>{drawn}</figure>")
     if not figures:

@@ -7,7 +7,24 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-__all__ = ["Point", "plot"]
+from knowgap.compile.bench_measures import is_cost
+from knowgap.compile.bench_result import Bench
+from knowgap.compile.evaluation import COSTS
+from knowgap.errors import UnknownName
+
+__all__ = ["ALONE", "MARKS", "Point", "cost_plot", "plot"]
+
+MARKS = """
+.plot text{font:12px system-ui,sans-serif;fill:var(--ink)}.plot .tick,.plot .name{fill:var(--soft)}
+.plot .grid{stroke:var(--line)}.plot .axis{stroke:var(--soft)}
+.plot .front{fill:none;stroke:var(--mark);stroke-width:1.5;opacity:.55}
+.plot .bar{stroke:var(--soft);opacity:.4}.plot .number{font-size:10px;fill:var(--soft)}
+.plot .dot circle{fill:var(--soft)}.plot .best circle{fill:var(--mark)}.plot .best text{font-weight:600}
+"""
+"""How the parts of a plot look, in the colours of the page that it stands on."""
+
+ALONE = ".plot{--ink:#1d2329;--soft:#5d6873;--line:#d9dee3;--mark:#0b6e99;background:#fff;max-width:860px}" + MARKS
+"""The same with colours, for a plot that stands on no page."""
 
 _WIDTH, _HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 216, 40, 46
@@ -23,6 +40,43 @@ class Point(NamedTuple):
     score: float
     low: float
     high: float
+
+
+def cost_plot(bench: Bench, column: int = 0, cost: str = "", *, style: str = ALONE) -> str:
+    """The main score of a data set's rows against what they cost per question.
+
+    Args:
+        bench: what was found.
+        column: number of the data set.
+        cost: a name of `knowgap.compile.evaluation.COSTS`; tokens where absent, or calls where no tokens were counted.
+        style: CSS that goes into the picture, to stand alone; empty for a page that has its own.
+
+    Returns:
+        SVG; an empty string where nothing was scored.
+
+    Raises:
+        UnknownName: there is no such cost.
+    """
+    if cost and cost not in COSTS:
+        raise UnknownName.among("cost", cost, COSTS)
+    metrics = bench.table.columns[column].metrics
+    place = next((n for n, name in enumerate(metrics) if not is_cost(name)), None)
+    cells = [cell for cell in bench.cells if cell.column == column and cell.figures]
+    if place is None or not cells:
+        return ""
+    counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")
+    points = [
+        Point(bench.table.rows[c.row].label, c.costs.get(counted, 0.0), *(100 * v for v in (f.mean, f.low, f.high)))
+        for c in cells
+        if (f := c.figures[place].ours) is not None
+    ]
+    title = f"{counted.replace('_', ' ').replace('lm ', 'LM ')} per question"
+    drawn = plot(points, title, f"{metrics[place].replace('_', ' ')}, percent")
+    if not drawn or not style:
+        return drawn
+    return drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1).replace(
+        "</svg>", f"<style>{style}</style></svg>"
+    )
 
 
 def plot(points: Sequence[Point], x_title: str, y_title: str) -> str:
@@ -42,7 +96,8 @@ def plot(points: Sequence[Point], x_title: str, y_title: str) -> str:
     height = max(_HEIGHT, _TOP + _BOTTOM + _LINE * len(chosen))
     y, y_ticks = _y_axis([v for p in chosen for v in (p.low, p.high)], height)
     right, bottom = _WIDTH - _RIGHT, height - _BOTTOM
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label={quoteattr(f"{y_title} against {x_title}")}>']
+    spoken = quoteattr(f"{y_title} against {x_title}")
+    parts = [f'<svg class="plot" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label={spoken}>']
     for value, text in y_ticks:
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
         parts.append(f'<text class="tick" x="{_LEFT - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{text}</text>')

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +13,7 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, take_tokens
+from knowgap.programs.outputs import probability_of
 from knowgap.programs.run import at_once
 from knowgap.programs.sources import distinct, numbered, tidy_lines
 from knowgap.programs.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
@@ -56,7 +56,7 @@ class RQRAG(Program):
     Beyond the paper: a query already searched on its own path is not followed; `beam_width` and `max_leaves` bound
     deep trees and do not bind at the paper's depths. Where the beam binds, a level is answered before it grows.
 
-    The upper bound of section 2.3 (some trajectory is right) can be measured on the prediction's `answers`.
+    The upper bound of section 2.3 (some trajectory is right) is the metric `upper_bound` on the prediction's `answers`.
 
     Args:
         retriever: the index to search. On multi-hop data, the paper searches each question's own candidates only.
@@ -193,10 +193,11 @@ class RQRAG(Program):
         """Ask for the output field `wanted`, with its log-probabilities; without, where the backend refuses them."""
         self.reads(passages)
         inputs["passages"] = numbered(passages)
+        # Under every strategy, so that the calls stay the same and a study's cache serves all three.
+        tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
         refused = False
         try:
-            # Under every strategy, so that the calls stay the same and a study's cache serves all three.
-            output = self.ask(predictor, **inputs, **({"config": {"logprobs": True}} if with_tokens else {}))
+            output = self.ask(predictor, **inputs, **tokens_too)
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
             if not with_tokens:
                 raise
@@ -204,7 +205,7 @@ class RQRAG(Program):
         if output is None:
             return _Reply(refused=refused)
         tokens, text = take_tokens(output), (output[wanted] or "").strip()
-        return _Reply(text, field_logprobs(tokens, wanted, text), _probability(output.get("confidence")), refused)
+        return _Reply(text, field_logprobs(tokens, wanted, text), probability_of(output), refused)
 
     def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:
         """The best nodes of an answered level, in the order of their paths."""
@@ -244,9 +245,3 @@ def _child(path: str, action: str) -> str:
 
 def _together(before: list[float] | None, new: FieldLogprobs | None) -> list[float] | None:
     return None if before is None or new is None else before + new.generated
-
-
-def _probability(stated: Any) -> float:
-    """A stated confidence from 0 to 1; one above 1 is read as a percentage, and none as 0."""
-    value = float(stated) if isinstance(stated, (int, float)) and math.isfinite(stated) else 0.0
-    return min(1.0, max(0.0, value / 100 if value > 1 else value))

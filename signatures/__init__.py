@@ -4,6 +4,7 @@ from knowgap.signatures.answer_by_searching import AnswerBySearching
 from knowgap.signatures.answer_directly import AnswerDirectly, ReasonDirectly
 from knowgap.signatures.answer_from_note import AnswerFromNote
 from knowgap.signatures.answer_from_passages import AnswerFromPassages, AnswerWithConfidence
+from knowgap.signatures.answer_from_text import AnswerFromText
 from knowgap.signatures.cite_answer import AnswerWithCitations
 from knowgap.signatures.compare_notes import CompareNotes
 from knowgap.signatures.compress_passage import ExtractSnippet, SummarisePassage
@@ -23,6 +24,7 @@ from knowgap.signatures.passage_relevance import PassageRelevance
 from knowgap.signatures.prompted_knowledge import PromptedKnowledge
 from knowgap.signatures.propose_queries import ProposeQueries
 from knowgap.signatures.propose_questions import ProposeQuestions
+from knowgap.signatures.questions_on_text import QuestionsOnText
 from knowgap.signatures.rank_passages import RankPassages
 from knowgap.signatures.reading_notes import ReadingNotes
 from knowgap.signatures.refine_query import DecomposeQuery, DisambiguateQuery, RewriteQuery
@@ -38,6 +40,7 @@ __all__ = [
     "AnswerDirectly",
     "AnswerFromNote",
     "AnswerFromPassages",
+    "AnswerFromText",
     "AnswerWithCitations",
     "AnswerWithConfidence",
     "CompareNotes",
@@ -61,6 +64,7 @@ __all__ = [
     "PromptedKnowledge",
     "ProposeQueries",
     "ProposeQuestions",
+    "QuestionsOnText",
     "RankPassages",
     "ReadingNotes",
     "ReasonDirectly",

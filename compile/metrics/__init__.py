@@ -23,6 +23,7 @@ from knowgap.compile.metrics.popqa_match import popqa_match
 from knowgap.compile.metrics.rag_quest_eval import RAGQuestEval
 from knowgap.compile.metrics.retrieval import mrr, precision, recall
 from knowgap.compile.metrics.s_precision import s_precision
+from knowgap.compile.metrics.upper_bound import UpperBound
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "JudgedAccuracy",
     "Metric",
     "RAGQuestEval",
+    "UpperBound",
     "accuracy",
     "exact_match",
     "f1",
@@ -67,6 +69,8 @@ METRICS: dict[str, Metric] = {
     "quest_token_f1": RAGQuestEval("token_f1"),
     "citation_recall": CitationRecall(),
     "citation_precision": CitationPrecision(),
+    "upper_bound": UpperBound(exact_match, "exact match"),
+    "upper_bound_f1": UpperBound(f1, "F1"),
 }
 """Metrics by name."""
 _WITH_CUTOFF = ("recall", "precision", "mrr")

@@ -8,7 +8,6 @@ answered.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,29 +16,12 @@ import dspy
 
 from knowgap.compile.metrics.normalize import predicted_answer
 from knowgap.errors import DataError, UnknownName
+from knowgap.programs.knowledge import split_words
+from knowgap.signatures import AnswerFromText, QuestionsOnText
 
-__all__ = ["AnswerFromText", "QuestScores", "QuestionsOnText", "RAGQuestEval", "compare_answers", "split_tokens"]
+__all__ = ["QuestScores", "RAGQuestEval", "compare_answers", "split_tokens"]
 
 _UNANSWERED = frozenset({"", "unanswerable", "无法推断"})
-_TOKENS = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+")
-
-
-class QuestionsOnText(dspy.Signature):
-    """Name the key facts of the text, and write for each a question that the text alone answers, in its language."""
-
-    text: str = dspy.InputField()
-    questions: list[str] = dspy.OutputField(desc="each about one fact, understandable without the text")
-
-
-class AnswerFromText(dspy.Signature):
-    """Answer each question from the text alone, with as few words of it as will do, in its language.
-
-    Where the text does not tell, the answer is: unanswerable.
-    """
-
-    text: str = dspy.InputField()
-    questions: list[str] = dspy.InputField()
-    answers: list[str] = dspy.OutputField(desc="one answer for each question, in their order")
 
 
 class QuestScores(NamedTuple):
@@ -53,7 +35,7 @@ class QuestScores(NamedTuple):
 
 def split_tokens(text: str) -> list[str]:
     """Words, and single Chinese or Japanese ideographs; lower case, no punctuation."""
-    return _TOKENS.findall(text.lower())
+    return split_words(text.lower())
 
 
 def compare_answers(

@@ -14,12 +14,13 @@ from pathlib import Path
 import dspy
 import pytest
 from bench_helpers import LoggingEngine, asked, logging_lm, make_table, write_data
-from compile_helpers import NAMES
+from compile_helpers import NAMES, reading_rule
+from support import scripted_lm
 
 from knowgap.compile.bench import run_bench
 from knowgap.compile.bench_estimate import call_bounds, plan_bench, price_of
 from knowgap.compile.bench_measures import score_metrics
-from knowgap.compile.bench_plot import Point, plot
+from knowgap.compile.bench_plot import Point, cost_plot, plot
 from knowgap.compile.bench_result import Bench, Figure, holm
 from knowgap.compile.bench_setup import BenchSetup, prepare
 from knowgap.compile.bench_table import read_table, shipped_tables
@@ -29,6 +30,7 @@ from knowgap.lms import extractive_lm
 from knowgap.programs import PROGRAMS
 
 SHIPPED = sorted(shipped_tables())
+WRONG = {"answer": "nobody", "confidence": 0.99}
 
 
 @pytest.fixture
@@ -284,6 +286,33 @@ def test_the_best_of_the_answers_is_the_upper_bound_of_a_choice():
         assert metric(dspy.Example(**example), dspy.Prediction(**prediction)) == score
 
 
+def test_the_upper_bound_of_rq_rag_by_name(tmp_path: Path, log: Path):
+    """A bound is never below the score of what was chosen; a method that weighs nothing has its own score as bound."""
+    columns = [{"dataset": "own", "metrics": ["exact_match", "upper_bound", "upper_bound_f1", "knowledge_tokens"]}]
+    rows = [{"label": "tree", "program": "rq_rag"}, {"label": "memory", "program": "direct"}]
+    table = make_table(rows=rows, columns=columns, baseline="", paper=None)
+
+    def rule(outputs, inputs):
+        if "query" in outputs:
+            return {"query": inputs["question"]}
+        # Sure of itself without passages, and wrong; right with them, but not sure.
+        return {"confidence": 0.1, **reading_rule(outputs, inputs)} if inputs.get("passages") else WRONG
+
+    lm, _ = scripted_lm(rule)
+    bench = run_bench(table, output=tmp_path / "out", lm=lm, **write_data(tmp_path))
+    means = [[figure.ours.mean for figure in cell.figures] for cell in bench.cells]
+    # Three passages of seven words are read by each of the three children's answers; they refine no further, as their
+    # queries would be the same again, and are asked for them in three ways each.
+    assert means == [[0.0, 1.0, 1.0, 3 * 21 + 9 * 21], [0.0, 0.0, 0.0, 0.0]]
+
+
+def test_a_paper_counts_its_own_models_tokens(tmp_path: Path):
+    cells = prepare(read_table("migres_table5"), BenchSetup(output=tmp_path), dry=True)
+    assert all("knowledge tokens: words" in " ".join(cell.differs) for cell in cells)
+    cells = prepare(read_table("migres_table4"), BenchSetup(output=tmp_path), dry=True)
+    assert not any("knowledge tokens" in " ".join(cell.differs) for cell in cells)  # where the paper counts none
+
+
 def test_skr_learns_from_the_train_split_and_is_left_out_without_one(tmp_path: Path, log: Path):
     table = make_table(rows=[{"label": "SKR", "program": "skr"}], baseline="")
     (without,) = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), **write_data(tmp_path)).cells
@@ -358,6 +387,18 @@ def test_the_plot_joins_what_nothing_cheaper_beats():
     assert kinds == {"a": "best", "b": "dot", "c": "best"}
     assert plot([], "tokens", "f1") == ""
     assert ET.fromstring(plot(points[:1], "tokens", "f1")).find("polyline") is None
+
+
+def test_a_plot_stands_alone_against_any_cost(world, log: Path):
+    bench = run_bench(make_table(), lm=logging_lm(log), **world)
+    drawn = ET.fromstring(cost_plot(bench, cost="knowledge_tokens"))
+    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
+    titles = [title.text or "" for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["retrieval: 100.0 [100.0–100.0], 14 knowledge tokens per question"]  # memory reads nothing
+    assert "tokens per question" in cost_plot(bench)
+    assert "<style>" not in cost_plot(bench, style="")
+    with pytest.raises(UnknownName, match="'money'"):
+        cost_plot(bench, cost="money")
 
 
 # Estimates.

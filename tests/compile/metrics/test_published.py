@@ -16,6 +16,8 @@ from knowgap.compile.metrics import (
     CitationRecall,
     JudgedAccuracy,
     RAGQuestEval,
+    UpperBound,
+    get_metric,
     popqa_match,
     s_precision,
     str_em,
@@ -229,15 +231,48 @@ class TestJudge:
         assert JudgedAccuracy(judge)(self.EXAMPLE, said("Ada")) == 0.0
 
 
+class TestUpperBound:
+    EXAMPLE = dspy.Example(question="Who?", answer="Ada Venn", aliases=["Ada Venn", "Venn"])
+
+    @pytest.mark.parametrize(
+        ("answer", "answers", "matched", "overlap"),
+        [
+            ("Bo", ["Bo", "Bo Reed"], 0.0, 0.0),
+            ("Bo", ["Bo", "Ada Venn"], 1.0, 1.0),
+            ("Bo", ["Bo", "the Venn!"], 1.0, 1.0),  # an alias, after normalisation
+            ("Bo", ["Bo", "Ada"], 0.0, 2 / 3),  # P 1, R 1/2
+            ("Bo", ["Ada of the house of Venn", "Ada"], 0.0, 2 / 3),  # 2 of 5 words and all of 2: 4/7
+            ("Ada Venn", ["Bo"], 0.0, 0.0),  # what was chosen is none of those that were weighed
+            ("Venn", [], 1.0, 1.0),
+            ("", ["", "  "], 0.0, 0.0),
+        ],
+    )
+    def test_is_the_best_of_all_answers(self, answer, answers, matched, overlap):
+        prediction = dspy.Prediction(answer=answer, answers=answers)
+        assert get_metric("upper_bound")(self.EXAMPLE, prediction) == matched
+        assert get_metric("upper_bound_f1")(self.EXAMPLE, prediction) == pytest.approx(overlap)
+        assert prediction.answer == answer
+
+    def test_without_answers_the_answer_counts(self):
+        assert [METRICS["upper_bound"](self.EXAMPLE, said(text)) for text in ("Venn", "Reed")] == [1.0, 0.0]
+
+    def test_of_another_metric_that_looks_at_more_than_the_answer(self):
+        def cites(example, prediction, trace=None):
+            return float(prediction.answer == "Bo" and prediction.passages == ["p"])
+
+        prediction = dspy.Prediction(answer="Ada", answers=["Ada", "Bo"], passages=["p"])
+        assert UpperBound(cites)(self.EXAMPLE, prediction) == 1.0
+
+
 class TestCosts:
-    COST = SimpleNamespace(lm_calls=4, prompt_tokens=100, completion_tokens=20, retrievals=3, passages=9, iterations=3,
-                           seconds=1.5)  # fmt: skip
+    COST = SimpleNamespace(lm_calls=4, prompt_tokens=100, completion_tokens=20, retrievals=3, passages=9,
+                           knowledge_tokens=250, iterations=3, seconds=1.5)  # fmt: skip
 
     def test_by_hand(self):
         prediction = said("a", trace=SimpleNamespace(cost=self.COST))
         costs = {name: metric(None, prediction) for name, metric in COST_METRICS.items()}
-        assert costs == {"lm_calls": 4, "tokens": 120, "retrievals": 3, "passages": 9, "iterations": 3,
-                         "passages_per_iteration": 3, "seconds": 1.5}  # fmt: skip
+        assert costs == {"lm_calls": 4, "tokens": 120, "retrievals": 3, "passages": 9, "knowledge_tokens": 250,
+                         "iterations": 3, "passages_per_iteration": 3, "seconds": 1.5}  # fmt: skip
 
     def test_a_method_without_iterations_counts_as_one(self):
         cost = SimpleNamespace(**{**vars(self.COST), "iterations": 0})
