@@ -18,6 +18,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
+from knowgap.programs.adapter import SteadyChatAdapter
 from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
 from knowgap.programs.knowledge import knowledge_tokens
 from knowgap.programs.run import Run, current_run, recording
@@ -25,6 +26,8 @@ from knowgap.programs.steps import Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 
 __all__ = ["Program"]
+
+_ADAPTER = SteadyChatAdapter()
 
 
 @functools.cache
@@ -228,7 +231,8 @@ class Program(dspy.Module):
                 threshold.apply(self, predictor)
         try:
             # The meter reads the history, so one entry at least is kept where the user keeps none.
-            with dspy.context(caller_modules=callers, disable_history=False, max_history_size=max(limit, 1)):
+            settings = {"caller_modules": callers, "disable_history": False, "max_history_size": max(limit, 1)}
+            with dspy.context(**settings, adapter=dspy.settings.adapter or _ADAPTER):
                 prediction = predictor(**inputs)
         except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
             # Once the model has replied, a ValueError and the like come from reading its words: thousands of open

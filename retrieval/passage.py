@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 __all__ = ["Hit", "Passage", "Retriever", "rank_hits"]
@@ -28,7 +28,7 @@ class Passage:
 
     def to_dict(self) -> dict[str, str]:
         """The passage as a JSON-ready mapping."""
-        return asdict(self)
+        return {"id": self.id, "title": self.title, "text": self.text}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Passage:

@@ -1,0 +1,67 @@
+"""The adapter writes what DSPy's writes, and remembers it."""
+
+from __future__ import annotations
+
+from typing import Any, get_args, get_origin
+
+import dspy
+import pytest
+from support import scripted_lm
+
+from knowgap import signatures
+from knowgap.programs import Direct
+from knowgap.programs.adapter import SteadyChatAdapter
+from knowgap.signatures import SourcePassage, Statement, SubAnswer
+
+SIGNATURES = [
+    value for name in signatures.__all__ if isinstance(value := getattr(signatures, name), type(dspy.Signature))
+]
+VALUES: dict[Any, Any] = {
+    str: ' a "text"\nof two lines, número 5, \u2014 ',
+    int: 3,
+    float: 0.25,
+    bool: True,
+    SourcePassage: SourcePassage(id=1, title="A title", text="A text."),
+    Statement: Statement(statement="So it is.", sources=[1]),
+    SubAnswer: SubAnswer(question="Who?", answer="She."),
+}
+
+
+def value(annotation: Any) -> Any:
+    if get_origin(annotation) is list:
+        return [value(get_args(annotation)[0])] * 2
+    return VALUES.get(annotation, get_args(annotation)[0] if get_args(annotation) else "a text")
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.__name__)
+def test_the_messages_are_dspys(signature):
+    inputs = {name: value(field.annotation) for name, field in signature.input_fields.items()}
+    outputs = {name: value(field.annotation) for name, field in signature.output_fields.items()}
+    demos = [{**inputs, **outputs}, {**outputs, next(iter(inputs)): "incomplete"}]
+    for _ in range(2):
+        assert SteadyChatAdapter().format(signature, demos, inputs) == dspy.ChatAdapter().format(
+            signature, demos, inputs
+        )
+
+
+def test_new_instructions_are_written_anew():
+    signature = SIGNATURES[0]
+    before = SteadyChatAdapter().format_system_message(signature)
+    other = signature.with_instructions("Do something else.")
+    after = SteadyChatAdapter().format_system_message(other)
+    assert "Do something else." in after
+    assert before == SteadyChatAdapter().format_system_message(signature) != after
+
+
+def test_an_adapter_of_ones_own_is_used():
+    lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
+    asked = []
+
+    class Own(dspy.ChatAdapter):
+        def format(self, signature, demos, inputs):
+            asked.append(inputs["question"])
+            return super().format(signature, demos, inputs)
+
+    with dspy.context(lm=lm, adapter=Own()):
+        assert Direct()(question="Where was she born?").answer == "Tarn"
+    assert asked == ["Where was she born?"]
