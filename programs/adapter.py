@@ -20,7 +20,8 @@ class SteadyChatAdapter(dspy.ChatAdapter):
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """The description of a signature: remembered, since it does not change."""
-        return _described(signature, signature.instructions)
+        described: Any = signature  # a class, which type checkers do not take for hashable
+        return _described(described, signature.instructions)
 
     def format_user_message_content(
         self,

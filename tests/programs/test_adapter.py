@@ -54,7 +54,7 @@ def test_new_instructions_are_written_anew():
 
 
 def test_an_adapter_of_ones_own_is_used():
-    lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
+    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
     asked = []
 
     class Own(dspy.ChatAdapter):
