@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap import cli_basic, cli_bench, cli_compile, cli_demo, cli_report, workbench
+from knowgap import cli_basic, cli_bench, cli_compile, cli_demo, cli_eval, cli_report, workbench
 from knowgap.display import err
 from knowgap.errors import KnowgapError
 
@@ -36,12 +36,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
 ) -> None:
-    """Options that stand before the command."""
-    context.obj = {"debug": debug}
+    """Options that stand before the command; `main` reads --debug itself."""
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
@@ -58,18 +56,23 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for module in (cli_demo, cli_basic, cli_compile, cli_report, cli_bench):
+for module in (cli_demo, cli_basic, cli_eval, cli_compile, cli_report, cli_bench):
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; exits 2, with one line, for what the user can mend."""
+    """Run the command; exits 2, with one line, for what the user can mend.
+
+    Args:
+        arguments: the words after `knowgap`; this process' own where absent.
+    """
     # Set before torch is loaded: threads that wait should not spin, which on a busy machine takes most of the time.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments)
+        app(arguments, obj=[sys.executable, *again])  # what a command runs to have the same done by more processes
     except KnowgapError as error:
         if "--debug" in arguments:
             raise

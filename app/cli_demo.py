@@ -29,7 +29,8 @@ def demo(
     """
     import dspy
 
-    from knowgap.cli_compile import run_evaluation, run_study, score_rows, show_comparisons, show_study
+    from knowgap.cli_compile import run_study, show_study
+    from knowgap.cli_eval import run_evaluation, score_rows, show_comparisons
     from knowgap.compile import calibrate, compile_program, save_artifact
     from knowgap.programs import get_program
 

@@ -1,11 +1,17 @@
-"""The options that several commands share, each with its environment variable."""
+"""The options that several commands share, each with its environment variable; and groups of them."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast, get_type_hints
 
 import typer
+
+from knowgap.errors import UsageError
 
 Program = Annotated[str, typer.Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")]
 Lm = Annotated[
@@ -52,6 +58,12 @@ Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so m
 Seed = Annotated[int, typer.Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
 Threads = Annotated[
     int, typer.Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
+]
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--num-workers", envvar="KNOWGAP_NUM_WORKERS", help="Processes on this machine that share the study's trials."
+    ),
 ]
 OutputDir = Annotated[
     Path | None,
@@ -108,3 +120,86 @@ Metric = Annotated[
     typer.Option("--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is worked on: a program, its data and its index."""
+
+    program: Program = "migres"
+    artifact: Artifact = None
+    data: Data = "sample"
+    corpus: Corpus = None
+    folder: Index = None
+    engine: Engine = "colbert"
+
+
+@dataclass(frozen=True)
+class Model:
+    """The language model that is asked."""
+
+    lm: Lm = None
+    api_base: ApiBase = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """How something better is searched for, within which limits, and where it goes.
+
+    Raises:
+        UsageError: fewer than one worker.
+    """
+
+    preset: Preset = None
+    settings: Settings = None
+    metric: Metric = None
+    limit: Limit = None
+    n_trials: Trials = 20
+    study_name: StudyName = None
+    storage: Storage = None
+    mode: Mode = "single"
+    cost: Cost = "lm_calls"
+    rule: Rule = "best"
+    prune: Prune = True
+    max_calls: MaxCalls = None
+    max_tokens: MaxTokens = None
+    max_money: MaxMoney = None
+    timeout: Timeout = None
+    prices: Prices = None
+    dry_run: DryRun = False
+    seed: Seed = 0
+    num_threads: Threads = 4
+    num_workers: Workers = 1
+    output_dir: OutputDir = None
+
+    def __post_init__(self) -> None:
+        if self.num_workers < 1:
+            raise UsageError(f"--num-workers {self.num_workers}: at least one process has to work on the study")
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: each parameter that is a dataclass stands for its fields, in their order.
+
+    The parameters are keyword-only, since groups, which have no default, may follow options, which have one.
+    """
+    own = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {name: p.annotation for name, p in own.parameters.items() if is_dataclass(p.annotation)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.parameters.items():
+        if name not in groups:
+            parameters.append(parameter)
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            parameter.replace(name=field.name, default=field.default, annotation=hints[field.name])
+            for field in fields(groups[name])
+        ]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    cast("Any", run).__signature__ = own.replace(parameters=parameters)
+    return run

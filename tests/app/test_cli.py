@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from knowgap import workbench
 from knowgap.cli import main
+from knowgap.cli_compile import run_study
+from knowgap.compile import companions
+from knowgap.compile.storage import open_storage
+from knowgap.compile.trials import choose
 
 DOCUMENTS = [
     {"id": "orle", "title": "Orle Bridge", "text": "The Orle Bridge was designed by Ada Venn. It opened in 1931."},
@@ -117,6 +125,97 @@ def test_compares(desk: Path, capsys: pytest.CaptureFixture[str]):
     assert run("compare", *arguments) == 0
     printed = capsys.readouterr().out
     assert "rag − direct" in printed
+
+
+STUDY = ["--program", "rag", "--data", "sample", "--engine", "bm25", "--limit", "2", "--num-threads", "1", "-o", "out"]
+
+
+@pytest.fixture
+def study_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, and the caches and indexes beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_two_workers_do_the_trials_of_one_study(
+    study_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Recorded(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            if "KNOWGAP_COMPANION" in (kwargs.get("env") or {}):
+                started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    command = ["compile", *STUDY, "--n-trials", "4", "--num-workers", "2"]
+    assert run(*command) == 0
+    captured = capsys.readouterr()
+    assert [(process.args, process.returncode) for process in started] == [
+        ([sys.executable, "-m", "knowgap", *command], 0)
+    ]
+    assert "gave up" not in captured.err
+    assert "the best of 4 trials" in captured.out
+    assert (study_home / "out" / "artifact" / "config.json").exists()
+    trials = finished_trials(study_home / "out" / "study.db")
+    assert len(trials) == 4
+    plans = [trial.user_attrs["plan"] for trial in trials if "plan" in trial.user_attrs]
+    assert len(plans) == len(set(plans))
+
+
+def test_a_companion_does_trials_and_nothing_else(
+    study_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("KNOWGAP_COMPANION", "1")
+    assert run("tune", *STUDY, "--n-trials", "1", "--num-workers", "3") == 0
+    assert capsys.readouterr().out == ""
+    assert [file.name for file in (study_home / "out").iterdir() if not file.name.startswith("study.db")] == []
+    assert len(finished_trials(study_home / "out" / "study.db")) == 1
+
+
+def test_what_workers_finish_after_a_limit_counts(study_home: Path, monkeypatch: pytest.MonkeyPatch):
+    data = workbench.open_data("sample")
+    model = workbench.language_model(None)
+    program = workbench.make_program("rag", workbench.open_retriever(None, data, engine="bm25"))
+
+    def study(limits: dict, num_workers: int):
+        options = {"limit": 2, "limits": limits, "num_workers": num_workers, "n_trials": 3, "num_threads": 1}
+        return run_study(program, data, "f1", model, study_home, demos=None, **options)
+
+    @contextmanager
+    def late(count: int, command: list[str] | None):
+        yield []
+        if count:
+            study({}, 1)
+
+    monkeypatch.setattr(companions, "companions", late)
+    assert len(study({"calls": 2}, 1).trials) == 1
+    tuned = study({"calls": 2}, 2)
+    assert tuned.stopped != "trials"
+    assert len(tuned.trials) == 3
+    assert tuned.best == choose(tuned.trials)
+    assert tuned.program.values() == tuned.best.values
+
+
+def finished_trials(storage: Path) -> list:
+    import optuna
+
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    return optuna.load_study(study_name=None, storage=open_storage(storage)).get_trials(states=states)
+
+
+def test_refuses_fewer_workers_than_one(study_home: Path, capsys: pytest.CaptureFixture[str]):
+    assert "--num-workers 0" in refusal(capsys, "tune", *STUDY, "--num-workers", "0")
+    assert "--num-workers -1" in refusal(capsys, "compile", *STUDY, "--num-workers", "-1")
+    assert not (study_home / "home").exists()  # nothing was opened or built for it
+
+
+def test_refuses_workers_where_there_is_no_study(study_home: Path, capsys: pytest.CaptureFixture[str]):
+    message = refusal(capsys, "compile", *STUDY, "--optimizer", "bootstrap", "--num-workers", "2")
+    assert "--num-workers 2" in message
+    assert "bootstrap" in message
 
 
 def test_refuses_an_empty_question(desk: Path, capsys: pytest.CaptureFixture[str]):

@@ -28,6 +28,16 @@ def test_what_went_wrong_is_told():
     with companions(1, [sys.executable, "-c", "import os; os._exit(3)"]) as problems:
         pass
     assert problems == ["a worker ended with code 3"]
+    with companions(1, [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"]) as problems:
+        pass
+    assert problems == ["a worker ended by signal 9"]
+
+
+def test_a_long_message_of_the_command_is_told_whole():
+    speaks = "import sys; print('tuning: 1/4', 'error: no such', 'study', sep='\\n', file=sys.stderr); sys.exit(2)"
+    with companions(1, [sys.executable, "-c", speaks]) as problems:
+        pass
+    assert problems == ["no such study"]
 
 
 def test_they_end_when_the_body_fails():
@@ -43,3 +53,11 @@ def test_none_and_fewer(monkeypatch):
         pass
     monkeypatch.setenv(COMPANION, "1")
     assert is_companion()
+
+
+def test_a_companion_has_none_itself(tmp_path, monkeypatch):
+    monkeypatch.setenv(COMPANION, "1")
+    with companions(2, [sys.executable, "-c", WRITE, str(tmp_path)]) as problems:
+        pass
+    assert problems == []
+    assert list(tmp_path.iterdir()) == []
