@@ -67,7 +67,7 @@ def run_bench(
         raise UsageError(f"the baseline {baseline!r} is not the label of a row of {read.name}")
     given = BenchSetup(output=Path(output), **setup)
     default = language_model(given.lm)
-    cells = prepare(read, given)
+    cells = prepare(read, given, progress=progress)
     for cell in cells:
         cell.lm = cell.lm or default
     run = _Run(read, given, num_threads, progress, sum(len(cell.examples) for cell in cells if cell.program))
