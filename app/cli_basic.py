@@ -258,8 +258,8 @@ def size(
         ["engine", "passages", "vectors", "on disk", "in memory"],
         [[row.engine, f"{row.passages:,}", f"{row.vectors:,}", _gigabytes(row.disk), _gigabytes(row.memory)]
          for row in estimates],
-        caption=f"measured on {sample.passages:,} passages: {sample.tokens:.1f} token vectors, {sample.words:.1f} "
-        f"different words and {sample.text:.0f} bytes each",
+        caption=f"average of {sample.passages:,} passages: {sample.tokens:.1f} token vectors, {sample.words:.1f} "
+        f"words, {sample.text:.0f} bytes",
     )  # fmt: skip
 
 

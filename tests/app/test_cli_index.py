@@ -117,7 +117,7 @@ def test_sizes_are_estimated_from_an_index(desk: Path, checkpoint: str, capsys: 
     assert {row["passages"] for row in printed["estimates"]} == {5_000_000, 21_000_000}
     assert run("size", "5000000", "--index", "idx") == 0
     table = capsys.readouterr().out
-    assert "measured on 6 passages" in table
+    assert "average of 6 passages" in table
     assert "GB" in table
 
 

@@ -1,14 +1,19 @@
 """The code blocks of README and docs, executed in order in one empty folder.
 
 A `sh` block is run line by line, a `python` block as it stands. In a block that begins with `# elsewhere:` (it needs a
-network, a GPU or a service) the command lines are checked against the command's options, but not run.
+network, a GPU or a service) the command lines are checked against the command's options, and Python is compiled, but
+neither is run. An `output` block is what the block before it prints; renew them all with
+`python tests/app/test_docs.py`.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
+import tempfile
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -56,23 +61,50 @@ def run_command(words: list[str]) -> None:
     assert not end.value.code, f"knowgap {shlex.join(words)} exited with {end.value.code}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
-    names: dict = {"__name__": "__main__"}
-    for language, code in blocks(page):
+def run_block(language: str, code: str, names: dict, page: str) -> str:
+    """What a block prints."""
+    elsewhere, printed = code.startswith("# elsewhere:"), io.StringIO()
+    with redirect_stdout(printed):
         if language == "python":
-            exec(compile(code, f"{page.name}", "exec"), names)
+            compiled = compile(code, page, "exec")
+            if not elsewhere:
+                exec(compiled, names)
         elif language == "sh":
-            elsewhere = code.startswith("# elsewhere:")
             for words in command_lines(code):
                 if words[0] == "make":
                     check_make(words)
                 elif words[0] == "knowgap":
                     check_options(words[1:]) if elsewhere else run_command(words[1:])
                 else:
-                    assert words[0] in ("git", "cd", "pip", "export"), f"{page.name} has an unknown command {words}"
+                    assert words[0] in ("git", "cd", "pip", "export"), f"{page} has an unknown command {words}"
+    return lines(printed.getvalue())
+
+
+def lines(text: str) -> str:
+    """A text without the blanks at the ends of its lines."""
+    return "".join(line.rstrip() + "\n" for line in text.rstrip().splitlines())
+
+
+def run_page(page: Path) -> list[tuple[str, str]]:
+    """What each `output` block of a page has, and what it should have."""
+    names: dict = {"__name__": "__main__"}
+    printed, outputs = "", []
+    for language, code in blocks(page):
+        if language == "output":
+            outputs.append((code, printed))
+        else:
+            printed = run_block(language, code, names, page.name)
+    return outputs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs_and_prints_what_stands_there(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    for stands, should in run_page(page):
+        assert lines(stands) == should
 
 
 def test_no_page_speaks_of_this_machine():
@@ -80,3 +112,24 @@ def test_no_page_speaks_of_this_machine():
         text = page.read_text(encoding="utf-8")
         assert os.sep + "root" + os.sep not in text
         assert "/work/" not in text
+
+
+def renew() -> None:
+    """Write what the blocks print into the `output` blocks after them."""
+    here = Path.cwd()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if "```output\n" not in text:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            os.environ["KNOWGAP_HOME"] = str(Path(folder) / "home")
+            os.chdir(folder)
+            outputs = [should for _, should in run_page(page)]
+            os.chdir(here)
+        parts = re.split(r"^```output\n.*?^```$", text, flags=re.MULTILINE | re.DOTALL)
+        renewed = [f"```output\n{output}```{part}" for output, part in zip(outputs, parts[1:], strict=True)]
+        page.write_text("".join([parts[0], *renewed]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    renew()
