@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from knowgap.compile.bench_setup import BenchCell, BenchSetup, prepare
 from knowgap.compile.bench_table import BenchTable, read_table
 from knowgap.compile.provenance import digest, lm_name, state_of
+from knowgap.compile.quiet import quiet
 
 __all__ = ["CALL", "PASSAGE", "REPLY", "BenchPlan", "PlannedCell", "call_bounds", "plan_bench", "price_of"]
 
@@ -178,7 +179,8 @@ def price_of(model: str) -> tuple[float, float] | None:
     from dspy.clients.model_metadata import model_info, rate
 
     provider, slash, name = model.partition("/")
-    info = model_info(provider, name) if slash else None
+    with quiet():  # it tries to renew its table, and warns where there is no network
+        info = model_info(provider, name) if slash else None
     if not info:
         return None
     prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")

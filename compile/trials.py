@@ -9,6 +9,7 @@ import numpy as np
 from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
+from knowgap.compile.evaluation import COSTS
 from knowgap.compile.spending import Spent
 from knowgap.errors import StudyError, UsageError
 
@@ -72,7 +73,8 @@ class TrialResult(BaseModel):
             values=config["values"],
             demonstrations=config["demonstrations"],
             complete=trial.state == TrialState.COMPLETE,
-            **result,
+            # What was not counted yet when the trial was run counts as 0.
+            **{**result, "costs": {**dict.fromkeys(COSTS, 0.0), **result["costs"]}},
         )
 
 

@@ -13,7 +13,7 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from compile_worker import plain, study_arguments
 
 from knowgap.compile import Budget, tune
-from knowgap.compile.trials import TrialResult, choose, front
+from knowgap.compile.trials import CONFIG, PAPER, RESULT, TrialResult, choose, front
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
 
 TESTS = Path(__file__).parent.parent
@@ -337,3 +337,11 @@ def test_no_trial_sees_a_test_question():
     assert asked == {e.question for name in ("train", "dev") for e in data.splits[name]}
     assert {*found.questions} == {e.id for e in data.splits["dev"]}
     assert "secret" not in str(found.study.trials)
+
+
+def test_a_trial_from_before_a_cost_was_counted_has_none_of_it():
+    found = {"scores": [1.0, 0.0], "costs": {"lm_calls": 2.0}, "failed": 0, "spent": {}, "same_as": None}
+    config = {"label": PAPER, "values": {}, "demonstrations": {}}
+    trial = TrialResult.of(optuna.trial.create_trial(value=0.5, user_attrs={CONFIG: config, RESULT: found}))
+    assert (trial.costs["lm_calls"], trial.costs["knowledge_tokens"]) == (2.0, 0.0)
+    assert choose([trial], "under 1", "knowledge_tokens") == trial
