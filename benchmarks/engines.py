@@ -16,35 +16,40 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["in_process"]
+__all__ = ["OURS", "in_process", "recorded_files"]
 
 OURS, STOCK, CHECKPOINT, QUERIES = "ours", "stock", "checkpoint", "stock-queries.npy"
 
 
-def in_process(task: str, folder: Path, **options: Any) -> dict[str, Any]:
+def in_process(task: str, folder: Path, *, kill_after: float | None = None, **options: Any) -> dict[str, Any]:
     """Run a task of this module in a process of its own.
 
     Args:
         task: the name of one of its functions.
         folder: where it works.
+        kill_after: seconds after which the process is killed, if it has not ended by then.
         **options: its arguments, as JSON has them.
 
     Returns:
-        What the function returns, with `memory`: the most that the process held, in MiB.
+        What the function returns, with `memory`: the most that the process held, in MiB. Nothing if it was killed.
     """
     result, log = folder / f"{task}-result.json", folder / f"{task}.log"
     # The extensions of stock colbert-ai are compiled once, and not where another environment keeps its own.
     settings = {"GIT_PYTHON_REFRESH": "quiet", "TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
     paths = os.pathsep.join([*sys.path[1:], *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("w", encoding="utf-8") as out:
-        done = subprocess.run(
-            [sys.executable, __file__, task, str(folder), json.dumps(options)],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env={**os.environ, **settings, "PYTHONPATH": paths},
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, __file__, task, str(folder), json.dumps(options)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env={**os.environ, **settings, "PYTHONPATH": paths},
+                check=False,
+                timeout=kill_after,
+            )
+        except subprocess.TimeoutExpired:
+            return {}
     if done.returncode:
         raise SystemExit(f"{task} failed:\n{log.read_text(encoding='utf-8')[-3000:]}")
     return json.loads(result.read_text(encoding="utf-8"))
@@ -82,6 +87,11 @@ def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
     with Run().context(_run(folder)):
         Indexer(str(folder / CHECKPOINT), ColBERTConfig(nbits=2)).index(STOCK, collection)
     return {"seconds": time.perf_counter() - started, "bytes": _size(_stock_index(folder))}
+
+
+def recorded_files(folder: Path) -> dict[str, Any]:
+    """Size and SHA-256 of every file of knowgap's index, as its manifest has them."""
+    return json.loads((folder / OURS / "manifest.json").read_text(encoding="utf-8"))["files"]
 
 
 def search_ours(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engines import in_process
+from killed import killed_builds
 from real_data import NOT_THERE, real_data
 from table import Table, main, note, percentile, ratio, seconds
 
@@ -39,7 +40,7 @@ MORE_STOCK: dict[str, dict[str, Any]] = {
     "ncells 2, threshold 0.45, ndocs 1024": {"ncells": 2, "centroid_score_threshold": 0.45, "ndocs": 1024},
     "ncells 4, threshold 0.4, ndocs 4096": {"ncells": 4, "centroid_score_threshold": 0.4, "ndocs": 4096},
 }
-PARTS = ("engines", "gold", "reading")
+PARTS = ("engines", "gold", "reading", "kills")
 
 
 def add_arguments(group: Any) -> None:
@@ -49,6 +50,8 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--no-stock", action="store_true", help="leave out stock colbert-ai, which needs a C++ compiler")
     group.add_argument("--retrieval-questions", type=int, help="real questions of each data set (all; quick 50)")
     group.add_argument("--readings", type=int, help="reading steps of MIGRES (5; quick 2)")
+    group.add_argument("--killed-passages", type=int, help="of the build that is killed (100,000; quick 2,000)")
+    group.add_argument("--kills", type=int, help="of that build (5; quick 2)")
     group.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which tables (all)")
 
 
@@ -61,6 +64,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield _gold(options)
     if "reading" in options.parts:
         yield _reading(options.readings or (2 if options.quick else 5))
+    if "kills" in options.parts:
+        passages = options.killed_passages or (2000 if options.quick else 100_000)
+        yield killed_builds(passages, options.kills or (2 if options.quick else 5))
 
 
 def _engines(options: argparse.Namespace, folder: Path) -> Iterator[Table]:

@@ -94,13 +94,14 @@ def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
 
 def test_retrieval_is_compared(data: Path):
     sizes = ("--passages", "40", "--queries", "2", "--readings", "1", "--no-stock", "--data", str(data))
-    found = tables(run("retrieval.py", *sizes)[0])
-    build, search, gold, reading = found.values()
+    found = tables(run("retrieval.py", *sizes, "--killed-passages", "40", "--kills", "1")[0])
+    build, search, gold, reading, killed = found.values()
     assert [row["engine"] for row in build] == ["knowgap"]
     assert {row["settings"]: row["recall k=10"] for row in search}["exact"] == "1.000"
     assert [row["retriever"] for row in gold] == ["BM25", "dense", "ColBERT", "hybrid", "hybrid, constant 60"]
     assert all(row["recall@5 [95%]"].startswith("1.000") for row in gold)  # three passages in all
     assert len({row["pairs per step"] for row in reading}) == 1
+    assert [row["same digests"] for row in killed] == ["", "yes"]
 
 
 def test_an_unknown_benchmark_is_named():
