@@ -100,7 +100,7 @@ class Session:
             bury_dead_trials(self.study, one_machine=self.one_machine)
             trials = self.study.get_trials(deepcopy=False)
             self._done = sum(trial.state in _FINISHED for trial in trials)
-            self._spent = sum((Spent(**t.user_attrs.get("spent", {})) for t in trials), self.before)
+            self._spent = self._spent_by(trials)
             if self._done >= self.n_trials:
                 return "trials"
             limit = self._limit(Spent())
@@ -123,6 +123,16 @@ class Session:
                     raise
             finally:
                 self._pass_on()
+
+    def _spent_by(self, trials: Sequence[FrozenTrial]) -> Spent:
+        return sum((Spent(**trial.user_attrs.get("spent", {})) for trial in trials), self.before)
+
+    def _share_spending(self, trial: Trial, now: Spent) -> None:
+        """Tell the other workers what this trial has spent so far, and hear it from them."""
+        if self.budget.calls or self.budget.tokens or self.budget.money:
+            trial.set_user_attr("spent", now.model_dump())
+            others = [t for t in self.study.get_trials(deepcopy=False) if t.number != trial.number]
+            self._spent = self._spent_by(others)
 
     def _limit(self, now: Spent) -> str:
         return self.budget.exceeded(self._spent + now, time.monotonic() - self._began)
@@ -215,6 +225,8 @@ class Session:
                     if rival is not None and step % _PRUNE_EVERY == 0 and rival.beats(scores):
                         complete = False
                         break
+                    if step % _PRUNE_EVERY == 0:
+                        self._share_spending(trial, meter.spent)
                     limit = self._limit(meter.spent)
                     if limit:
                         raise BudgetSpent(limit)

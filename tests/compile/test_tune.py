@@ -14,6 +14,7 @@ from compile_worker import plain, study_arguments
 
 from knowgap.compile import Budget, tune
 from knowgap.compile.trials import CONFIG, PAPER, RESULT, TrialResult, choose, front
+from knowgap.compile.workers import WORKER, this_worker
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
 
 TESTS = Path(__file__).parent.parent
@@ -208,6 +209,23 @@ def test_limits_end_a_study_cleanly(tmp_path):
     priced, _ = run(20, budget=Budget(money=0.01, prices=(1.0, 2.0)), num_threads=1)
     assert priced.stopped == "budget of 0.01 money"
     assert priced.spent.money == pytest.approx((priced.spent.prompt_tokens + 2 * priced.spent.completion_tokens) / 1e6)
+
+
+def test_what_other_workers_spend_counts_while_a_trial_runs(tmp_path):
+    storage, calls = tmp_path / "study.db", []
+
+    def spend_elsewhere(done, total, text):
+        if "(paper)" in text and not calls:  # a worker of another process is at a trial of its own
+            [other] = optuna.study.get_all_study_names(f"sqlite:///{storage}")
+            elsewhere = optuna.load_study(study_name=other, storage=f"sqlite:///{storage}").ask()
+            elsewhere.set_user_attr(WORKER, this_worker())
+            elsewhere.set_user_attr("spent", {"calls": 1000})
+            calls.append(elsewhere.number)
+
+    # Demonstrations are left alone: whatever is spent is spent in trials.
+    with pytest.raises(StudyError, match="no trial was completed"):
+        run(20, 30, storage=storage, budget=Budget(calls=500), num_threads=1, demos=None, progress=spend_elsewhere)
+    assert calls
 
 
 def test_pareto_weighs_score_against_cost():
