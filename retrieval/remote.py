@@ -37,6 +37,28 @@ class RemoteRetriever:
         limits = httpx.Limits(max_connections=_CONNECTIONS)
         self._client = httpx.Client(timeout=timeout, limits=limits, trust_env=False)
 
+    @property
+    def digest(self) -> str | None:
+        """The digest of the index that is served now; None where the server does not say.
+
+        Raises:
+            IndexMissing: no server answers.
+        """
+        return self._described("digest")
+
+    @property
+    def corpus_digest(self) -> str | None:
+        """The digest of its passages; see `digest`."""
+        return self._described("corpus_digest")
+
+    def _described(self, name: str) -> str | None:
+        response = self._send("GET", "/health")
+        try:
+            described = response.json().get(name)
+        except (ValueError, AttributeError):
+            return None
+        return described if isinstance(described, str) else None
+
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
 
@@ -65,16 +87,20 @@ class RemoteRetriever:
             raise IndexFolderError(f"{self.url}: answered with something else than passages ({error!r})") from error
         return [list(found.get(query, [])) for query in queries]
 
-    def _ask(self, method: str, **content: Any) -> dict[str, Any]:
+    def _send(self, method: str, path: str | None = None, **content: Any) -> Any:
         import httpx
 
         try:
-            response = self._client.request(method, self.url, **content)
+            url = httpx.URL(self.url)
+            return self._client.request(method, url.join(path) if path else url, **content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise IndexMissing(
                 f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
                 "start one with `knowgap serve-index`"
             ) from error
+
+    def _ask(self, method: str, **content: Any) -> dict[str, Any]:
+        response = self._send(method, **content)
         try:
             answer = response.json()
         except ValueError:

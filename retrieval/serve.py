@@ -3,7 +3,7 @@
     GET  /?query=…&k=10                     one query, in the protocol of dspy.ColBERTv2
     POST /  {"query": "…", "k": 10}         the same
     POST /  {"queries": ["…", …], "k": 10}  many queries at once, for `RemoteRetriever`
-    GET  /health                            what is served
+    GET  /health                            what is served: its engine and its digests
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`, and what cannot be answered with `{"error": true, "message": "…"}`. Hosted servers of the
@@ -108,8 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer one query, or say what is served."""
         address = urlsplit(self.path)
         if address.path == "/health":
-            manifest = getattr(self.server.retriever, "manifest", None)
-            self._send(200, {"engine": getattr(manifest, "engine", type(self.server.retriever).__name__)})
+            self._send(200, _description(self.server.retriever))
             return
         fields = {name: values[0] for name, values in parse_qs(address.query, keep_blank_values=True).items()}
         self._answer(fields)
@@ -157,6 +156,15 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # the name in http.server
         """Log a request at the level of debugging; http.server would write it to the terminal."""
         _LOG.debug(format, *args)
+
+
+def _description(retriever: Any) -> dict[str, Any]:
+    """What is served, as far as it tells."""
+    manifest = getattr(retriever, "manifest", None)
+    described: dict[str, Any] = {"engine": getattr(manifest, "engine", type(retriever).__name__)}
+    for name in ("digest", "corpus_digest"):
+        described[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
+    return described
 
 
 def _read(fields: Any) -> tuple[list[str], int]:

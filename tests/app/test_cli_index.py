@@ -106,6 +106,9 @@ def test_searches_what_is_served(desk: Path, capsys: pytest.CaptureFixture[str])
         capsys.readouterr()
         assert run("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", server.url, "--json") == 0
         assert json.loads(capsys.readouterr().out)["answer"] == "Ada Venn"
+        arguments = ["--program", "rag", "--data", "questions.jsonl", "--whole", "--index", server.url]
+        assert run("eval", *arguments, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["failed"] == 0
 
 
 def test_sizes_are_estimated_from_an_index(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):

@@ -114,8 +114,20 @@ def test_too_large_a_body(server):
     assert ask(server.url, b"{}", **{"Content-Length": str(1 << 30)})[0] == 413
 
 
-def test_health(server):
-    assert ask(f"{server.url}/health") == (200, {"engine": "bm25"})
+def test_health(server, index):
+    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
+    assert ask(f"{server.url}/health") == (200, {"engine": "bm25", **digests})
+
+
+def test_a_remote_index_has_the_digests_of_the_served_one(server, index):
+    with RemoteRetriever(server.url) as remote:
+        assert remote.digest == index.manifest.digest
+        assert remote.corpus_digest == index.manifest.corpus_digest
+
+
+def test_a_server_that_does_not_say_has_no_digest():
+    with IndexServer(_Slow(), port=0) as server, RemoteRetriever(server.url) as remote:
+        assert (remote.digest, remote.corpus_digest) == (None, None)
 
 
 class _Slow:
