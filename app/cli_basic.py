@@ -22,13 +22,13 @@ __all__ = ["COMMANDS", "ask", "doctor", "index", "load_lm", "load_program", "ls"
 
 
 def ls(
-    what: Annotated[str, typer.Argument(help="programs, datasets, metrics, optimizers, or a program's name.")] = "all",
+    what: Annotated[str, typer.Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")] = "all",
     as_json: o.Json = False,
 ) -> None:
-    """List programs, data sets, metrics and optimizers; or one program's hyperparameters."""
+    """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""
     from knowgap.compile.data import DATASETS
     from knowgap.compile.demonstrations import OPTIMIZERS
-    from knowgap.compile.metrics import METRICS
+    from knowgap.compile.metrics import COST_METRICS, METRICS
     from knowgap.programs import PROGRAMS, get_program
 
     if what in PROGRAMS:
@@ -38,6 +38,7 @@ def ls(
         "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
         "datasets": dict(DATASETS),
         "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
+        "costs": {name: _first_line(metric) for name, metric in COST_METRICS.items()},
         "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
     }
     if what != "all" and what not in shelves:

@@ -20,7 +20,7 @@ __all__ = ["LENGTHS", "VECTORS", "TokenVectors", "Vectors", "runs"]
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
 _TOKENS_AT_ONCE = 1 << 15
-_KEPT_VALUES = 1 << 25  # of a small index, the vectors are kept in single precision: at most 128 MiB
+_KEPT_VALUES = 1 << 27  # of a small index, the vectors are kept in single precision: at most 512 MiB
 _MARGIN = 1e-3  # more than single precision can err on a sum of some hundred cosines
 _DECIMALS = 6
 
