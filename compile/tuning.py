@@ -189,7 +189,8 @@ def tune(
         timeout: seconds after which this call ends.
         budget: further limits, which end the study cleanly.
         progress: called after every question with finished trials, trials in all, and what is going on.
-        prune: stop a trial that does worse than the best one (Wilcoxon signed-rank test on the questions asked so far).
+        prune: stop a trial that does worse than the best one (Wilcoxon signed-rank test on the questions asked so far),
+            or that can be expected to gain less than 0.01 over it; see `knowgap.compile.pruning`.
         mode: "single" maximises the score; "pareto" also minimises the cost, and does not prune.
         cost: what counts as cost, by the names of `knowgap.compile.evaluation.COSTS`.
         rule: which trial is chosen; see `knowgap.compile.trials.choose`.
