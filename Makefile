@@ -64,10 +64,10 @@ imports: install-test ## who may import whom
 	$(BIN)/lint-imports
 
 unit: install-test ## pytest
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 notebooks: install-test ## execute the notebooks
-	$(BIN)/python -m pytest -q --nbmake --nbmake-timeout=600 -o testpaths=notebooks notebooks
+	$(BIN)/python -m pytest -q -n auto --nbmake --nbmake-timeout=600 -o testpaths=notebooks notebooks
 
 bench: install ## the benchmarks, one table each; KNOWGAP_TEST_DATA=/path/to/data adds those on real questions
 	$(BIN)/python benchmarks/run.py
