@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import optuna
@@ -118,8 +119,51 @@ def postgres():
     shutil.rmtree(folder)
 
 
-def test_ten_kills_on_a_database_server(processes, postgres):
-    survive(processes, postgres, seed=2)
+@pytest.fixture(scope="module")
+def mariadb():
+    """A MariaDB server of the test's own, on loopback: it speaks MySQL's protocol."""
+    import pymysql
+
+    programs = [
+        shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("mariadb-install-db", "mariadbd")
+    ]
+    if None in programs:
+        pytest.skip("MariaDB is not installed here: studies on a MySQL server were not tried")
+    install, server = programs
+    folder = Path(tempfile.mkdtemp(prefix="knowgap-mariadb-"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    user = ["--user=nobody"] if os.getuid() == 0 else []
+    if user:
+        shutil.chown(folder, "nobody")
+    data = ["--no-defaults", *user, f"--datadir={folder / 'data'}"]
+    subprocess.run(
+        [install, *data, "--auth-root-authentication-method=normal", "--skip-test-db"], check=True, capture_output=True
+    )
+    door = folder / "socket"
+    options = [f"--socket={door}", f"--port={port}", "--bind-address=127.0.0.1", "--innodb-flush-log-at-trx-commit=0"]
+    with (folder / "log").open("wb") as log:
+        running = subprocess.Popen([server, *data, *options], stdout=log, stderr=log)
+    for _ in range(600):
+        if running.poll() is not None:
+            raise RuntimeError((folder / "log").read_text(errors="replace"))
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.1)
+    with pymysql.connect(unix_socket=str(door), user="root") as root, root.cursor() as cursor:
+        cursor.execute("CREATE DATABASE studies")
+        cursor.execute("GRANT ALL ON studies.* TO 'knowgap'@'127.0.0.1' IDENTIFIED BY 'a-password'")
+    yield f"mysql://knowgap:a-password@127.0.0.1:{port}/studies"
+    running.kill()
+    running.wait()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("server", ["postgres", "mariadb"])
+def test_ten_kills_on_a_database_server(processes, server, request):
+    survive(processes, request.getfixturevalue(server), seed=2)
 
 
 def test_a_worker_of_another_machine_that_falls_silent_is_replaced(postgres):
