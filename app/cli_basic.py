@@ -22,7 +22,9 @@ __all__ = ["COMMANDS", "ask", "doctor", "index", "load_lm", "load_program", "ls"
 
 
 def ls(
-    what: Annotated[str, typer.Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")] = "all",
+    what: Annotated[
+        str, typer.Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")
+    ] = "all",
     as_json: o.Json = False,
 ) -> None:
     """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""

@@ -34,14 +34,18 @@ class FixedRetriever:
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = list(passages)
+        self._found: dict[tuple[int, int], list[Hit]] = {}
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """`k` passages for each query."""
-        return [self._one(sum(query.encode()), k) for query in queries]
+        return [self._one(sum(query.encode()) % 64, k) for query in queries]
 
     def _one(self, start: int, k: int) -> list[Hit]:
-        found = [self._passages[(start + n) % len(self._passages)] for n in range(min(k, len(self._passages)))]
-        return [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(found, start=1)]
+        if (start, k) not in self._found:
+            found = [self._passages[(start * k + n) % len(self._passages)] for n in range(min(k, len(self._passages)))]
+            hits = [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(found, start=1)]
+            self._found[start, k] = hits
+        return self._found[start, k]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FixedRetriever:
         return self
@@ -55,7 +59,7 @@ class Agreeing:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """A score from 1 to 2 for each pair."""
-        return [1.0 + (31 * len(a) + len(b)) % 97 / 97 for a, b in pairs]
+        return [1.0 + len(pair[1]) % 97 / 97 for pair in pairs]
 
     entails = score
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import gc
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -202,6 +204,31 @@ def _chain(error: BaseException) -> list[BaseException]:
     return links
 
 
+class _SeldomCollecting:
+    """While many questions are asked, Python looks for reference cycles less often: each search stops all threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = gc.get_threshold()
+                if 0 < self._before[0] < _ALLOCATIONS:  # 0 is never
+                    gc.set_threshold(_ALLOCATIONS, *self._before[1:])
+
+    def __exit__(self, *problem: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                gc.set_threshold(*self._before)
+
+
+_ALLOCATIONS = 20_000
+_seldom_collecting = _SeldomCollecting()
+
+
 def in_order(function: Callable[[T], R], items: Sequence[T], num_threads: int, ahead: int | None = None) -> Iterator[R]:
     """Results of `function` for the items in their order, worked out by several threads.
 
@@ -221,12 +248,13 @@ def in_order(function: Callable[[T], R], items: Sequence[T], num_threads: int, a
         return
     pool = ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="knowgap-ask")
     begun: deque[Future[R]] = deque()
-    try:
-        for item in items:
-            begun.append(pool.submit(contextvars.copy_context().run, function, item))
-            if ahead is not None and len(begun) >= ahead:
+    with _seldom_collecting:
+        try:
+            for item in items:
+                begun.append(pool.submit(contextvars.copy_context().run, function, item))
+                if ahead is not None and len(begun) >= ahead:
+                    yield begun.popleft().result()
+            while begun:
                 yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

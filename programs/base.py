@@ -36,6 +36,19 @@ def _acall_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
 
 
+@functools.cache
+def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
+    found: dict[str, Hyperparameter[Any]] = {}
+    for base in reversed(cls.__mro__):
+        found |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
+    return found
+
+
+@functools.cache
+def _thresholds(cls: type[Program]) -> Sequence[Threshold]:
+    return [declared for declared in _declared(cls).values() if isinstance(declared, Threshold)]
+
+
 class _Meter:
     """Collects the language model's history entries of one predictor call.
 
@@ -133,14 +146,7 @@ class Program(dspy.Module):
     @classmethod
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
         """The declared hyperparameters by name, a base class' first."""
-        found: dict[str, Hyperparameter[Any]] = {}
-        for base in reversed(cls.__mro__):
-            found |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
-        return found
-
-    @classmethod
-    def _thresholds(cls) -> list[Threshold]:
-        return [declared for declared in cls.hyperparameters().values() if isinstance(declared, Threshold)]
+        return dict(_declared(cls))
 
     @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
@@ -226,7 +232,7 @@ class Program(dspy.Module):
         callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         problem = ""
         prediction = None
-        for threshold in self._thresholds():
+        for threshold in _thresholds(type(self)):
             if vars(self).get(threshold.predictor) is predictor:
                 threshold.apply(self, predictor)
         try:

@@ -7,6 +7,8 @@ in which they were started, so that the trace and the answer do not depend on wh
 from __future__ import annotations
 
 import contextvars
+import functools
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -107,6 +109,16 @@ def recording(run: Run) -> Iterator[Run]:
         _RUN.reset(token)
 
 
+@functools.cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads for all questions: as many as are needed at once, since tasks may wait for tasks of their own."""
+    return ThreadPoolExecutor(max_workers=100_000, thread_name_prefix="knowgap")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has none of the threads
+
+
 def at_once(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
     """Run independent tasks at the same time and return their results in order.
 
@@ -130,14 +142,13 @@ def at_once(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> l
             return tasks[index]()
 
     if run.concurrent and len(tasks) > 1:
-        with ThreadPoolExecutor(max_workers=len(tasks), thread_name_prefix="knowgap") as pool:
-            # The first task needs no thread of its own: this one would only wait.
-            futures: list[Any] = [pool.submit(contextvars.copy_context().run, work, i) for i in range(1, len(tasks))]
-            try:
-                results = [work(0)]
-            finally:
-                run_join = [future.exception() for future in futures]
-        for problem in run_join:
+        # The first task needs no thread of its own: this one would only wait.
+        futures = [_pool().submit(contextvars.copy_context().run, work, i) for i in range(1, len(tasks))]
+        try:
+            results = [work(0)]
+        finally:
+            problems = [future.exception() for future in futures]
+        for problem in problems:
             if problem is not None:
                 raise problem
         results += [future.result() for future in futures]

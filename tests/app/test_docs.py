@@ -75,6 +75,9 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                     check_make(words)
                 elif words[0] == "knowgap":
                     check_options(words[1:]) if elsewhere else run_command(words[1:])
+                elif words[0] == "python":
+                    assert elsewhere
+                    assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"
                 else:
                     assert words[0] in ("git", "cd", "pip", "export"), f"{page} has an unknown command {words}"
     return lines(printed.getvalue())

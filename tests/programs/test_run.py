@@ -1,6 +1,8 @@
 """Branches of a question: order, failures, nesting, and the longest chain of calls that had to wait."""
 
 import contextvars
+import functools
+import os
 import threading
 import time
 
@@ -254,3 +256,22 @@ def test_what_an_optimizer_collects_keeps_its_limit(run):
         assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == ["2", "3", "4"]
     with dspy.context(lm=lm, trace=None):
         assert [p.echo for p in at_once([lambda: predictor(word="x")] * 2)] == ["x", "x"]
+
+
+def test_tasks_wait_for_tasks_of_their_own(concurrent_run):
+    """However deep and wide: the threads never run out."""
+
+    def spread(depth):
+        return sum(at_once([functools.partial(spread, depth - 1)] * 4)) if depth else 1
+
+    assert spread(4) == 256
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(concurrent_run):
+    at_once([int] * 3)
+    child = os.fork()
+    if not child:
+        os._exit(7 if at_once([int] * 3) == [0] * 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
