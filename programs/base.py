@@ -45,7 +45,7 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
 
 
 @functools.cache
-def _thresholds(cls: type[Program]) -> Sequence[Threshold]:
+def _declared_thresholds(cls: type[Program]) -> Sequence[Threshold]:
     return [declared for declared in _declared(cls).values() if isinstance(declared, Threshold)]
 
 
@@ -149,6 +149,10 @@ class Program(dspy.Module):
         return dict(_declared(cls))
 
     @classmethod
+    def _thresholds(cls) -> Sequence[Threshold]:
+        return _declared_thresholds(cls)
+
+    @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
         """The hyperparameters that the paper uses for a family of tasks.
 
@@ -232,7 +236,7 @@ class Program(dspy.Module):
         callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         problem = ""
         prediction = None
-        for threshold in _thresholds(type(self)):
+        for threshold in self._thresholds():
             if vars(self).get(threshold.predictor) is predictor:
                 threshold.apply(self, predictor)
         try:
