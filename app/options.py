@@ -88,7 +88,9 @@ Rule = Annotated[
     str,
     typer.Option("--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls)."),
 ]
-Prune = Annotated[bool, typer.Option("--prune/--no-prune", help="Stop a trial early that does worse than the best.")]
+Prune = Annotated[
+    bool, typer.Option("--prune/--no-prune", help="Stop a trial early that falls behind, or has little to gain.")
+]
 MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="End the study after so many LM calls.")]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="End the study after so many tokens.")]
 MaxMoney = Annotated[float | None, typer.Option("--max-money", help="End the study after so many US dollars.")]

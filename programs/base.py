@@ -44,11 +44,6 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     return found
 
 
-@functools.cache
-def _declared_thresholds(cls: type[Program]) -> Sequence[Threshold]:
-    return [declared for declared in _declared(cls).values() if isinstance(declared, Threshold)]
-
-
 class _Meter:
     """Collects the language model's history entries of one predictor call.
 
@@ -150,7 +145,7 @@ class Program(dspy.Module):
 
     @classmethod
     def _thresholds(cls) -> Sequence[Threshold]:
-        return _declared_thresholds(cls)
+        return [declared for declared in _declared(cls).values() if isinstance(declared, Threshold)]
 
     @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
