@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,16 @@ def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
     return {}
 
 
-def build_ours(folder: Path, *, passages: int) -> dict[str, Any]:
-    """Build knowgap's index."""
+def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str, Any]:
+    """Build knowgap's index, of passages as they are or, short, of the first sentence of each."""
     from knowgap.compile.data.fictional import stream_passages
     from knowgap.retrieval import ColBERTIndex
 
+    corpus = stream_passages(passages)
+    if short:
+        corpus = (replace(passage, text=passage.text.partition(". ")[0]) for passage in corpus)
     started = time.perf_counter()
-    ColBERTIndex.build(stream_passages(passages), folder / OURS, checkpoint=folder / CHECKPOINT)
+    ColBERTIndex.build(corpus, folder / OURS, checkpoint=folder / CHECKPOINT)
     return {"seconds": time.perf_counter() - started, "bytes": _size(folder / OURS)}
 
 

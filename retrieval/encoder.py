@@ -110,6 +110,8 @@ class TokenEncoder:
         from colbert.infra.config import ColBERTConfig
         from colbert.modeling.colbert import ColBERT
 
+        from knowgap.retrieval.packed import pack_linear_layers
+
         path = str(self.folder.resolve())
         try:
             with quiet_transformers():
@@ -121,6 +123,7 @@ class TokenEncoder:
         if similarity != "cosine":
             raise CheckpointError(f"{self.folder}: trained for the similarity {similarity!r}, not for cosines")
         self._model.to(self.device).float().eval()
+        pack_linear_layers(self._model)
         self._model.use_gpu = False  # no half-precision, no CUDA extensions inside the model: see `_autocast`
         self._config = self._model.colbert_config
         self._tokenizer: Any = self._model.raw_tokenizer

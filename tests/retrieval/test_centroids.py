@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -180,3 +182,23 @@ def test_arrays_that_do_not_fit_are_refused(vectors, tmp_path):
     (tmp_path / "cells.npy").unlink()
     with pytest.raises(IndexDamaged, match="cannot be read"):
         CentroidIndex(tmp_path)
+
+
+def test_candidates_are_those_of_the_formula(vectors, centroids, queries):
+    """Against PLAID's stages written out: probe, unite, score by MaxSim over centroids."""
+    codes = [np.unique(centroids._codes[first:last]) for first, last in itertools.pairwise(centroids._code_starts)]
+    for query in queries[:5]:
+        scores = centroids.centroids @ query.T
+        probed = {int(cell) for column in scores.T for cell in np.argsort(column)[-3:]}
+        inside = [position for position, mine in enumerate(codes) if probed.intersection(mine.tolist())]
+        assert centroids.candidates(query, 3, len(vectors)).tolist() == inside
+        rough = np.array([scores[codes[position]].max(axis=0).sum() for position in inside])
+        kept = set(centroids.candidates(query, 3, 40).tolist())
+        surely = np.array(inside)[rough > np.sort(rough)[-40] + len(query) * (scores.max() - scores.min()) / 255]
+        assert len(surely) > 5
+        assert kept.issuperset(surely.tolist())
+
+
+def test_weightless_tokens_choose_nothing(centroids, queries):
+    padded = np.concatenate([queries[0], 0.001 * queries[1]])
+    np.testing.assert_array_equal(centroids.candidates(padded, 2, 50), centroids.candidates(queries[0], 2, 50))
