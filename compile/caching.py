@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 import orjson
@@ -23,6 +23,9 @@ from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.cache import Memory
 from knowgap.retrieval.passage import Hit, Passage
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.snapshot import SearchSettings
 
 __all__ = ["DEPTH", "SharedModel", "SharedRetriever", "SharedValues", "lm_cache", "share", "unshare"]
 
@@ -129,15 +132,16 @@ class SharedRetriever(_Shared):
         super().__init__(retriever, ["search", digest], file if digest else None, size=20_000)
         self._depth = depth
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The `k` best passages for each query."""
+    def search(self, queries: Sequence[str], k: int, *, quality: str | SearchSettings | None = None) -> list[list[Hit]]:
+        """The `k` best passages for each query; `quality` is for retrievers that take it."""
         depth = max(k, self._depth)
+        told = {} if quality is None else {"quality": quality}
 
         def compute(missing: list[Any]) -> list[Any]:
-            found = self.wrapped.search([query for query, _ in missing], depth)
+            found = self.wrapped.search([query for query, *_ in missing], depth, **told)
             return [[[hit.passage.to_dict(), hit.score] for hit in hits] for hits in found]
 
-        lists = self._values([(query, depth) for query in queries], compute)
+        lists = self._values([(query, depth, *told.values()) for query in queries], compute)
         return [
             [Hit(Passage(**passage), score, rank) for rank, (passage, score) in enumerate(found[:k], start=1)]
             for found in lists

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import SteadyChatAdapter
-from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Setting, Threshold
 from knowgap.programs.knowledge import knowledge_tokens
 from knowgap.programs.run import Run, current_run, recording
 from knowgap.programs.steps import Malformed, Retrieved, Step
@@ -28,6 +28,10 @@ from knowgap.retrieval.passage import Hit, Passage, Retriever
 __all__ = ["Program"]
 
 _ADAPTER = SteadyChatAdapter()
+
+
+_OF_SEARCH = ("quality", "cells", "rescored")
+_SET = {"quality": ("set",)}
 
 
 @functools.cache
@@ -41,7 +45,8 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     found: dict[str, Hyperparameter[Any]] = {}
     for base in reversed(cls.__mro__):
         found |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
-    return found
+    of_search = {name: found.pop(name) for name in _OF_SEARCH}
+    return found | of_search if cls.needs_retriever else found
 
 
 class _Meter:
@@ -116,6 +121,10 @@ class Program(dspy.Module):
 
     Args:
         retriever: where passages come from; None for programs that retrieve nothing.
+        quality: how thoroughly a large ColBERT index is searched: `fast`, `balanced`, `exact`; `index` as it was opened
+            to be searched, and `set` by the next two. Studies search over these three only if told to.
+        cells: see `SearchSettings`.
+        rescored: see `SearchSettings`.
         concurrent: whether independent calls within a question run at the same time; the answer is the same.
         **hyperparameters: values for the declared hyperparameters.
 
@@ -128,6 +137,17 @@ class Program(dspy.Module):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     _shared: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    quality = Choice(
+        "index",
+        "how thoroughly a large ColBERT index is searched: as it was opened, by name, or as set by cells and rescored",
+        among=("index", "fast", "balanced", "exact", "set"),
+        tune=False,
+    )
+    cells = Integer(
+        2, "clusters of token vectors that each query token looks into", low=1, high=64, when=_SET, tune=False
+    )
+    rescored = Integer(256, "passages found there that are scored exactly", low=1, high=100_000, when=_SET, tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
@@ -260,12 +280,25 @@ class Program(dspy.Module):
         source = retriever or self.retriever
         if source is None:
             raise UnknownName(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
-        found = source.search(list(queries), k)
+        found = source.search(list(queries), k, **self._thoroughness(source))
         run = current_run()
         run.cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in found]
         self.note(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in found for hit in hits))
         return found
+
+    def _thoroughness(self, source: Retriever) -> dict[str, Any]:
+        """What `quality` adds to the arguments of a search."""
+        if not self.needs_retriever or self.quality == "index":
+            return {}
+        if not getattr(source, "takes_quality", False):
+            raise UsageError(
+                f"quality={self.quality!r}: this retriever knows one way of searching only; leave quality at 'index', "
+                "or search a ColBERT index"
+            )
+        from knowgap.retrieval import SearchSettings
+
+        return {"quality": SearchSettings(self.cells, self.rescored) if self.quality == "set" else self.quality}
 
     def note(self, step: Step, *passages: Passage) -> None:
         """Write a step to the trace."""

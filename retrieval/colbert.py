@@ -25,6 +25,8 @@ _CHECKPOINT = "checkpoint"
 class ColBERTIndex(VectorIndex[TokenEncoder]):
     """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads."""
 
+    takes_quality = True
+
     def __init__(
         self,
         path: Path,

@@ -16,6 +16,7 @@ from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBo
 from knowgap.retrieval.candidates import FilteringRetriever
 from knowgap.retrieval.manifest import ENGINES, Manifest, Progress, build_index, engine_class, open_index
 from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
+from knowgap.retrieval.snapshot import SearchSettings
 from knowgap.retrieval.store import PassageStore, Where, check_k
 
 __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
@@ -73,8 +74,19 @@ class HybridRetriever:
         if depth < 1 or constant < 0:
             raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: at least 1 and 0")
 
+    @property
+    def takes_quality(self) -> bool:
+        """Whether a search can be told how thorough to be, because some part can."""
+        return any(getattr(part, "takes_quality", False) for part in self._parts)
+
     def search(
-        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
+        self,
+        queries: Sequence[str],
+        k: int,
+        *,
+        ids: Collection[str] | None = None,
+        where: Where | None = None,
+        quality: str | SearchSettings | None = None,
     ) -> list[list[Hit]]:
         """The `k` passages with the highest fused score for each query.
 
@@ -83,15 +95,20 @@ class HybridRetriever:
             k: at most this many hits, from 1.
             ids: search only the passages with these ids, if every part can.
             where: search only the passages for which this is true, if every part can.
+            quality: how thoroughly to search the parts that can be told; see `ColBERTIndex.search`.
 
         Raises:
             ValueOutOfBounds: k < 1.
+            UnknownName: no such quality.
         """
         check_k(k)
         filters: dict[str, Any] = {"ids": ids} if ids is not None else {}
         if where is not None:
             filters["where"] = where
-        found = [part.search(queries, max(k, self._depth), **filters) for part in self._parts]
+        found = []
+        for part in self._parts:
+            told = {"quality": quality} if quality is not None and getattr(part, "takes_quality", False) else {}
+            found.append(part.search(queries, max(k, self._depth), **filters, **told))
         return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*found, strict=True)]
 
     def __copy__(self) -> HybridRetriever:

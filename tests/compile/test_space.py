@@ -46,7 +46,7 @@ def test_enqueued_values_come_out_as_they_went_in():
         ({"top_k": 2, "limit": 0.25, "careful": True, "weight": 0.75, "mode": "plain"}, {"answer": 2, "split": 1}),
     ]
     found, _ = drawn(space, n=2, enqueue=[space.parameters(*pair) for pair in wanted])
-    assert found == wanted
+    assert found == [(Tunable().values() | values, chosen) for values, chosen in wanted]
 
 
 def test_the_range_takes_in_the_default_and_the_current_value():

@@ -20,6 +20,7 @@ class Sure(Program):
     """Answers where it is sure to know: one hyperparameter of each kind."""
 
     name = "sure"
+    needs_retriever = False
     presets: ClassVar = {"careful": {"tries": 1, "sure": 0.9}}
 
     tries = Integer(3, "attempts", low=1, high=9)

@@ -101,3 +101,23 @@ def test_parts_of_another_corpus_are_not_kept(tmp_path):
         HybridIndex.build(corpus(20), tmp_path / "index", parts=["bm25", "dense"], progress=stop)
     index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25", "dense"])
     assert len(open_index(index.path / "bm25")) == len(corpus())
+
+
+def test_quality_is_for_the_parts_that_take_it(tmp_path):
+    class Graded:
+        takes_quality = True
+
+        def __init__(self):
+            self.told = []
+
+        def search(self, queries, k, *, quality=None):
+            self.told.append(quality)
+            return [hits("a") for _ in queries]
+
+    graded, words = Graded(), BM25Index.from_passages(corpus())
+    both = HybridRetriever([graded, words])
+    assert both.takes_quality
+    assert not HybridRetriever([words]).takes_quality
+    both.search(["sea"], 3)
+    both.search(["sea"], 3, quality="fast")
+    assert graded.told == [None, "fast"]
