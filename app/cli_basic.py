@@ -156,13 +156,19 @@ def search(
     data: o.Data = "sample",
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
     engine: o.Engine = "colbert",
+    quality: Annotated[
+        str | None,
+        typer.Option("--quality", help="How thoroughly to search a large ColBERT index: fast, balanced or exact."),
+    ] = None,
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
+    from knowgap.retrieval.passage import quality_arguments
+
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
-    retriever = _retriever(folder, data, engine)
-    hits = retriever.search([query], k)[0]
+    retriever: Any = _retriever(folder, data, engine)
+    hits = retriever.search([query], k, **quality_arguments(retriever, quality))[0]
     if as_json:
         found = [{"rank": h.rank, "score": h.score, **h.passage.to_dict()} for h in hits]
         out.print_json(json.dumps({"query": query, "hits": found}))

@@ -22,7 +22,7 @@ from knowgap.compile.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.cache import Memory
-from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.passage import Hit, Passage, quality_arguments
 
 if TYPE_CHECKING:
     from knowgap.retrieval.snapshot import SearchSettings
@@ -135,7 +135,7 @@ class SharedRetriever(_Shared):
     def search(self, queries: Sequence[str], k: int, *, quality: str | SearchSettings | None = None) -> list[list[Hit]]:
         """The `k` best passages for each query; `quality` is for retrievers that take it."""
         depth = max(k, self._depth)
-        told = {} if quality is None else {"quality": quality}
+        told = quality_arguments(self.wrapped, quality)
 
         def compute(missing: list[Any]) -> list[Any]:
             found = self.wrapped.search([query for query, *_ in missing], depth, **told)

@@ -23,7 +23,7 @@ from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Se
 from knowgap.programs.knowledge import knowledge_tokens
 from knowgap.programs.run import Run, current_run, recording
 from knowgap.programs.steps import Malformed, Retrieved, Step
-from knowgap.retrieval.passage import Hit, Passage, Retriever
+from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments
 
 __all__ = ["Program"]
 
@@ -291,14 +291,10 @@ class Program(dspy.Module):
         """What `quality` adds to the arguments of a search."""
         if not self.needs_retriever or self.quality == "index":
             return {}
-        if not getattr(source, "takes_quality", False):
-            raise UsageError(
-                f"quality={self.quality!r}: this retriever knows one way of searching only; leave quality at 'index', "
-                "or search a ColBERT index"
-            )
         from knowgap.retrieval import SearchSettings
 
-        return {"quality": SearchSettings(self.cells, self.rescored) if self.quality == "set" else self.quality}
+        own = self.quality == "set"
+        return quality_arguments(source, SearchSettings(self.cells, self.rescored) if own else self.quality)
 
     def note(self, step: Step, *passages: Passage) -> None:
         """Write a step to the trace."""

@@ -15,7 +15,7 @@ from typing import Any
 from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBounds
 from knowgap.retrieval.candidates import FilteringRetriever
 from knowgap.retrieval.manifest import ENGINES, Manifest, Progress, build_index, engine_class, open_index
-from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
+from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments, rank_hits
 from knowgap.retrieval.snapshot import SearchSettings
 from knowgap.retrieval.store import PassageStore, Where, check_k
 
@@ -100,14 +100,16 @@ class HybridRetriever:
         Raises:
             ValueOutOfBounds: k < 1.
             UnknownName: no such quality.
+            UsageError: a quality, and no part that can be told.
         """
         check_k(k)
+        quality_arguments(self, quality)
         filters: dict[str, Any] = {"ids": ids} if ids is not None else {}
         if where is not None:
             filters["where"] = where
         found = []
         for part in self._parts:
-            told = {"quality": quality} if quality is not None and getattr(part, "takes_quality", False) else {}
+            told = quality_arguments(part, quality) if getattr(part, "takes_quality", False) else {}
             found.append(part.search(queries, max(k, self._depth), **filters, **told))
         return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*found, strict=True)]
 

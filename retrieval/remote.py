@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from functools import cached_property
 from typing import Any
 
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing
-from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.passage import Hit, Passage, quality_arguments, rank_hits
+from knowgap.retrieval.snapshot import SearchSettings
 from knowgap.retrieval.store import check_k
 
 __all__ = ["RemoteRetriever"]
@@ -44,34 +47,48 @@ class RemoteRetriever:
         Raises:
             IndexMissing: no server answers.
         """
-        return self._described("digest")
+        return _text_or_none(self._described("digest"))
 
     @property
     def corpus_digest(self) -> str | None:
         """The digest of its passages; see `digest`."""
-        return self._described("corpus_digest")
+        return _text_or_none(self._described("corpus_digest"))
 
-    def _described(self, name: str) -> str | None:
+    @cached_property
+    def takes_quality(self) -> bool:
+        """Whether a search can be told how thorough to be; asked of the server once."""
+        return self._batch and self._described("takes_quality") is True
+
+    def _described(self, name: str) -> Any:
         response = self._send("GET", "/health")
         try:
-            described = response.json().get(name)
+            return response.json().get(name)
         except (ValueError, AttributeError):
             return None
-        return described if isinstance(described, str) else None
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int, *, quality: str | SearchSettings | None = None) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
+
+        Args:
+            queries: any strings.
+            k: at most this many hits, from 1.
+            quality: how thoroughly to search, where the server takes that; see `ColBERTIndex.search`.
 
         Raises:
             ValueOutOfBounds: k < 1.
+            UsageError: a quality that the server does not take.
             IndexMissing: no server answers.
             IndexFolderError: the server refuses, or answers with something else.
         """
         check_k(k)
+        told: dict[str, Any] = quality_arguments(self, quality)
+        if isinstance(quality, SearchSettings):
+            told = {"quality": asdict(quality)}
         asked = [query for query in dict.fromkeys(queries) if query.strip()]
         if self._batch:
             parts = [asked[start : start + _QUERIES_AT_ONCE] for start in range(0, len(asked), _QUERIES_AT_ONCE)]
-            answers = [hits for part in parts for hits in self._ask("POST", json={"queries": part, "k": k})["results"]]
+            bodies = [{"queries": part, "k": k, **told} for part in parts]
+            answers = [hits for body in bodies for hits in self._ask("POST", json=body)["results"]]
         elif asked:
             with ThreadPoolExecutor(min(_CONNECTIONS, len(asked))) as pool:
                 requests = [pool.submit(self._ask, "GET", params={"query": query, "k": k}) for query in asked]
@@ -125,6 +142,10 @@ class RemoteRetriever:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _passage(record: dict[str, Any]) -> Passage:

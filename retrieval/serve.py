@@ -3,8 +3,9 @@
     GET  /?query=…&k=10                     one query, in the protocol of dspy.ColBERTv2
     POST /  {"query": "…", "k": 10}         the same
     POST /  {"queries": ["…", …], "k": 10}  many queries at once, for `RemoteRetriever`
-    GET  /health                            what is served: its engine and its digests
+    GET  /health                            what is served: its engine, its digests, and whether it takes a quality
 
+Where it does, a request may have one: "quality": "exact", or "quality": {"cells": 4, "rescored": 1000}.
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`, and what cannot be answered with `{"error": true, "message": "…"}`. Hosted servers of the
 protocol put title and passage into `text`, with a bar between them; so does this one.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import json
 import logging
+import operator
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -21,8 +23,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from typing_extensions import Self
 
-from knowgap.errors import KnowgapError, UsageError, ValueOutOfBounds
-from knowgap.retrieval.passage import Hit, Retriever
+from knowgap.errors import KnowgapError, UsageError
+from knowgap.retrieval.passage import Hit, Retriever, quality_arguments
+from knowgap.retrieval.snapshot import SearchSettings
 
 __all__ = ["IndexServer"]
 
@@ -132,9 +135,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, fields: Any) -> None:
         try:
-            queries, k = _read(fields)
-            found = self.server.retriever.search(queries, k)
-        except (_BadRequest, ValueOutOfBounds) as error:
+            queries, k, quality = _read(fields)
+            told = quality_arguments(self.server.retriever, quality)
+            found = self.server.retriever.search(queries, k, **told)
+        except (_BadRequest, UsageError) as error:
             self._send(400, _error(str(error)))
         except KnowgapError as error:
             self._send(500, _error(str(error)))
@@ -164,11 +168,11 @@ def _description(retriever: Any) -> dict[str, Any]:
     described: dict[str, Any] = {"engine": getattr(manifest, "engine", type(retriever).__name__)}
     for name in ("digest", "corpus_digest"):
         described[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
-    return described
+    return described | {"takes_quality": bool(getattr(retriever, "takes_quality", False))}
 
 
-def _read(fields: Any) -> tuple[list[str], int]:
-    """The queries of a request, and its k."""
+def _read(fields: Any) -> tuple[list[str], int, str | SearchSettings | None]:
+    """The queries of a request, its k and its quality."""
     if not isinstance(fields, dict) or ("query" not in fields and "queries" not in fields):
         raise _BadRequest("a request has a query, or a list of queries")
     queries = fields["queries"] if "queries" in fields else [fields["query"]]
@@ -180,7 +184,15 @@ def _read(fields: Any) -> tuple[list[str], int]:
         raise _BadRequest(f"k = {fields['k']!r} is not a number") from None
     if not 1 <= k <= _LARGEST_K:
         raise _BadRequest(f"k = {k}: must lie between 1 and {_LARGEST_K}")
-    return queries, k
+    quality = fields.get("quality")
+    if isinstance(quality, dict):
+        try:
+            quality = SearchSettings(**{name: operator.index(value) for name, value in quality.items()})
+        except TypeError as error:
+            raise _BadRequest(f"quality = {quality!r}: needs whole numbers for cells and rescored") from error
+    elif quality is not None and not isinstance(quality, str):
+        raise _BadRequest(f"quality = {quality!r} is neither a name nor settings")
+    return queries, k, quality
 
 
 def _hit(hit: Hit) -> dict[str, Any]:

@@ -159,3 +159,24 @@ def test_refuses_options_that_do_not_go_together(
 
 def test_refuses_a_place_where_nothing_is_served(desk: Path, capsys: pytest.CaptureFixture[str]):
     assert "no index server answers" in refusal(capsys, "search", "Orle", "--index", "http://127.0.0.1:9")
+
+
+def test_searches_as_thoroughly_as_told(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):
+    assert build("colbert", "--checkpoint", checkpoint) == 0
+    capsys.readouterr()
+    search = ["search", "Orle Bridge", "--index", "idx", "--json"]
+    assert run(*search, "--quality", "exact") == 0
+    assert len(json.loads(capsys.readouterr().out)["hits"]) == 5
+    assert "unknown quality 'best'" in refusal(capsys, *search, "--quality", "best")
+    settings = ["--program", "rag", "--index", "idx", "--set", "quality=exact"]
+    assert run("ask", "Who designed the Orle Bridge?", *settings) == 0
+
+
+def test_a_quality_where_there_is_one_way_of_searching(desk: Path, capsys: pytest.CaptureFixture[str]):
+    assert build("bm25") == 0
+    search = ["search", "Orle Bridge", "--index", "idx", "--quality", "fast"]
+    assert "this index knows one way of searching only" in refusal(capsys, *search)
+    asked = ["ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx", "--set", "quality=fast"]
+    assert "this index knows one way of searching only" in refusal(capsys, *asked)
+    scored = ["eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx"]
+    assert "this index knows one way of searching only" in refusal(capsys, *scored, "--set", "quality=fast")

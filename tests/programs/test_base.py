@@ -455,7 +455,7 @@ def test_quality_of_the_search(settings, told):
 
 def test_quality_where_there_is_one_way_only(rag):
     lm, engine = answering()
-    with dspy.context(lm=lm), pytest.raises(UsageError, match="quality='fast': this retriever knows one way"):
+    with dspy.context(lm=lm), pytest.raises(UsageError, match="quality 'fast': this index knows one way"):
         rag.configure(quality="fast")(question=QUESTION)
     assert engine.calls == []
 
