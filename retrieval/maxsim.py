@@ -7,6 +7,7 @@ that a score depends on query and passage alone: not on batch, filter, thread or
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
 _TOKENS_AT_ONCE = 1 << 13  # what stays in a processor's cache, widened to 32 bits
 _TOKENS_AT_ONCE_ON_GPU = 1 << 18
+_ROWS_AT_ONCE = 128  # token vectors of queries, which one product multiplies with those
 _KEPT_VALUES = 1 << 27  # of a small index, the vectors are kept in single precision: at most 512 MiB
 _MARGIN = 1e-3  # more than single precision can err on a sum of some hundred cosines
 _DECIMALS = 6
@@ -108,7 +110,7 @@ class TokenVectors:
         count = len(self) if positions is None else len(positions)
         scores = np.empty((len(queries), count), dtype=np.float32)
         lengths = self.lengths if positions is None else self.lengths[positions]
-        wanted = [torch.from_numpy(np.array(query)).to(self._device) for query in queries]
+        stacks = [(rows, torch.from_numpy(stack).to(self._device)) for rows, stack in _stacked(queries)]
         ends, most = np.cumsum(lengths), _TOKENS_AT_ONCE if self._device == "cpu" else _TOKENS_AT_ONCE_ON_GPU
         first = 0
         while first < count:
@@ -116,8 +118,10 @@ class TokenVectors:
             last = max(first + 1, int(np.searchsorted(ends, done + most, side="right")))
             block = self._block(first, last, positions)
             cuts = torch.from_numpy(lengths[first:last]).to(self._device)
-            for row, query in enumerate(wanted):
-                scores[row, first:last] = _maxsim(query @ block.T, cuts).cpu().numpy()
+            for rows, stack in stacks:
+                best = _run_maxima(stack @ block.T, cuts)
+                for row, (begin, end) in rows.items():
+                    scores[row, first:last] = best[begin:end].sum(0).cpu().numpy()
             first = last
         return scores
 
@@ -152,7 +156,7 @@ class TokenVectors:
 
         vectors = torch.from_numpy(self.of(positions)).double()
         similarities = torch.from_numpy(query.astype(np.float64)) @ vectors.T
-        scores = _maxsim(similarities, torch.from_numpy(self.lengths[positions]))
+        scores = _run_maxima(similarities, torch.from_numpy(self.lengths[positions])).sum(0)
         return np.asarray(np.round(scores.numpy(), _DECIMALS), dtype=np.float64)
 
     def best(
@@ -197,11 +201,26 @@ def _fits(vectors: Vectors, device: str) -> bool:
     return 2 * vectors.shape[0] * vectors.shape[1] < torch.cuda.mem_get_info(device)[0] / 2
 
 
-def _maxsim(similarities, lengths):  # noqa: ANN001, ANN202  # torch.Tensor
-    """The maximum of each run of columns, summed over the rows: [tokens, columns] and [runs] to [runs]."""
+def _stacked(
+    queries: list[npt.NDArray[np.float32]],
+) -> Iterator[tuple[dict[int, tuple[int, int]], npt.NDArray[np.float32]]]:
+    """Some queries under one another, so that a product serves them all; and for each, the rows that are its own."""
+    first, total, rows = 0, 0, dict[int, tuple[int, int]]()
+    for number, query in enumerate(queries):
+        if rows and total + len(query) > _ROWS_AT_ONCE:
+            yield rows, np.concatenate(queries[first:number])
+            first, total, rows = number, 0, {}
+        rows[number] = (total, total + len(query))
+        total += len(query)
+    if rows:
+        yield rows, np.concatenate(queries[first:])
+
+
+def _run_maxima(similarities, lengths):  # noqa: ANN001, ANN202  # torch.Tensor
+    """The maximum of each run of columns: [tokens, columns] and [runs] to [tokens, runs]."""
     import torch
 
     if similarities.device.type == "cpu":  # several times faster there than torch's
         starts = (torch.cumsum(lengths, 0) - lengths).numpy()
-        return torch.from_numpy(np.maximum.reduceat(similarities.numpy(), starts, axis=1).sum(axis=0))
-    return torch.segment_reduce(similarities.T.contiguous(), "max", lengths=lengths, axis=0).sum(1)
+        return torch.from_numpy(np.maximum.reduceat(similarities.numpy(), starts, axis=1))
+    return torch.segment_reduce(similarities.T.contiguous(), "max", lengths=lengths, axis=0).T
