@@ -66,13 +66,13 @@ def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
 
 
 def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str, Any]:
-    """Build knowgap's index, of passages as they are or, short, of the first sentence of each."""
+    """Build knowgap's index, of passages as they are or, short, of their first sentences alone."""
     from knowgap.compile.data.fictional import stream_passages
     from knowgap.retrieval import ColBERTIndex
 
     corpus = stream_passages(passages)
     if short:
-        corpus = (replace(passage, text=passage.text.partition(". ")[0]) for passage in corpus)
+        corpus = (replace(passage, title="", text=passage.text.partition(". ")[0]) for passage in corpus)
     started = time.perf_counter()
     ColBERTIndex.build(corpus, folder / OURS, checkpoint=folder / CHECKPOINT)
     return {"seconds": time.perf_counter() - started, "bytes": _size(folder / OURS)}

@@ -22,8 +22,8 @@ def killed_builds(passages: int, kills: int) -> Table:
     how often it was.
 
     Args:
-        passages: of the fictional encyclopedia; of each the first sentence, since encoding all of it takes four times
-            as long and shows nothing else.
+        passages: of the fictional encyclopedia; of each the first sentence alone, since encoding all of it takes
+            several times as long and shows nothing else.
         kills: how many.
     """
     draw = random.Random(0)
