@@ -184,14 +184,16 @@ class Session:
             raise _Surplus
 
     def _same(self, trial: Trial, key: str) -> FrozenTrial | None:
-        """The finished trial that tried the same; waits where another worker is at it."""
+        """The finished trial that tried the same; waits where another worker is at it, or has yet to say at what."""
         while True:
             others = self.study.get_trials(deepcopy=False, states=_COUNTING)
-            same = [t for t in others if t.number != trial.number and t.user_attrs.get(CONFIG, {}).get("key") == key]
-            found = next((other for other in same if other.state in _FINISHED), None)
+            tried = {t.number: t.user_attrs.get(CONFIG, {}).get("key") for t in others if t.number != trial.number}
+            found = next((t for t in others if tried.get(t.number) == key and t.state in _FINISHED), None)
             if found is not None:
                 return found
-            if not any(t.number < trial.number and alive(t.user_attrs[WORKER]) is not False for t in same):
+            ahead = [t for t in others if t.state == TrialState.RUNNING and t.number < trial.number]
+            unsettled = [t for t in ahead if tried[t.number] in (key, None) and WORKER in t.user_attrs]
+            if not any(alive(t.user_attrs[WORKER]) is not False for t in unsettled):
                 return None
             time.sleep(_POLL_SECONDS)
 

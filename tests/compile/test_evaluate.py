@@ -69,7 +69,8 @@ def test_scores_costs_and_provenance(program, examples):
         2 + 5
     )  # five passages such as "house q3", "Ada lives in house q3."
     assert found.provenance.split == "dev"
-    assert found.provenance.hyperparameters == {"top_k": 5, "style": "short"}
+    assert found.provenance.hyperparameters == program.values()
+    assert found.provenance.hyperparameters["top_k"] == 5
     assert found.provenance.lm == "test/scripted"
     assert found.provenance.model_extra == {"note": "a test"}
     assert len(engine.calls) == len(examples)
