@@ -6,6 +6,7 @@
     GET  /health                            what is served: its engine, its digests, and whether it takes a quality
 
 Where it does, a request may have one: "quality": "exact", or "quality": {"cells": 4, "rescored": 1000}.
+
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`, and what cannot be answered with `{"error": true, "message": "…"}`. Hosted servers of the
 protocol put title and passage into `text`, with a bar between them; so does this one.
