@@ -20,7 +20,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert_runtime import colbert, quiet_transformers
 
-__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width", "choose_device"]
+__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width", "choose_device", "half_precision"]
 
 SETTINGS = "knowgap.json"
 """What a checkpoint says to knowgap beside colbert-ai's own `artifact.metadata`; absent in foreign checkpoints."""
@@ -49,6 +49,17 @@ def choose_device(device: str | None) -> str:
     except (RuntimeError, AssertionError) as error:
         raise ValueOutOfBounds(f"device = {device!r}: torch cannot use it ({str(error).splitlines()[0]})") from error
     return device
+
+
+def half_precision(device: str) -> AbstractContextManager[Any]:
+    """A context in which torch computes with 16 bits where the processor does; elsewhere nothing changes."""
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.autocast("cuda", torch.float16)
+    if device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return torch.autocast("cpu", torch.bfloat16)
+    return nullcontext()
 
 
 def batches_of_one_width(lengths: Sequence[int], capacity: int) -> Iterator[tuple[list[int], int]]:
@@ -124,7 +135,7 @@ class TokenEncoder:
             raise CheckpointError(f"{self.folder}: trained for the similarity {similarity!r}, not for cosines")
         self._model.to(self.device).float().eval()
         pack_linear_layers(self._model)
-        self._model.use_gpu = False  # no half-precision, no CUDA extensions inside the model: see `_autocast`
+        self._model.use_gpu = False  # no half-precision, no CUDA extensions inside the model: see `half_precision`
         self._config = self._model.colbert_config
         self._tokenizer: Any = self._model.raw_tokenizer
         ids = self._tokenizer.convert_tokens_to_ids
@@ -134,16 +145,6 @@ class TokenEncoder:
         self.dim: int = self._config.dim
         self.vocabulary: int = len(self._tokenizer)
         self.begin_token: int = self._tokenizer.cls_token_id
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        """Half precision where the processor computes in it; the vectors are stored in 16 bits anyway."""
-        import torch
-
-        if self.device.startswith("cuda"):
-            return torch.autocast("cuda", torch.float16)
-        if self.device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            return torch.autocast("cpu", torch.bfloat16)
-        return nullcontext()
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of passages, truncated, with the marks of their beginning and end."""
@@ -169,7 +170,7 @@ class TokenEncoder:
             for row, i in enumerate(batch):
                 ids[row, : len(rows[i])] = torch.tensor(rows[i])
                 attention[row, : len(rows[i])] = 1
-            with self._lock, torch.inference_mode(), self._autocast():
+            with self._lock, torch.inference_mode(), half_precision(self.device):
                 vectors, mask = self._model.doc(ids, attention, keep_dims="return_mask")
                 vectors, mask = vectors.half().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
             for row, i in enumerate(batch):

@@ -1,8 +1,8 @@
-"""Linear layers for one short text at a time, on a CPU.
+"""Linear layers for inference on a CPU.
 
 torch multiplies by a weight matrix as it lies in memory. For the twenty rows of a query, rather than the thousand of a
 batch of passages, most of the time goes into that; oneDNN, which torch brings with it, can lay the weights out for its
-own product once, which halves it.
+own product once, which halves it. In half precision it saves casting the weights for every batch as well.
 """
 
 from __future__ import annotations
@@ -13,18 +13,27 @@ __all__ = ["pack_linear_layers"]
 
 
 class _PackedLinear(torch.nn.Module):
-    """A linear layer whose weights oneDNN has laid out. Where another precision is asked for, the layer as it was."""
+    """A linear layer whose weights oneDNN has laid out: in single precision, and in bfloat16 if it computes in that."""
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
         self.linear = linear
-        self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+        self._packed = {torch.float32: _packed(linear, torch.float32)}
+        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            self._packed[torch.bfloat16] = _packed(linear, torch.bfloat16)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """[..., in] to [..., out]."""
-        if torch.is_autocast_enabled("cpu"):
+        """[..., in] to [..., out], in the precision that is asked for."""
+        wanted = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
+        if wanted not in self._packed:
             return self.linear(values)
-        return torch.ops.mkldnn._linear_pointwise(values, self.packed, self.linear.bias, "none", [], "")
+        weight, bias = self._packed[wanted]
+        return torch.ops.mkldnn._linear_pointwise(values.to(wanted), weight, bias, "none", [], "")
+
+
+def _packed(linear: torch.nn.Linear, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach().to(dtype))
+    return weight, None if linear.bias is None else linear.bias.detach().to(dtype)
 
 
 def pack_linear_layers(module: torch.nn.Module) -> None:

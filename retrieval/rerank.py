@@ -41,7 +41,9 @@ class Reranker(Protocol):
 
 
 class CrossEncoderReranker:
-    """A cross-encoder of sentence-transformers, such as `BAAI/bge-reranker-base`. Scores are its raw logits.
+    """A cross-encoder of sentence-transformers, such as `BAAI/bge-reranker-base`.
+
+    Scores are its raw logits, computed in half precision where the processor does, and so right to two or three digits.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.

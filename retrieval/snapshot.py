@@ -48,7 +48,7 @@ class SearchSettings:
 
 
 QUALITIES: dict[str, SearchSettings | None] = {
-    "fast": SearchSettings(cells=1, rescored=64, rescored_per_hit=4),
+    "fast": SearchSettings(cells=1, rescored=128, rescored_per_hit=4),
     "balanced": SearchSettings(cells=2, rescored=256, rescored_per_hit=10),
     "exact": None,
 }

@@ -12,15 +12,17 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import optuna
 import pytest
 from compile_worker import study_arguments, work
 
+import knowgap.compile.session as session
 from knowgap.compile import tune
 from knowgap.compile.storage import close_storage, describe_storage, open_storage
 from knowgap.compile.trials import CONFIG, finished
-from knowgap.compile.workers import alive, bury_dead_trials, this_worker
+from knowgap.compile.workers import WORKER, alive, bury_dead_trials, this_worker
 from knowgap.errors import MissingDependency, StudyError
 
 KILLS, WORKERS, TRIALS = 10, 3, 12
@@ -221,3 +223,17 @@ def test_trials_of_another_machine_are_left_to_heartbeats():
     assert bury_dead_trials(study, one_machine=False) == []
     assert bury_dead_trials(study, one_machine=True) == [1]
     assert [trial.state.name for trial in study.trials] == ["RUNNING", "FAIL", "RUNNING"]
+
+
+@pytest.mark.parametrize("settings", ["same", "others"])
+def test_a_trial_waits_for_one_that_has_yet_to_say_its_settings(monkeypatch, settings):
+    study = optuna.create_study()
+    first, second = study.ask(), study.ask()
+    first.set_user_attr(WORKER, this_worker())
+    moves = [lambda: first.set_user_attr(CONFIG, {"key": settings})]
+    if settings == "same":
+        moves.append(lambda: study.tell(first, 1.0))
+    monkeypatch.setattr(session.time, "sleep", lambda seconds: moves.pop(0)())
+    found = session.Session._same(SimpleNamespace(study=study), second, "same")
+    assert not moves
+    assert (found.number if found else None) == (first.number if settings == "same" else None)

@@ -1,9 +1,11 @@
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
+import knowgap.retrieval.cross_encoder as cross_encoder_module
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import (
     CandidateRetriever,
@@ -76,7 +78,12 @@ class TestEveryReranker:
         assert copy.deepcopy(reranker) is reranker
 
 
-def test_cross_encoder_scores_are_the_logits_of_the_model(cross_encoder):
+@pytest.fixture
+def single_precision(monkeypatch):
+    monkeypatch.setattr(cross_encoder_module, "half_precision", lambda device: nullcontext())
+
+
+def test_cross_encoder_scores_are_the_logits_of_the_model(cross_encoder, single_precision):
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -88,6 +95,24 @@ def test_cross_encoder_scores_are_the_logits_of_the_model(cross_encoder):
         ]
     assert CrossEncoderReranker(cross_encoder).score(PAIRS[:15]) == pytest.approx(expected, abs=1e-4)
     assert len(set(np.round(expected, 3))) > 5
+
+
+def test_half_precision_changes_little_and_ties_no_scores(cross_encoder, request):
+    half = CrossEncoderReranker(cross_encoder).score(PAIRS)
+    request.getfixturevalue("single_precision")
+    single = CrossEncoderReranker(cross_encoder).score(PAIRS)
+    assert np.corrcoef(half, single)[0, 1] > 0.99
+    assert len(set(half)) >= len({round(score, 3) for score in single})
+
+
+def test_pairs_of_one_length_are_batched(cross_encoder, monkeypatch):
+    reranker = CrossEncoderReranker(cross_encoder)
+    batches = []
+    predict = reranker._model.predict
+    monkeypatch.setattr(reranker._model, "predict", lambda pairs, **kw: batches.append(pairs) or predict(pairs, **kw))
+    pairs = [("who", "word " * n) for n in (3, 40, 4, 41, 5)]
+    reranker.score(pairs)
+    assert sorted(batches, key=len) == [[pairs[1], pairs[3]], [pairs[0], pairs[2], pairs[4]]]
 
 
 def test_each_pair_is_scored_once(cross_encoder, monkeypatch):
