@@ -31,7 +31,7 @@ TOKEN_WEIGHTS = "token_weights.npy"
 _LONGEST_QUERY = 256
 _KEPT_QUERIES = 2048
 _WIDTH_STEP = 16
-_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 32_768}  # on a CPU, what stays in its cache
+_TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, what stays in its cache
 
 
 def choose_device(device: str | None) -> str:
