@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -17,9 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OURS", "in_process", "recorded_files"]
+__all__ = ["OURS", "in_process", "once", "recorded_files"]
 
-OURS, STOCK, CHECKPOINT, QUERIES = "ours", "stock", "checkpoint", "stock-queries.npy"
+OURS, STOCK, CHECKPOINT, EXPERIMENT = "ours", "stock", "checkpoint", "colbert-ai"
+_WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT}
 
 
 def in_process(task: str, folder: Path, *, kill_after: float | None = None, **options: Any) -> dict[str, Any]:
@@ -54,6 +56,17 @@ def in_process(task: str, folder: Path, *, kill_after: float | None = None, **op
     if done.returncode:
         raise SystemExit(f"{task} failed:\n{log.read_text(encoding='utf-8')[-3000:]}")
     return json.loads(result.read_text(encoding="utf-8"))
+
+
+def once(task: str, folder: Path, **options: Any) -> dict[str, Any]:
+    """What `in_process` returns, or returned in an earlier run; what a run that was cut off left is removed first."""
+    result = folder / f"{task}-result.json"
+    if result.exists():
+        return json.loads(result.read_text(encoding="utf-8"))
+    for half in folder.glob(f"*{_WRITES[task]}*"):
+        if half.is_dir():
+            shutil.rmtree(half)
+    return in_process(task, folder, **options)
 
 
 def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
@@ -124,14 +137,23 @@ def search_ours(
 def search_stock(
     folder: Path, *, queries: Sequence[str], ks: Sequence[int], settings: dict[str, dict[str, Any]], passages: int
 ) -> dict[str, Any]:
-    """Search colbert-ai's index with its own searcher, and keep its query vectors; no settings are its defaults for k.
+    """Search colbert-ai's index with its own searcher, and keep its query vectors.
 
     A searcher keeps the settings of its first search, so that each k gets a searcher of its own.
+
+    Args:
+        folder: where the index is.
+        queries: what to ask.
+        ks: how many hits to ask for.
+        settings: name → settings of colbert-ai, none for its defaults for k; `expansion` false leaves out the [MASK]
+            that queries are filled up with; `rescored` says how many hits are scored again with knowgap's vectors.
+        passages: in the index.
     """
     import numpy as np
 
     from knowgap.compile.data.fictional import stream_passages
 
+    vectors = _vectors(folder)
     ids = [passage.id for passage in stream_passages(passages)]
     _stock(extensions=True)
     from colbert import Searcher
@@ -139,32 +161,70 @@ def search_stock(
 
     found: dict[str, Any] = {name: {} for name in settings}
     for name, values in settings.items():
+        config = {key: value for key, value in values.items() if key not in {"expansion", "rescored"}}
+        encode = _with_masks if values.get("expansion", True) else _without_masks
+        rescored = values.get("rescored", 0)
         for k in ks:
             with Run().context(_run(folder)):
-                searcher = Searcher(STOCK, config=ColBERTConfig(**values), collection=[""] * passages, verbose=0)
+                searcher = Searcher(
+                    STOCK,
+                    checkpoint=str(folder / CHECKPOINT),
+                    config=ColBERTConfig(**config),
+                    collection=[""] * passages,
+                    verbose=0,
+                )
 
-            def search(query: str, searcher: Any = searcher, k: int = k) -> list[str]:
-                return [ids[position] for position in searcher.search(query, k)[0]]
+            def search(
+                query: str, searcher: Any = searcher, k: int = k, rescored: int = rescored, encode: Any = encode
+            ) -> list[str]:
+                asked = encode(searcher, query)
+                positions = searcher.dense_search(asked, max(k, rescored))[0]
+                if rescored:
+                    ordered = np.sort(positions)
+                    scores = vectors.scan([asked[0].numpy()], ordered)[0]
+                    positions = ordered[np.argsort(-scores, kind="stable")]
+                return [ids[position] for position in positions[:k]]
 
             found[name][str(k)] = _timed(search, queries)
-            np.save(folder / QUERIES, np.concatenate([searcher.encode(query).float().numpy() for query in queries]))
+            np.savez(folder / f"{encode.__name__}.npz", *(encode(searcher, query)[0].numpy() for query in queries))
     return found
 
 
-def exact_stock(folder: Path, *, k: int) -> dict[str, Any]:
-    """The `k` passages of highest exact MaxSim with the query vectors of colbert-ai."""
+def _with_masks(searcher: Any, query: str) -> Any:
+    """Query vectors as colbert-ai has them, [1, 32, dim]."""
+    return searcher.encode(query).float()
+
+
+def _without_masks(searcher: Any, query: str) -> Any:
+    """Those of the query's own tokens alone, [1, tokens, dim]."""
+    tokenizer = searcher.checkpoint.query_tokenizer
+    ids, attention = tokenizer.tensorize([query])
+    own = ids[0] != tokenizer.mask_token_id
+    return searcher.checkpoint.query(ids[:, own], attention[:, own]).float()
+
+
+def exact_stock(folder: Path, *, k: int, expansion: bool) -> dict[str, Any]:
+    """The `k` passages of highest exact MaxSim with the query vectors of colbert-ai, as `search_stock` kept them."""
     import numpy as np
 
-    from knowgap.retrieval.maxsim import TokenVectors
     from knowgap.retrieval.store import PassageStore
 
-    queries = np.load(folder / QUERIES, allow_pickle=False)
-    store, vectors = PassageStore(folder / OURS), TokenVectors.open(folder / OURS, queries.shape[-1])
+    kept = np.load(folder / f"{(_with_masks if expansion else _without_masks).__name__}.npz", allow_pickle=False)
+    queries = [kept[name] for name in kept.files]
+    store, vectors = PassageStore(folder / OURS), _vectors(folder)
     best = []
     for query in queries:
         scores = vectors.scan([query])[0]
         best.append([store.identifier(int(position)) for position in np.argsort(-scores, kind="stable")[:k]])
     return {"ids": best}
+
+
+def _vectors(folder: Path) -> Any:
+    """The token vectors of knowgap's index."""
+    from knowgap.retrieval.manifest import Manifest
+    from knowgap.retrieval.maxsim import TokenVectors
+
+    return TokenVectors.open(folder / OURS, Manifest.read(folder / OURS).settings["dim"])
 
 
 def _stock(*, extensions: bool = False) -> None:
@@ -181,11 +241,11 @@ def _stock(*, extensions: bool = False) -> None:
 def _run(folder: Path) -> Any:
     from colbert.infra import RunConfig
 
-    return RunConfig(nranks=1, avoid_fork_if_possible=True, root=str(folder), experiment="colbert-ai")
+    return RunConfig(nranks=1, avoid_fork_if_possible=True, root=str(folder), experiment=EXPERIMENT)
 
 
 def _stock_index(folder: Path) -> Path:
-    return folder / "colbert-ai" / "indexes" / STOCK
+    return folder / EXPERIMENT / "indexes" / STOCK
 
 
 def _size(folder: Path) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engines import in_process
+from engines import in_process, once
 from killed import killed_builds
 from real_data import NOT_THERE, real_data
 from table import Table, main, note, percentile, ratio, seconds
@@ -35,10 +35,14 @@ MORE_QUALITIES: dict[str, Any] = {
     "4 cells, 512 rescored": {"cells": 4, "rescored": 512, "rescored_per_hit": 20},
     "8 cells, 2048 rescored": {"cells": 8, "rescored": 2048, "rescored_per_hit": 40},
 }
-STOCK: dict[str, dict[str, Any]] = {"defaults": {}}
+STOCK: dict[str, dict[str, Any]] = {"defaults": {}, "defaults, no [MASK]": {"expansion": False}}
+_MORE = {"ncells": 2, "centroid_score_threshold": 0.45, "ndocs": 1024, "expansion": False}
+_MOST = {"ncells": 4, "centroid_score_threshold": 0.4, "ndocs": 4096, "expansion": False}
 MORE_STOCK: dict[str, dict[str, Any]] = {
-    "ncells 2, threshold 0.45, ndocs 1024": {"ncells": 2, "centroid_score_threshold": 0.45, "ndocs": 1024},
-    "ncells 4, threshold 0.4, ndocs 4096": {"ncells": 4, "centroid_score_threshold": 0.4, "ndocs": 4096},
+    "2 cells, 1024 documents, no [MASK]": _MORE,
+    "4 cells, 4096 documents, no [MASK]": _MOST,
+    "2 cells, 1024 documents, no [MASK], 256 rescored": _MORE | {"rescored": 256},
+    "4 cells, 4096 documents, no [MASK], 1024 rescored": _MOST | {"rescored": 1024},
 }
 PARTS = ("engines", "gold", "reading", "kills")
 
@@ -47,6 +51,7 @@ def add_arguments(group: Any) -> None:
     """The options of this benchmark."""
     group.add_argument("--passages", type=int, help="of the fictional encyclopedia (50,000; quick 2,000)")
     group.add_argument("--queries", type=int, help="that each engine is asked (200; quick 50)")
+    group.add_argument("--keep", type=Path, help="a folder for the engines' indexes: those of an earlier run are used")
     group.add_argument("--no-stock", action="store_true", help="leave out stock colbert-ai, which needs a C++ compiler")
     group.add_argument("--retrieval-questions", type=int, help="real questions of each data set (all; quick 50)")
     group.add_argument("--readings", type=int, help="reading steps of MIGRES (5; quick 2)")
@@ -59,7 +64,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """The tables, one after another."""
     if "engines" in options.parts:
         with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            yield from _engines(options, Path(folder))
+            yield from _engines(options, options.keep or Path(folder))
     if "gold" in options.parts:
         yield _gold(options)
     if "reading" in options.parts:
@@ -74,13 +79,15 @@ def _engines(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
     count = options.queries or (50 if options.quick else 200)
     questions = [example.question for example in stream_questions(max(count, passages // 330 * 100))]
     queries = questions[:: len(questions) // count][:count]
+    folder = folder.absolute() / f"{passages}-passages"
+    folder.mkdir(parents=True, exist_ok=True)
     note(f"retrieval: the checkpoint for {passages} passages")
-    in_process("fit_checkpoint", folder, passages=passages)
+    once("fit_checkpoint", folder, passages=passages)
     engines = ["ours"] if options.no_stock else ["ours", "stock"]
-    builds = {}
+    builds, earlier = {}, [engine for engine in engines if (folder / f"build_{engine}-result.json").exists()]
     for engine in engines:
         note(f"retrieval: building, {engine}")
-        builds[engine] = in_process(f"build_{engine}", folder, passages=passages)
+        builds[engine] = once(f"build_{engine}", folder, passages=passages)
     base = builds.get("stock", builds["ours"])
     names = {"ours": "knowgap", "stock": "stock colbert-ai"}
     yield Table(
@@ -101,7 +108,8 @@ def _engines(options: argparse.Namespace, folder: Path) -> Iterator[Table]:
         [
             f"Shares are of {names[engines[-1]]}. Encoding included, fitting the checkpoint not. knowgap's size holds "
             "the passages themselves and their token vectors in 16 bits; colbert-ai's has 2 bits per dimension and no "
-            "passages. Goal: at most half of stock's time.",
+            "passages. Goal: at most half of stock's time."
+            + (f" Built in an earlier run: {', '.join(names[engine] for engine in earlier)}." if earlier else ""),
         ],
     )
     yield _searches(options, folder, passages, queries)
@@ -113,25 +121,27 @@ def _searches(options: argparse.Namespace, folder: Path, passages: int, queries:
         qualities, stock = QUALITIES | MORE_QUALITIES, STOCK | MORE_STOCK
     asked: dict[str, Any] = {"queries": queries, "ks": KS}
     note("retrieval: searching, ours")
-    found = {"knowgap": in_process("search_ours", folder, settings=qualities, **asked)}
-    exact = {"knowgap": found["knowgap"]["exact"][str(max(KS))]["ids"]}
-    base = found["knowgap"]["balanced"]
+    ours, name = in_process("search_ours", folder, settings=qualities, **asked), "stock colbert-ai"
+    found, base = {"knowgap": ours}, ours["balanced"]
+    best = {("knowgap", setting): ours["exact"][str(max(KS))]["ids"] for setting in qualities}
     if not options.no_stock:
         note("retrieval: searching, stock")
-        name = "stock colbert-ai"
         found[name] = in_process("search_stock", folder, settings=stock, passages=passages, **asked)
-        exact[name] = in_process("exact_stock", folder, k=max(KS))["ids"]
         base = found[name]["defaults"]
+        for expansion in (True, False):
+            exact = in_process("exact_stock", folder, k=max(KS), expansion=expansion)["ids"]
+            same = [setting for setting, values in stock.items() if values.get("expansion", True) == expansion]
+            best |= {(name, setting): exact for setting in same}
     columns = [f"{what} k={k}" for k in KS for what in ("p50", "share", "p99", "recall")]
     rows = []
     for engine, results in found.items():
-        for name in results.keys() - {"memory"}:
-            row = [engine, name]
+        for setting in results.keys() - {"memory"}:
+            row = [engine, setting]
             for k in KS:
-                ids, times = results[name][str(k)]["ids"], results[name][str(k)]["seconds"]
+                ids, times = results[setting][str(k)]["ids"], results[setting][str(k)]["seconds"]
                 median = percentile(times, 0.5)
                 row += [seconds(median), ratio(median, percentile(base[str(k)]["seconds"], 0.5))]
-                row += [seconds(percentile(times, 0.99)), f"{_recall(ids, exact[engine], k):.3f}"]
+                row += [seconds(percentile(times, 0.99)), f"{_recall(ids, best[engine, setting], k):.3f}"]
             rows.append([*row, f"{results['memory']:.0f} MiB"])
     return Table(
         f"Searching {passages:,} passages, {len(queries)} queries one by one",
@@ -141,8 +151,9 @@ def _searches(options: argparse.Namespace, folder: Path, passages: int, queries:
             "Shares are of the median of "
             + ("knowgap's balanced search" if options.no_stock else "stock's defaults")
             + "; encoding the query is included; the memory is that of the process that ran all settings of an engine. "
-            "Recall is of the passages of highest exact MaxSim with the query vectors of the same engine: colbert-ai "
-            "fills queries up with [MASK], which this checkpoint was not trained for, and knowgap does not. "
+            "Recall is of the passages of highest exact MaxSim with the same query vectors. colbert-ai fills queries "
+            "up with [MASK], which this checkpoint was not trained for; knowgap leaves it out, and so do other rows. "
+            "Rescored: so many hits of colbert-ai are scored again, exactly, with knowgap's vectors. "
             "Goals: recall@10 at least 0.97 at no more than 3 times stock's latency.",
         ],
     )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert_runtime import colbert, quiet_transformers
 
-__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width", "choose_device", "half_precision"]
+__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width", "bfloat16_on", "choose_device", "half_precision"]
 
 SETTINGS = "knowgap.json"
 """What a checkpoint says to knowgap beside colbert-ai's own `artifact.metadata`; absent in foreign checkpoints."""
@@ -51,15 +51,22 @@ def choose_device(device: str | None) -> str:
     return device
 
 
+def bfloat16_on(device: str) -> bool:
+    """Whether the processor computes in bfloat16."""
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.cuda.is_bf16_supported()
+    return device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 def half_precision(device: str) -> AbstractContextManager[Any]:
     """A context in which torch computes with 16 bits where the processor does; elsewhere nothing changes."""
     import torch
 
     if device.startswith("cuda"):
         return torch.autocast("cuda", torch.float16)
-    if device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        return torch.autocast("cpu", torch.bfloat16)
-    return nullcontext()
+    return torch.autocast("cpu", torch.bfloat16) if bfloat16_on(device) else nullcontext()
 
 
 def batches_of_one_width(lengths: Sequence[int], capacity: int) -> Iterator[tuple[list[int], int]]:

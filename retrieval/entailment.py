@@ -81,7 +81,8 @@ class T5TrueNLI:
     """A T5 that answers 1 or 0: TRUE (Honovich et al. 2022), `google/t5_xxl_true_nli_mixture`; MIGRES and ALCE use it.
 
     The probability is that of "1" against "0" as the first token of its answer. The model of the papers has eleven
-    billion parameters; smaller ones of the same form work alike.
+    billion parameters, which take 45 GB in 32 bits: they are loaded in bfloat16 where the processor computes in it.
+    Smaller ones of the same form work alike.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
@@ -92,8 +93,10 @@ class T5TrueNLI:
     """
 
     def __init__(self, model: str | Path, *, device: str | None = None) -> None:
+        import torch
+
         from knowgap.retrieval.colbert_runtime import quiet_transformers
-        from knowgap.retrieval.encoder import choose_device
+        from knowgap.retrieval.encoder import bfloat16_on, choose_device
 
         self.name = check_model_name(model)
         self.default_threshold = 0.5
@@ -105,7 +108,8 @@ class T5TrueNLI:
 
             try:
                 self._tokenizer: Any = AutoTokenizer.from_pretrained(self.name)
-                self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.name)
+                dtype = torch.bfloat16 if bfloat16_on(self._device) else torch.float32
+                self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.name, dtype=dtype)
             except (OSError, ValueError, KeyError, RuntimeError) as error:
                 raise CheckpointError(f"{self.name}: cannot be loaded ({_reason(error)})") from error
         self._model.to(self._device).eval()
