@@ -10,6 +10,9 @@ searched without compiled extensions.
 
 from __future__ import annotations
 
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +33,17 @@ _ROOTS_PROBED = 2
 _TOKENS_AT_ONCE = 1 << 17
 _NEGLIGIBLE = 0.02  # a query vector this short, for a token that is everywhere, tells nothing about candidates
 _SEED = 20220519
+_THREADS = min(8, os.cpu_count() or 1)
+
+
+@functools.cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads that score candidates, each for some tokens of a query: NumPy lets go of Python's lock there."""
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="knowgap-candidates")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a forked process has none of the threads
 
 
 class CentroidIndex:
@@ -137,10 +151,14 @@ class CentroidIndex:
         starts = self._code_starts[positions]
         lengths = self._code_starts[positions + 1] - starts
         codes, cuts = self._codes[runs(starts, lengths)].astype(np.int64), np.cumsum(lengths) - lengths
-        total = np.zeros(len(positions), dtype=np.int32)
-        for row in steps:
-            total += np.maximum.reduceat(row.take(codes), cuts)
-        return total
+
+        def score(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+            total = np.zeros(len(positions), dtype=np.int32)
+            for row in rows:
+                total += np.maximum.reduceat(row.take(codes), cuts)
+            return total
+
+        return np.sum(list(_threads().map(score, np.array_split(steps, _THREADS))), axis=0, dtype=np.int32)
 
     def __len__(self) -> int:
         return len(self.centroids)

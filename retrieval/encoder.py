@@ -20,7 +20,15 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert_runtime import colbert, quiet_transformers
 
-__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width", "bfloat16_on", "choose_device", "half_precision"]
+__all__ = [
+    "SETTINGS",
+    "TOKEN_WEIGHTS",
+    "TokenEncoder",
+    "batches_of_one_width",
+    "bfloat16_on",
+    "choose_device",
+    "half_precision",
+]
 
 SETTINGS = "knowgap.json"
 """What a checkpoint says to knowgap beside colbert-ai's own `artifact.metadata`; absent in foreign checkpoints."""
