@@ -1,4 +1,6 @@
 import itertools
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -95,6 +97,18 @@ def test_allowed_positions_only(centroids, queries):
     found = centroids.candidates(queries[0], 4, 10_000, allowed)
     everywhere = centroids.candidates(queries[0], 4, 10_000)
     assert found.tolist() == [position for position in everywhere.tolist() if position % 7 == 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(centroids):
+    scores = np.random.default_rng(13).random((5, len(centroids)), dtype=np.float32)
+    expected = centroids._interaction(scores, np.arange(2000))
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # without threads it would wait for ever
+        os._exit(7 if (centroids._interaction(scores, np.arange(2000)) == expected).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_same_vectors_same_centroids(vectors, centroids, tmp_path):
