@@ -153,12 +153,15 @@ class CentroidIndex:
         codes, cuts = self._codes[runs(starts, lengths)].astype(np.int64), np.cumsum(lengths) - lengths
 
         def score(rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-            total = np.zeros(len(positions), dtype=np.int32)
+            sums = np.zeros(len(positions), dtype=np.int32)
             for row in rows:
-                total += np.maximum.reduceat(row.take(codes), cuts)
-            return total
+                sums += np.maximum.reduceat(row.take(codes), cuts)
+            return sums
 
-        return np.sum(list(_threads().map(score, np.array_split(steps, _THREADS))), axis=0, dtype=np.int32)
+        total = np.zeros(len(positions), dtype=np.int32)
+        for part in _threads().map(score, np.array_split(steps, _THREADS)):
+            total += part
+        return total
 
     def __len__(self) -> int:
         return len(self.centroids)
