@@ -8,7 +8,8 @@ from pathlib import Path
 from knowgap.errors import CheckpointError, DataError, ValueOutOfBounds
 from knowgap.retrieval.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint, write_embedded_checkpoint
 from knowgap.retrieval.compaction import organise
-from knowgap.retrieval.encoder import TokenEncoder, choose_device
+from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.encoder import TokenEncoder
 from knowgap.retrieval.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.manifest import Manifest, Progress, build_index
 from knowgap.retrieval.maxsim import VECTORS

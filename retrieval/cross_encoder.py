@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert_runtime import quiet_transformers
-from knowgap.retrieval.encoder import batches_of_one_width, choose_device, half_precision
+from knowgap.retrieval.device import choose_device, half_precision
+from knowgap.retrieval.encoder import batches_of_one_width
 
 if TYPE_CHECKING:
     import torch

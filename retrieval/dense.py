@@ -15,7 +15,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, DataError, UsageError
 from knowgap.retrieval.cache import Memory
 from knowgap.retrieval.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
-from knowgap.retrieval.encoder import choose_device
+from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.manifest import Manifest, Progress, build_index
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder

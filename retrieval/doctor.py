@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from knowgap.errors import KnowgapError
+from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.manifest import Manifest, open_index
 
 __all__ = ["Finding", "examine", "examine_index"]
@@ -129,8 +130,7 @@ def _package(name: str, serves: str, otherwise: Literal["absent", "broken"], rem
 def _processor() -> tuple[str, str]:
     import torch
 
-    half = torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    precision = "encodes in bfloat16" if half else "encodes in single precision"
+    precision = "encodes in bfloat16" if bfloat16_on("cpu") else "encodes in single precision"
     return "ok", f"{os.cpu_count()} cores, {torch.get_num_threads()} threads for torch, {precision}"
 
 

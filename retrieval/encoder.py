@@ -10,25 +10,17 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import CheckpointError, ValueOutOfBounds
+from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert_runtime import colbert, quiet_transformers
+from knowgap.retrieval.device import choose_device, half_precision
 
-__all__ = [
-    "SETTINGS",
-    "TOKEN_WEIGHTS",
-    "TokenEncoder",
-    "batches_of_one_width",
-    "bfloat16_on",
-    "choose_device",
-    "half_precision",
-]
+__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder", "batches_of_one_width"]
 
 SETTINGS = "knowgap.json"
 """What a checkpoint says to knowgap beside colbert-ai's own `artifact.metadata`; absent in foreign checkpoints."""
@@ -40,41 +32,6 @@ _LONGEST_QUERY = 256
 _KEPT_QUERIES = 2048
 _WIDTH_STEP = 16
 _TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, what stays in its cache
-
-
-def choose_device(device: str | None) -> str:
-    """The device as torch names it; None means a CUDA GPU where there is one, and the CPU elsewhere.
-
-    Raises:
-        ValueOutOfBounds: torch does not have this device.
-    """
-    import torch
-
-    if device is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueOutOfBounds(f"device = {device!r}: torch cannot use it ({str(error).splitlines()[0]})") from error
-    return device
-
-
-def bfloat16_on(device: str) -> bool:
-    """Whether the processor computes in bfloat16."""
-    import torch
-
-    if device.startswith("cuda"):
-        return torch.cuda.is_bf16_supported()
-    return device == "cpu" and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
-def half_precision(device: str) -> AbstractContextManager[Any]:
-    """A context in which torch computes with 16 bits where the processor does; elsewhere nothing changes."""
-    import torch
-
-    if device.startswith("cuda"):
-        return torch.autocast("cuda", torch.float16)
-    return torch.autocast("cpu", torch.bfloat16) if bfloat16_on(device) else nullcontext()
 
 
 def batches_of_one_width(lengths: Sequence[int], capacity: int) -> Iterator[tuple[list[int], int]]:

@@ -96,7 +96,7 @@ class T5TrueNLI:
         import torch
 
         from knowgap.retrieval.colbert_runtime import quiet_transformers
-        from knowgap.retrieval.encoder import bfloat16_on, choose_device
+        from knowgap.retrieval.device import bfloat16_on, choose_device
 
         self.name = check_model_name(model)
         self.default_threshold = 0.5

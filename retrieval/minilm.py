@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.cache import Memory
+from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.manifest import file_digest
 
 __all__ = ["MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
@@ -96,15 +96,13 @@ class SentenceEncoder:
         with self._lock:
             rows = self._tokenizer(list(texts), truncation=True, max_length=_LONGEST)["input_ids"]
         vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
-        half = torch.ops.mkldnn._is_mkldnn_bf16_supported()
         for batch, width in batches_of_one_width([len(row) for row in rows], _TOKENS_PER_BATCH):
             ids = torch.full((len(batch), width), self._tokenizer.pad_token_id)
             attention = torch.zeros(len(batch), width, dtype=torch.long)
             for row, i in enumerate(batch):
                 ids[row, : len(rows[i])] = torch.tensor(rows[i])
                 attention[row, : len(rows[i])] = 1
-            autocast = torch.autocast("cpu", torch.bfloat16) if half else nullcontext()
-            with self._lock, torch.inference_mode(), autocast:
+            with self._lock, torch.inference_mode(), half_precision("cpu"):
                 states = self._model(input_ids=ids, attention_mask=attention).last_hidden_state.float()
             pooled = (states * attention[:, :, None]).sum(1) / attention.sum(1, keepdim=True)
             for row, i in enumerate(batch):

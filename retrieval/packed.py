@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import torch
 
+from knowgap.retrieval.device import bfloat16_on
+
 __all__ = ["pack_linear_layers"]
 
 
@@ -19,7 +21,7 @@ class _PackedLinear(torch.nn.Module):
         super().__init__()
         self.linear = linear
         self._packed = {torch.float32: _packed(linear, torch.float32)}
-        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        if bfloat16_on("cpu"):
             self._packed[torch.bfloat16] = _packed(linear, torch.bfloat16)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:

@@ -23,7 +23,8 @@ from typing_extensions import Self
 
 from knowgap.errors import CheckpointError, DataError, IndexDamaged, UsageError, ValueOutOfBounds
 from knowgap.retrieval.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint, write_embedded_checkpoint
-from knowgap.retrieval.encoder import TokenEncoder, choose_device
+from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.encoder import TokenEncoder
 from knowgap.retrieval.encoding import STATE, EncodingState
 from knowgap.retrieval.manifest import Manifest, Progress, build_index, write_json
 from knowgap.retrieval.passage import Hit, Passage, rank_hits

@@ -126,12 +126,11 @@ def mariadb():
     """A MariaDB server of the test's own, on loopback: it speaks MySQL's protocol."""
     import pymysql
 
-    programs = [
-        shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in ("mariadb-install-db", "mariadbd")
-    ]
+    names = ("mariadb-install-db", "mariadbd", "my_print_defaults")
+    programs = [shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") for name in names]
     if None in programs:
         pytest.skip("MariaDB is not installed here: studies on a MySQL server were not tried")
-    install, server = programs
+    install, server, _ = programs
     folder = Path(tempfile.mkdtemp(prefix="knowgap-mariadb-"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -13,7 +13,8 @@ from knowgap.retrieval.checkpoint import (
     resolve_checkpoint,
     write_embedded_checkpoint,
 )
-from knowgap.retrieval.encoder import TokenEncoder, batches_of_one_width, choose_device
+from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.encoder import TokenEncoder, batches_of_one_width
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
 

@@ -70,7 +70,7 @@ def test_t5_is_the_odds_of_its_first_answer(models, monkeypatch, half):
         zero, one = logits[tokenizer.convert_tokens_to_ids(["0", "1"])]
         expected.append(1 / (1 + np.exp(zero - one)))
     if not half:
-        monkeypatch.setattr("knowgap.retrieval.encoder.bfloat16_on", lambda device: False)
+        monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
     found = T5TrueNLI(models["t5"]).entails(PAIRS[:9])
     assert found == pytest.approx(expected, abs=0.05 if half else 1e-4)
 
