@@ -97,7 +97,7 @@ class Session:
             LanguageModelUnreachable: the language model is lost.
         """
         while True:
-            bury_dead_trials(self.study, one_machine=self.one_machine)
+            self._bury_dead_trials()
             trials = self.study.get_trials(deepcopy=False)
             self._done = sum(trial.state in _FINISHED for trial in trials)
             self._spent = self._spent_by(trials)
@@ -123,6 +123,15 @@ class Session:
                     raise
             finally:
                 self._pass_on()
+
+    def _bury_dead_trials(self) -> None:
+        """In turn: a waiting trial bears the name of who prepared it until who takes it has put theirs there."""
+        try:
+            if self.turn is not None:
+                self.turn.acquire()
+            bury_dead_trials(self.study, one_machine=self.one_machine)
+        finally:
+            self._pass_on()
 
     def _spent_by(self, trials: Sequence[FrozenTrial]) -> Spent:
         return sum((Spent(**trial.user_attrs.get("spent", {})) for trial in trials), self.before)
@@ -176,11 +185,16 @@ class Session:
         return score if self.cost is None else (score, result["costs"][self.cost])
 
     def _claim_place(self, trial: Trial) -> None:
-        """Give way where this trial is one too many, or a planned one that another worker has begun."""
-        counting = self.study.get_trials(deepcopy=False, states=_COUNTING)
-        before = [other for other in counting if other.number < trial.number]
+        """Give way where this trial is one too many, or a planned one that another worker has begun.
+
+        And where a trial before it still waits to be taken: of two that try the same the later waits for the earlier,
+        so that they have to begin in the order of their numbers.
+        """
+        present = self.study.get_trials(deepcopy=False, states=(*_COUNTING, TrialState.WAITING))
+        before = [other for other in present if other.number < trial.number]
         plan = trial.user_attrs.get("plan")
-        if len(before) >= self.n_trials or (plan is not None and any(t.user_attrs.get("plan") == plan for t in before)):
+        begun = plan is not None and any(other.user_attrs.get("plan") == plan for other in before)
+        if len(before) >= self.n_trials or begun or any(other.state == TrialState.WAITING for other in before):
             raise _Surplus
 
     def _same(self, trial: Trial, key: str) -> FrozenTrial | None:

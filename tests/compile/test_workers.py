@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import random
@@ -236,3 +237,17 @@ def test_a_trial_waits_for_one_that_has_yet_to_say_its_settings(monkeypatch, set
     found = session.Session._same(SimpleNamespace(study=study), second, "same")
     assert not moves
     assert (found.number if found else None) == (first.number if settings == "same" else None)
+
+
+def test_trials_begin_in_the_order_of_their_numbers():
+    study = optuna.create_study()
+    taken, waiting = study.ask(), optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING)
+    study.add_trial(waiting)
+    later = study._storage.create_new_trial(study._study_id)  # as where another worker's trial came in between
+    later = optuna.trial.Trial(study, later)
+    claim = functools.partial(session.Session._claim_place, SimpleNamespace(study=study, n_trials=3))
+    claim(taken)
+    with pytest.raises(session._Surplus):
+        claim(later)
+    claim(study.ask())  # the one that waited
+    claim(later)
