@@ -74,11 +74,11 @@ def _in_full_precision(linear: torch.nn.Linear) -> None:
 
     forward = linear.forward
 
-    def full(values: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(values.device.type, enabled=False):
-            return forward(values.to(linear.weight.dtype))
+    def full(input: torch.Tensor) -> torch.Tensor:  # named as in torch
+        with torch.autocast(input.device.type, enabled=False):
+            return forward(input.to(linear.weight.dtype))
 
-    linear.forward = full  # type: ignore[method-assign]
+    linear.forward = full
 
 
 def predict(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
