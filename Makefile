@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
-SOURCES := $(wildcard app/*.py signatures/*.py retrieval/*.py lms/*.py programs/*.py programs/baselines/*.py compile/*.py compile/data/*.py compile/metrics/*.py)
+SOURCES := $(sort $(shell find app signatures retrieval lms programs compile -type f -not -name '*.pyc'))
 # The list of source files, not their dates: a file that comes or goes renews the installation, an edit does not.
 NAMES := $(VENV)/.files-$(shell printf '%s' '$(SOURCES)' | cksum | cut -d' ' -f1)
 TREE := build/__editable__.knowgap-*/knowgap

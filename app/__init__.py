@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from knowgap.compile import load_artifact as load
     from knowgap.compile import save_artifact as save
     from knowgap.compile.data import Dataset, load_dataset, read_corpus
-    from knowgap.compile.metrics import get_metric
+    from knowgap.compile.evaluation.metrics import get_metric
     from knowgap.errors import KnowgapError
     from knowgap.lms import extractive_lm, make_lm
     from knowgap.programs import get_program
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from knowgap.programs.migres import MIGRES
     from knowgap.programs.ra_isf import RAISF
     from knowgap.programs.rq_rag import RQRAG
-    from knowgap.programs.trace import Trace
+    from knowgap.programs.trace.trace import Trace
     from knowgap.retrieval.bm25 import BM25Index
-    from knowgap.retrieval.colbert import ColBERTIndex
-    from knowgap.retrieval.manifest import open_index
+    from knowgap.retrieval.colbert.index import ColBERTIndex
+    from knowgap.retrieval.index.manifest import open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
 
     __version__: str
@@ -35,7 +35,7 @@ _WHERE = {
     "AdaptiveNote": "programs.adaptive_note",
     "BM25Index": "retrieval.bm25",
     "BlendFilter": "programs.blend_filter",
-    "ColBERTIndex": "retrieval.colbert",
+    "ColBERTIndex": "retrieval.colbert.index",
     "Dataset": "compile.data",
     "Evaluation": "compile",
     "Hit": "retrieval.passage",
@@ -46,18 +46,18 @@ _WHERE = {
     "RAISF": "programs.ra_isf",
     "RQRAG": "programs.rq_rag",
     "Retriever": "retrieval.passage",
-    "Trace": "programs.trace",
+    "Trace": "programs.trace.trace",
     "calibrate": "compile",
     "compare": "compile",
     "compile_program": "compile",
     "evaluate": "compile",
     "extractive_lm": "lms",
-    "get_metric": "compile.metrics",
+    "get_metric": "compile.evaluation.metrics",
     "get_program": "programs",
     "load": "compile:load_artifact",
     "load_dataset": "compile.data",
     "make_lm": "lms",
-    "open_index": "retrieval.manifest",
+    "open_index": "retrieval.index.manifest",
     "read_corpus": "compile.data",
     "save": "compile:save_artifact",
     "tune": "compile",

@@ -1,6 +1,6 @@
 """`python -m knowgap`."""
 
-from knowgap.cli import main
+from knowgap.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -23,7 +23,7 @@ from knowgap.compile.data.fictional import sample
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.programs.run import at_once
+from knowgap.programs.trace.recorder import at_once
 from knowgap.retrieval.passage import Hit, Passage
 
 METHODS = ("1 + 3 calls", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")

@@ -72,7 +72,7 @@ def once(task: str, folder: Path, **options: Any) -> dict[str, Any]:
 def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
     """The embedded checkpoint, fitted to the corpus: both engines encode with it."""
     from knowgap.compile.data.fictional import stream_passages
-    from knowgap.retrieval.checkpoint import write_embedded_checkpoint
+    from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
 
     write_embedded_checkpoint(list(stream_passages(passages)), folder / CHECKPOINT)
     return {}
@@ -116,7 +116,7 @@ def search_ours(
 ) -> dict[str, Any]:
     """Search knowgap's index; one that was opened anew for settings and k knows none of the queries yet."""
     from knowgap.retrieval import ColBERTIndex
-    from knowgap.retrieval.snapshot import SearchSettings
+    from knowgap.retrieval.index.snapshot import SearchSettings
 
     found: dict[str, Any] = {name: {} for name in settings}
     for name, quality in settings.items():
@@ -207,7 +207,7 @@ def exact_stock(folder: Path, *, k: int, expansion: bool) -> dict[str, Any]:
     """The `k` passages of highest exact MaxSim with the query vectors of colbert-ai, as `search_stock` kept them."""
     import numpy as np
 
-    from knowgap.retrieval.store import PassageStore
+    from knowgap.retrieval.index.passage_store import PassageStore
 
     kept = np.load(folder / f"{(_with_masks if expansion else _without_masks).__name__}.npz", allow_pickle=False)
     queries = [kept[name] for name in kept.files]
@@ -221,15 +221,15 @@ def exact_stock(folder: Path, *, k: int, expansion: bool) -> dict[str, Any]:
 
 def _vectors(folder: Path) -> Any:
     """The token vectors of knowgap's index."""
-    from knowgap.retrieval.manifest import Manifest
-    from knowgap.retrieval.maxsim import TokenVectors
+    from knowgap.retrieval.colbert.maxsim import TokenVectors
+    from knowgap.retrieval.index.manifest import Manifest
 
     return TokenVectors.open(folder / OURS, Manifest.read(folder / OURS).settings["dim"])
 
 
 def _stock(*, extensions: bool = False) -> None:
     """Import colbert-ai in a state in which it runs beside transformers 5; otherwise as it is."""
-    from knowgap.retrieval.colbert_runtime import colbert
+    from knowgap.retrieval.colbert.stock_runtime import colbert
 
     colbert()
     if extensions:  # its searcher needs the C++ that knowgap keeps it from compiling

@@ -19,11 +19,11 @@ from table import Table, main, note, percentile, ratio, seconds
 
 from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.data.fictional import sample, stream_questions
-from knowgap.compile.evaluation import mean_interval
-from knowgap.compile.metrics import mrr, recall
+from knowgap.compile.evaluation.metrics import mrr, recall
+from knowgap.compile.evaluation.results import mean_interval
 from knowgap.programs import MIGRES
-from knowgap.programs.narrowing import filter_sentences, rerank
-from knowgap.programs.run import Run, recording
+from knowgap.programs.reading.passage_filtering import filter_sentences, rerank
+from knowgap.programs.trace.recorder import Run, recording
 from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever
 from knowgap.retrieval.dense import DenseIndex
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, HybridRetriever
@@ -221,7 +221,7 @@ def _reading(steps: int) -> Table:
     """Rerank 50 passages for each of three queries, then score the sentences of the survivors."""
     from sentence_transformers import CrossEncoder
 
-    from knowgap.retrieval.colbert_runtime import quiet_transformers
+    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
     data = sample()
     index = BM25Index.from_passages(data.corpus)
@@ -271,7 +271,7 @@ def _random_cross_encoder(folder: Path) -> None:
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    from knowgap.retrieval.colbert_runtime import quiet_transformers
+    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
     from knowgap.retrieval.minilm import minilm_folder
 
     source = str(minilm_folder())

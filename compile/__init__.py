@@ -12,45 +12,41 @@ if TYPE_CHECKING:
     from knowgap.compile.artifact import load_artifact as load_artifact
     from knowgap.compile.artifact import read_config as read_config
     from knowgap.compile.artifact import save_artifact as save_artifact
-    from knowgap.compile.calibration import Calibration as Calibration
-    from knowgap.compile.calibration import calibrate as calibrate
-    from knowgap.compile.deciding import ThresholdCalibration as ThresholdCalibration
-    from knowgap.compile.deciding import calibrate_thresholds as calibrate_thresholds
-    from knowgap.compile.demonstrations import compile_program as compile_program
-    from knowgap.compile.estimating import Estimate as Estimate
-    from knowgap.compile.estimating import estimate_study as estimate_study
-    from knowgap.compile.evaluating import evaluate as evaluate
-    from knowgap.compile.evaluating import evaluate_on_test as evaluate_on_test
-    from knowgap.compile.evaluation import Comparison as Comparison
-    from knowgap.compile.evaluation import Evaluation as Evaluation
-    from knowgap.compile.evaluation import compare as compare
-    from knowgap.compile.report import render_report as render_report
-    from knowgap.compile.report import write_report as write_report
-    from knowgap.compile.spending import Budget as Budget
-    from knowgap.compile.tuning import Tuning as Tuning
-    from knowgap.compile.tuning import tune as tune
+    from knowgap.compile.demonstrations.optimizers import compile_program as compile_program
+    from knowgap.compile.evaluation.evaluator import evaluate as evaluate
+    from knowgap.compile.evaluation.evaluator import evaluate_on_test as evaluate_on_test
+    from knowgap.compile.evaluation.results import Comparison as Comparison
+    from knowgap.compile.evaluation.results import Evaluation as Evaluation
+    from knowgap.compile.evaluation.results import compare as compare
+    from knowgap.compile.study.budget import Budget as Budget
+    from knowgap.compile.study.estimate import Estimate as Estimate
+    from knowgap.compile.study.estimate import estimate_study as estimate_study
+    from knowgap.compile.study.tuning import Tuning as Tuning
+    from knowgap.compile.study.tuning import tune as tune
+    from knowgap.compile.thresholds.delta_calibration import Calibration as Calibration
+    from knowgap.compile.thresholds.delta_calibration import calibrate as calibrate
+    from knowgap.compile.thresholds.reanchor import ThresholdCalibration as ThresholdCalibration
+    from knowgap.compile.thresholds.reanchor import calibrate_thresholds as calibrate_thresholds
 
 _MODULES = {
-    "ThresholdCalibration": "deciding",
-    "calibrate_thresholds": "deciding",
-    "Estimate": "estimating",
-    "estimate_study": "estimating",
+    "ThresholdCalibration": "thresholds.reanchor",
+    "calibrate_thresholds": "thresholds.reanchor",
+    "Estimate": "study.estimate",
+    "estimate_study": "study.estimate",
     "load_artifact": "artifact",
     "read_config": "artifact",
     "save_artifact": "artifact",
-    "render_report": "report",
-    "write_report": "report",
-    "Budget": "spending",
-    "Tuning": "tuning",
-    "tune": "tuning",
-    "Calibration": "calibration",
-    "Comparison": "evaluation",
-    "Evaluation": "evaluation",
-    "calibrate": "calibration",
-    "compare": "evaluation",
-    "compile_program": "demonstrations",
-    "evaluate": "evaluating",
-    "evaluate_on_test": "evaluating",
+    "Budget": "study.budget",
+    "Tuning": "study.tuning",
+    "tune": "study.tuning",
+    "Calibration": "thresholds.delta_calibration",
+    "Comparison": "evaluation.results",
+    "Evaluation": "evaluation.results",
+    "calibrate": "thresholds.delta_calibration",
+    "compare": "evaluation.results",
+    "compile_program": "demonstrations.optimizers",
+    "evaluate": "evaluation.evaluator",
+    "evaluate_on_test": "evaluation.evaluator",
 }
 
 __all__ = [
@@ -70,10 +66,8 @@ __all__ = [
     "evaluate_on_test",
     "load_artifact",
     "read_config",
-    "render_report",
     "save_artifact",
     "tune",
-    "write_report",
 ]
 
 

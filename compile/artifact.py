@@ -15,8 +15,16 @@ import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
 
-from knowgap.compile.card import card
-from knowgap.compile.provenance import git_commit, lm_name, lm_settings, model_name, retriever_facts, state_of, versions
+from knowgap.compile.evaluation.provenance import (
+    git_commit,
+    lm_name,
+    lm_settings,
+    model_name,
+    retriever_facts,
+    state_of,
+    versions,
+)
+from knowgap.compile.model_card import card
 from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
@@ -24,7 +32,7 @@ from knowgap.programs.hyperparameters import Setting
 
 if TYPE_CHECKING:
     from knowgap.compile.data.dataset import Dataset
-    from knowgap.compile.evaluation import Evaluation
+    from knowgap.compile.evaluation.results import Evaluation
     from knowgap.retrieval.passage import Retriever
 
 __all__ = ["load_artifact", "read_config", "save_artifact"]

@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knowgap.lms.extractive import AsyncExtractiveEngine, ExtractiveEngine
-    from knowgap.lms.hf import AsyncHFEngine, HFEngine
-    from knowgap.lms.models import as_language_model_error, check_reachable, extractive_lm, make_lm, quiet_dspy
+    from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
+    from knowgap.lms.providers import as_language_model_error, check_reachable, extractive_lm, make_lm, quiet_dspy
+    from knowgap.lms.transformers_engine import AsyncHFEngine, HFEngine
 
 __all__ = [
     "AsyncExtractiveEngine",
@@ -23,15 +23,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncExtractiveEngine": "knowgap.lms.extractive",
-    "AsyncHFEngine": "knowgap.lms.hf",
-    "ExtractiveEngine": "knowgap.lms.extractive",
-    "HFEngine": "knowgap.lms.hf",
-    "as_language_model_error": "knowgap.lms.models",
-    "check_reachable": "knowgap.lms.models",
-    "extractive_lm": "knowgap.lms.models",
-    "make_lm": "knowgap.lms.models",
-    "quiet_dspy": "knowgap.lms.models",
+    "AsyncExtractiveEngine": "knowgap.lms.embedded.engine",
+    "AsyncHFEngine": "knowgap.lms.transformers_engine",
+    "ExtractiveEngine": "knowgap.lms.embedded.engine",
+    "HFEngine": "knowgap.lms.transformers_engine",
+    "as_language_model_error": "knowgap.lms.providers",
+    "check_reachable": "knowgap.lms.providers",
+    "extractive_lm": "knowgap.lms.providers",
+    "make_lm": "knowgap.lms.providers",
+    "quiet_dspy": "knowgap.lms.providers",
 }
 
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from knowgap.programs.migres import MIGRES as MIGRES
     from knowgap.programs.ra_isf import RAISF as RAISF
     from knowgap.programs.rq_rag import RQRAG as RQRAG
-    from knowgap.programs.trace import Cost as Cost
-    from knowgap.programs.trace import Trace as Trace
+    from knowgap.programs.trace.trace import Cost as Cost
+    from knowgap.programs.trace.trace import Trace as Trace
 
 PROGRAMS: dict[str, str] = {
     "migres": "knowgap.programs.migres:MIGRES",
@@ -74,8 +74,8 @@ PROGRAMS: dict[str, str] = {
 _PUBLIC = {
     **{path.partition(":")[2]: path for path in PROGRAMS.values()},
     "Program": "knowgap.programs.base:Program",
-    "Cost": "knowgap.programs.trace:Cost",
-    "Trace": "knowgap.programs.trace:Trace",
+    "Cost": "knowgap.programs.trace.trace:Cost",
+    "Trace": "knowgap.programs.trace.trace:Trace",
 }
 
 __all__ = [

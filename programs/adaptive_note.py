@@ -9,8 +9,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.sources import distinct, numbered, tidy_lines
-from knowgap.programs.steps import Answered, Asked, Compared, Noted, Queried, Stopped
+from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.trace.steps import Answered, Asked, Compared, Noted, Queried, Stopped
 from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
 from knowgap.signatures import (
     STYLES,
@@ -21,7 +21,7 @@ from knowgap.signatures import (
     ProposeQuestions,
     UpdateNote,
 )
-from knowgap.signatures.prompted_knowledge import UNKNOWN
+from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["AdaptiveNote"]
 

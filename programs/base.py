@@ -20,9 +20,9 @@ from pydantic import BaseModel
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import SteadyChatAdapter
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Setting, Threshold
-from knowgap.programs.knowledge import knowledge_tokens
-from knowgap.programs.run import Run, current_run, recording
-from knowgap.programs.steps import Malformed, Retrieved, Step
+from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
+from knowgap.programs.trace.recorder import Run, current_run, recording
+from knowgap.programs.trace.steps import Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments
 
 __all__ = ["Program"]

@@ -10,9 +10,9 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.run import at_once
-from knowgap.programs.sources import cited, distinct, numbered
-from knowgap.programs.steps import Answered, Asked, Filtered, Judged, Reasoned
+from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
+from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.steps import Answered, Asked, Filtered, Judged, Reasoned
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
     STYLES,
@@ -24,7 +24,7 @@ from knowgap.signatures import (
     RelevantIds,
     ShortenAnswer,
 )
-from knowgap.signatures.prompted_knowledge import UNKNOWN
+from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["BlendFilter"]
 

@@ -10,10 +10,10 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.narrowing import Narrowed, compress, filter_sentences, rerank, threshold_of
-from knowgap.programs.run import at_once
-from knowgap.programs.sources import cited, distinct, numbered, tidy_lines
-from knowgap.programs.steps import (
+from knowgap.programs.reading.passage_filtering import Narrowed, compress, filter_sentences, rerank, threshold_of
+from knowgap.programs.reading.passage_numbering import cited, distinct, numbered, tidy_lines
+from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.steps import (
     Answered,
     Asked,
     Extracted,
@@ -25,9 +25,9 @@ from knowgap.programs.steps import (
     Stopped,
 )
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
-from knowgap.retrieval.entailment import EntailmentModel
+from knowgap.retrieval.entailment.models import EntailmentModel
 from knowgap.retrieval.passage import Hit, Passage, Retriever
-from knowgap.retrieval.rerank import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
     STYLES,
@@ -39,8 +39,7 @@ from knowgap.signatures import (
     ProposeQueries,
     SummarisePassage,
 )
-from knowgap.signatures.missing_info import UNANSWERABLE
-from knowgap.signatures.prompted_knowledge import UNKNOWN
+from knowgap.signatures.migres import UNANSWERABLE, UNKNOWN
 
 __all__ = ["MIGRES"]
 

@@ -11,9 +11,9 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.run import at_once
-from knowgap.programs.sources import distinct, numbered, tidy_lines
-from knowgap.programs.steps import Answered, Asked, Decomposed, Judged, Stopped
+from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
     STYLES,
@@ -25,7 +25,7 @@ from knowgap.signatures import (
     SubAnswer,
     Synthesise,
 )
-from knowgap.signatures.prompted_knowledge import UNKNOWN
+from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["RAISF"]
 

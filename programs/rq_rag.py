@@ -14,13 +14,13 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, take_tokens
 from knowgap.programs.outputs import probability_of
-from knowgap.programs.run import at_once
-from knowgap.programs.sources import distinct, numbered, tidy_lines
-from knowgap.programs.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
+from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, choose, worth
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
-from knowgap.signatures.prompted_knowledge import UNKNOWN
+from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["RQRAG"]
 

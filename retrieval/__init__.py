@@ -11,25 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from knowgap.retrieval.bm25 import BM25Index
     from knowgap.retrieval.candidates import CandidateRetriever
-    from knowgap.retrieval.colbert import ColBERTIndex
+    from knowgap.retrieval.colbert.index import ColBERTIndex
     from knowgap.retrieval.dense import DenseIndex
-    from knowgap.retrieval.entailment import (
+    from knowgap.retrieval.entailment.models import (
         EmbeddedEntailment,
         EntailmentModel,
         NLICrossEncoder,
         T5TrueNLI,
         make_entailment,
     )
+    from knowgap.retrieval.http.client import RemoteRetriever
+    from knowgap.retrieval.http.server import IndexServer
     from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
-    from knowgap.retrieval.manifest import Manifest, open_index
+    from knowgap.retrieval.index.manifest import Manifest, open_index
+    from knowgap.retrieval.index.passage_store import PassageStore
+    from knowgap.retrieval.index.snapshot import SearchSettings
     from knowgap.retrieval.passage import Hit, Passage, Retriever
-    from knowgap.retrieval.qdrant import QdrantIndex
-    from knowgap.retrieval.remote import RemoteRetriever
-    from knowgap.retrieval.rerank import CrossEncoderReranker, EmbeddedReranker, MaxSimReranker, Reranker, make_reranker
+    from knowgap.retrieval.qdrant.index import QdrantIndex
+    from knowgap.retrieval.rerankers.reranker import (
+        CrossEncoderReranker,
+        EmbeddedReranker,
+        MaxSimReranker,
+        Reranker,
+        make_reranker,
+    )
     from knowgap.retrieval.sentences import split_sentences
-    from knowgap.retrieval.serve import IndexServer
-    from knowgap.retrieval.snapshot import SearchSettings
-    from knowgap.retrieval.store import PassageStore
 
 __all__ = [
     "BM25Index",
@@ -64,30 +70,30 @@ __all__ = [
 _MODULES = {
     "BM25Index": "bm25",
     "CandidateRetriever": "candidates",
-    "ColBERTIndex": "colbert",
-    "CrossEncoderReranker": "rerank",
+    "ColBERTIndex": "colbert.index",
+    "CrossEncoderReranker": "rerankers.reranker",
     "DenseIndex": "dense",
-    "EmbeddedEntailment": "entailment",
-    "EmbeddedReranker": "rerank",
-    "EntailmentModel": "entailment",
+    "EmbeddedEntailment": "entailment.models",
+    "EmbeddedReranker": "rerankers.reranker",
+    "EntailmentModel": "entailment.models",
     "Hit": "passage",
     "HybridIndex": "hybrid",
     "HybridRetriever": "hybrid",
-    "IndexServer": "serve",
-    "Manifest": "manifest",
-    "MaxSimReranker": "rerank",
-    "NLICrossEncoder": "entailment",
+    "IndexServer": "http.server",
+    "Manifest": "index.manifest",
+    "MaxSimReranker": "rerankers.reranker",
+    "NLICrossEncoder": "entailment.models",
     "Passage": "passage",
-    "PassageStore": "store",
-    "QdrantIndex": "qdrant",
-    "RemoteRetriever": "remote",
-    "Reranker": "rerank",
+    "PassageStore": "index.passage_store",
+    "QdrantIndex": "qdrant.index",
+    "RemoteRetriever": "http.client",
+    "Reranker": "rerankers.reranker",
     "Retriever": "passage",
-    "SearchSettings": "snapshot",
-    "T5TrueNLI": "entailment",
-    "make_entailment": "entailment",
-    "make_reranker": "rerank",
-    "open_index": "manifest",
+    "SearchSettings": "index.snapshot",
+    "T5TrueNLI": "entailment.models",
+    "make_entailment": "entailment.models",
+    "make_reranker": "rerankers.reranker",
+    "open_index": "index.manifest",
     "split_sentences": "sentences",
 }
 

@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
-from knowgap.retrieval.lexical import FUNCTION_WORDS, words
-from knowgap.retrieval.manifest import Manifest, Progress, build_index
-from knowgap.retrieval.passage import Hit, Passage
-from knowgap.retrieval.store import (
+from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.passage_store import (
     MemoryStore,
     PassageStore,
     Where,
@@ -29,6 +27,8 @@ from knowgap.retrieval.store import (
     select_positions,
     top_hits,
 )
+from knowgap.retrieval.lexical import FUNCTION_WORDS, words
+from knowgap.retrieval.passage import Hit, Passage
 
 __all__ = ["Analyzer", "BM25Index"]
 

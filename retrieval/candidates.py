@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from knowgap.retrieval.index.passage_store import MemoryStore, check_k
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
-from knowgap.retrieval.store import MemoryStore, check_k
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.rerank import Reranker
+    from knowgap.retrieval.rerankers.reranker import Reranker
 
 __all__ = ["CandidateRetriever", "FilteringRetriever"]
 
@@ -36,7 +36,7 @@ class CandidateRetriever:
     def __init__(self, passages: Iterable[Passage], *, reranker: Reranker | None = None) -> None:
         self._passages = list(MemoryStore(passages))
         if reranker is None:
-            from knowgap.retrieval.rerank import EmbeddedReranker
+            from knowgap.retrieval.rerankers.reranker import EmbeddedReranker
 
             reranker = EmbeddedReranker()
         self._reranker = reranker

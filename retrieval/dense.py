@@ -13,15 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, DataError, UsageError
-from knowgap.retrieval.cache import Memory
-from knowgap.retrieval.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
+from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
+from knowgap.retrieval.colbert.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.encoding import STATE, EncodingState, encode_corpus
-from knowgap.retrieval.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.index.vector_index import VectorIndex
+from knowgap.retrieval.lru_cache import Memory
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.store import PassageStore
-from knowgap.retrieval.vector_index import VectorIndex
 
 __all__ = ["DenseIndex", "Embed"]
 
@@ -86,7 +86,7 @@ class _SentenceTransformer(DenseEncoder):
     """A bi-encoder of sentence-transformers; its own prompts for queries and documents are used where it has them."""
 
     def __init__(self, name: str, device: str | None) -> None:
-        from knowgap.retrieval.colbert_runtime import quiet_transformers
+        from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
         super().__init__()
         folder = resolve_checkpoint(name)

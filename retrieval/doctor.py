@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from knowgap.errors import KnowgapError
 from knowgap.retrieval.device import bfloat16_on
-from knowgap.retrieval.manifest import Manifest, open_index
+from knowgap.retrieval.index.manifest import Manifest, open_index
 
 __all__ = ["Finding", "examine", "examine_index"]
 
@@ -157,7 +157,7 @@ def _encoder() -> tuple[str, str]:
 
 
 def _colbert() -> tuple[str, str]:
-    from knowgap.retrieval.colbert_runtime import colbert
+    from knowgap.retrieval.colbert.stock_runtime import colbert
 
     colbert()
     return "ok", "imported, with its corrections"

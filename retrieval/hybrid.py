@@ -14,10 +14,10 @@ from typing import Any
 
 from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBounds
 from knowgap.retrieval.candidates import FilteringRetriever
-from knowgap.retrieval.manifest import ENGINES, Manifest, Progress, build_index, engine_class, open_index
+from knowgap.retrieval.index.manifest import ENGINES, Manifest, Progress, build_index, engine_class, open_index
+from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
+from knowgap.retrieval.index.snapshot import SearchSettings
 from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments, rank_hits
-from knowgap.retrieval.snapshot import SearchSettings
-from knowgap.retrieval.store import PassageStore, Where, check_k
 
 __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
 

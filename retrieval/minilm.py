@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.cache import Memory
 from knowgap.retrieval.device import half_precision
-from knowgap.retrieval.manifest import file_digest
+from knowgap.retrieval.index.manifest import file_digest
+from knowgap.retrieval.lru_cache import Memory
 
 __all__ = ["MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
 
@@ -62,7 +62,7 @@ class SentenceEncoder:
     dim = 384
 
     def __init__(self) -> None:
-        from knowgap.retrieval.colbert_runtime import quiet_transformers
+        from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
         folder = str(minilm_folder())
         with quiet_transformers():
@@ -91,7 +91,7 @@ class SentenceEncoder:
     def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         import torch
 
-        from knowgap.retrieval.encoder import batches_of_one_width
+        from knowgap.retrieval.colbert.encoder import batches_of_one_width
 
         with self._lock:
             rows = self._tokenizer(list(texts), truncation=True, max_length=_LONGEST)["input_ids"]

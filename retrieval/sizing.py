@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from knowgap.errors import IndexDamaged, UsageError, ValueOutOfBounds
-from knowgap.retrieval.checkpoint import EMBEDDED, FULL_WIDTH, PROJECTED, WIDTH
-from knowgap.retrieval.manifest import Manifest
-from knowgap.retrieval.maxsim import LENGTHS
-from knowgap.retrieval.store import PassageStore
+from knowgap.retrieval.colbert.checkpoint import EMBEDDED, FULL_WIDTH, PROJECTED, WIDTH
+from knowgap.retrieval.colbert.maxsim import LENGTHS
+from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.passage_store import PassageStore
 
 __all__ = ["IndexSize", "PassageSize", "estimate_sizes", "measure_passages"]
 

@@ -1,38 +1,44 @@
 """What a language model is asked: one file per act, each a typed `dspy.Signature`."""
 
-from knowgap.signatures.answer_by_searching import AnswerBySearching
-from knowgap.signatures.answer_directly import AnswerDirectly, ReasonDirectly
-from knowgap.signatures.answer_from_note import AnswerFromNote
-from knowgap.signatures.answer_from_passages import AnswerFromPassages, AnswerWithConfidence
-from knowgap.signatures.answer_from_text import AnswerFromText
-from knowgap.signatures.cite_answer import AnswerWithCitations
-from knowgap.signatures.compare_notes import CompareNotes
-from knowgap.signatures.compress_passage import ExtractSnippet, SummarisePassage
-from knowgap.signatures.cot_answer import ReasonedAnswer
-from knowgap.signatures.decompose import Decompose
-from knowgap.signatures.decompose_in_order import DecomposeInOrder
-from knowgap.signatures.external_knowledge import ExternalKnowledge
-from knowgap.signatures.extract_useful_info import ExtractUsefulInfo
-from knowgap.signatures.filter_knowledge import KnowledgeRelevance, ReasonRelevance, RelevantIds
-from knowgap.signatures.follow_up import FollowUp
-from knowgap.signatures.init_note import InitNote
-from knowgap.signatures.internal_knowledge import InternalKnowledge
-from knowgap.signatures.judge_answer import JudgeAnswer
-from knowgap.signatures.missing_info import LastAnswer, MissingInfo
-from knowgap.signatures.next_step import NextSentence, NextStep
-from knowgap.signatures.passage_relevance import PassageRelevance
-from knowgap.signatures.prompted_knowledge import PromptedKnowledge
-from knowgap.signatures.propose_queries import ProposeQueries
-from knowgap.signatures.propose_questions import ProposeQuestions
-from knowgap.signatures.questions_on_text import QuestionsOnText
-from knowgap.signatures.rank_passages import RankPassages
-from knowgap.signatures.reading_notes import ReadingNotes
-from knowgap.signatures.refine_query import DecomposeQuery, DisambiguateQuery, RewriteQuery
-from knowgap.signatures.self_knowledge import SelfKnowledge
-from knowgap.signatures.shorten_answer import ShortenAnswer
-from knowgap.signatures.synthesise import Synthesise
+from knowgap.signatures.adaptive_note import AnswerFromNote, CompareNotes, InitNote, ProposeQuestions, UpdateNote
+from knowgap.signatures.answers import (
+    AnswerDirectly,
+    AnswerFromPassages,
+    AnswerWithConfidence,
+    ReasonDirectly,
+    ReasonedAnswer,
+)
+from knowgap.signatures.baselines import (
+    AnswerBySearching,
+    AnswerWithCitations,
+    DecomposeInOrder,
+    FollowUp,
+    NextSentence,
+    NextStep,
+    RankPassages,
+    ReadingNotes,
+)
+from knowgap.signatures.blend_filter import (
+    ExternalKnowledge,
+    InternalKnowledge,
+    KnowledgeRelevance,
+    ReasonRelevance,
+    RelevantIds,
+    ShortenAnswer,
+)
+from knowgap.signatures.judging import AnswerFromText, JudgeAnswer, QuestionsOnText
+from knowgap.signatures.migres import (
+    ExtractSnippet,
+    ExtractUsefulInfo,
+    LastAnswer,
+    MissingInfo,
+    PromptedKnowledge,
+    ProposeQueries,
+    SummarisePassage,
+)
+from knowgap.signatures.ra_isf import Decompose, PassageRelevance, SelfKnowledge, Synthesise
+from knowgap.signatures.rq_rag import DecomposeQuery, DisambiguateQuery, RewriteQuery
 from knowgap.signatures.types import STYLES, SourcePassage, Statement, SubAnswer
-from knowgap.signatures.update_note import UpdateNote
 
 __all__ = [
     "STYLES",

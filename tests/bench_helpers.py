@@ -13,8 +13,8 @@ import dspy
 from compile_helpers import make_examples, make_retriever, reading_rule
 from support import ScriptedEngine, by_output
 
-from knowgap.compile.bench import run_bench
-from knowgap.compile.bench_table import BenchTable
+from knowgap.compile.experiments.runner import run_bench
+from knowgap.compile.experiments.table import BenchTable
 
 TABLE = {
     "name": "tiny",

@@ -14,8 +14,8 @@ import ray
 from bench_helpers import make_table, write_data
 from ray import cloudpickle
 
-from knowgap.compile.bench import run_bench
-from knowgap.lms.extractive import ExtractiveEngine
+from knowgap.compile.experiments.runner import run_bench
+from knowgap.lms.embedded.engine import ExtractiveEngine
 
 
 class MortalEngine:

@@ -12,8 +12,8 @@ from support import OverlapRetriever, ScriptedEngine, by_output, scripted_lm
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.sources import numbered
-from knowgap.programs.steps import Answered, Asked
+from knowgap.programs.reading.passage_numbering import numbered
+from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerFromPassages, Decompose
 

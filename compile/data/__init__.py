@@ -31,7 +31,7 @@ from __future__ import annotations
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import FRACTIONS, SPLITS, Dataset
 from knowgap.compile.data.fictional import fictional, sample, stream_passages, stream_questions
-from knowgap.compile.data.layouts import LAYOUTS, detect_layout
+from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.compile.data.load import DATASETS, load_dataset
 
 __all__ = [

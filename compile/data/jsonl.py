@@ -10,7 +10,7 @@ from typing import Any
 import dspy
 
 from knowgap.compile.data.dataset import PassagePool, make_example
-from knowgap.compile.data.nq_open import question_id
+from knowgap.compile.data.layouts.nq_open import question_id
 from knowgap.compile.data.records import Record, read_records
 from knowgap.errors import DataError
 

@@ -12,7 +12,7 @@ from knowgap.compile.data.beir import is_beir, read_beir
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
 from knowgap.compile.data.fictional import fictional, sample
-from knowgap.compile.data.layouts import LAYOUTS, detect_layout
+from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
 

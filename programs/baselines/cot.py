@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice
-from knowgap.programs.steps import Answered, Asked, Reasoned
+from knowgap.programs.trace.steps import Answered, Asked, Reasoned
 from knowgap.signatures import STYLES, ReasonDirectly
 
 __all__ = ["ChainOfThought"]

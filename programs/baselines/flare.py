@@ -12,8 +12,8 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.logprobs import field_logprobs, take_tokens
 from knowgap.programs.outputs import probability_of, text_of
-from knowgap.programs.sources import distinct, numbered, tidy_lines
-from knowgap.programs.steps import Answered, Asked, Judged, Queried, Reasoned, Stopped
+from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, NextSentence, ShortenAnswer
 

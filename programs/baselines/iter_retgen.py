@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import numbered
-from knowgap.programs.steps import Answered, Asked, Queried, Reasoned, Stopped
+from knowgap.programs.reading.passage_numbering import numbered
+from knowgap.programs.trace.steps import Answered, Asked, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, ReasonedAnswer
 

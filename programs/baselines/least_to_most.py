@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import tidy_lines
-from knowgap.programs.steps import Answered, Asked, Decomposed
+from knowgap.programs.reading.passage_numbering import tidy_lines
+from knowgap.programs.trace.steps import Answered, Asked, Decomposed
 from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
 
 __all__ = ["LeastToMost"]

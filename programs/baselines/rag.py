@@ -8,8 +8,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.sources import numbered
-from knowgap.programs.steps import Answered, Asked
+from knowgap.programs.reading.passage_numbering import numbered
+from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages
 

@@ -10,8 +10,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import distinct
-from knowgap.programs.steps import Answered, Asked, Queried, Reasoned, Stopped
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Answered, Asked, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerBySearching
 

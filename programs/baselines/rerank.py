@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.citations import citation_recall
 from knowgap.programs.hyperparameters import Choice, Integer, Real
-from knowgap.programs.narrowing import rerank
 from knowgap.programs.outputs import text_of
-from knowgap.programs.run import at_once
-from knowgap.programs.sources import cited, numbered
-from knowgap.programs.steps import Answered, Asked, Extracted, Selected
+from knowgap.programs.reading.citations import citation_recall
+from knowgap.programs.reading.passage_filtering import rerank
+from knowgap.programs.reading.passage_numbering import cited, numbered
+from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.steps import Answered, Asked, Extracted, Selected
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment import EntailmentModel
-    from knowgap.retrieval.rerank import Reranker
+    from knowgap.retrieval.entailment.models import EntailmentModel
+    from knowgap.retrieval.rerankers.reranker import Reranker
 
 __all__ = ["CitationRerank"]
 

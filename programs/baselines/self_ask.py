@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Threshold
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import distinct, numbered, tidy_lines
-from knowgap.programs.steps import Answered, Asked, Judged, Queried, Stopped
+from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
 

@@ -18,8 +18,8 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import numbered
-from knowgap.programs.steps import Answered, Asked, Judged
+from knowgap.programs.reading.passage_numbering import numbered
+from knowgap.programs.trace.steps import Answered, Asked, Judged
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerDirectly, AnswerFromPassages

@@ -8,15 +8,15 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.narrowing import compress, rerank
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import numbered
-from knowgap.programs.steps import Answered, Asked
+from knowgap.programs.reading.passage_filtering import compress, rerank
+from knowgap.programs.reading.passage_numbering import numbered
+from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages, SummarisePassage
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.rerank import Reranker
+    from knowgap.retrieval.rerankers.reranker import Reranker
 
 __all__ = ["Summ"]
 

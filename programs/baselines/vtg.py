@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.citations import supported
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.outputs import text_of
-from knowgap.programs.sources import cited, distinct, numbered, tidy_lines
-from knowgap.programs.steps import Answered, Asked, Extracted, Missing, Queried, Rejected, Stopped
+from knowgap.programs.reading.citations import supported
+from knowgap.programs.reading.passage_numbering import cited, distinct, numbered, tidy_lines
+from knowgap.programs.trace.steps import Answered, Asked, Extracted, Missing, Queried, Rejected, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations, LastAnswer, ProposeQueries
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment import EntailmentModel
+    from knowgap.retrieval.entailment.models import EntailmentModel
 
 __all__ = ["VTG"]
 

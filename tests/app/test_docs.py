@@ -43,7 +43,7 @@ def check_options(words: list[str]) -> None:
     """Whether the command exists and takes these options, without running it."""
     import typer
 
-    from knowgap.cli import app
+    from knowgap.cli.main import app
 
     group = typer.main.get_command(app)
     command = group.commands[words[0]]
@@ -54,7 +54,7 @@ def check_options(words: list[str]) -> None:
 
 
 def run_command(words: list[str]) -> None:
-    from knowgap.cli import main
+    from knowgap.cli.main import main
 
     with pytest.raises(SystemExit) as end:
         main(words)

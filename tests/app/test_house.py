@@ -37,7 +37,7 @@ def test_nothing_at_the_root_shadows_a_package():
     "statement",
     [
         "import knowgap",
-        "import knowgap.cli",
+        "import knowgap.cli.main",
         "import knowgap.retrieval",
         "import knowgap.compile",
         "import knowgap.lms",

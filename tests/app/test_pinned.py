@@ -37,7 +37,7 @@ def command_help() -> str:
     """The options of every command."""
     import typer
 
-    from knowgap.cli import app
+    from knowgap.cli.main import app
 
     group: Any = typer.main.get_command(app)
     lines = []

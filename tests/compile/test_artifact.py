@@ -20,7 +20,7 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.bm25 import BM25Index
 
-TESTS = Path(__file__).parent.parent
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_another_process_in_another_place(artifact, compiled, index, examples, t
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script, json.dumps(questions)],
         cwd=there,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         timeout=120,

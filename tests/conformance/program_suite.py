@@ -17,8 +17,8 @@ from support import OverlapRetriever, TableEntailment, TableReranker
 from knowgap.errors import EmptyQuestion, KnowgapError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch, Threshold
-from knowgap.programs.steps import Answered, Malformed, Prompted, Retrieved, Stopped
-from knowgap.programs.trace import Trace
+from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Stopped
+from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["ProgramConformance"]

@@ -7,7 +7,7 @@ import pytest
 from support import TableRetriever, scripted_lm
 
 from knowgap.programs.adaptive_note import AdaptiveNote
-from knowgap.programs.steps import Answered, Compared, Malformed, Noted, Queried, Retrieved
+from knowgap.programs.trace.steps import Answered, Compared, Malformed, Noted, Queried, Retrieved
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
 

@@ -13,8 +13,8 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, RAG, Direct, Program, get_program
 from knowgap.programs.base import _Meter
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.run import Run, at_once
-from knowgap.programs.steps import Answered, Malformed
+from knowgap.programs.trace.recorder import Run, at_once
+from knowgap.programs.trace.steps import Answered, Malformed
 from knowgap.retrieval import SearchSettings
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerDirectly

@@ -8,7 +8,7 @@ from support import TableRetriever, by_output, scripted_lm
 
 from knowgap.errors import UnknownName, ValueOutOfBounds
 from knowgap.programs.blend_filter import BlendFilter
-from knowgap.programs.steps import Answered, Filtered, Judged, Malformed, Reasoned, Retrieved
+from knowgap.programs.trace.steps import Answered, Filtered, Judged, Malformed, Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 
 # The paper's case (section 4.8): the question and the external query find SuperMansion, the internal one Jillian Bell.

@@ -12,7 +12,7 @@ from support import by_output, scripted_lm
 from knowgap.errors import KnowgapError, UnknownName, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Setting, Switch, Threshold
-from knowgap.programs.steps import Answered, Judged
+from knowgap.programs.trace.steps import Answered, Judged
 from knowgap.signatures import AnswerDirectly, SelfKnowledge
 
 

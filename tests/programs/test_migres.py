@@ -5,7 +5,16 @@ from migres_script import NOT_YET, acts, ask, decide, inputs, kinds, learn, run,
 from support import TableEntailment, TableRetriever
 
 from knowgap.programs import MIGRES
-from knowgap.programs.steps import Answered, Compressed, Extracted, Missing, Prompted, Queried, Reranked, Retrieved
+from knowgap.programs.trace.steps import (
+    Answered,
+    Compressed,
+    Extracted,
+    Missing,
+    Prompted,
+    Queried,
+    Reranked,
+    Retrieved,
+)
 from knowgap.retrieval.passage import Passage
 
 # Table 14, case 1.

@@ -23,7 +23,7 @@ from support import TableEntailment, TableReranker
 
 from knowgap.errors import UnknownName
 from knowgap.programs import MIGRES
-from knowgap.programs.steps import Answered, Malformed, Missing, Prompted, Queried, Retrieved, Stopped
+from knowgap.programs.trace.steps import Answered, Malformed, Missing, Prompted, Queried, Retrieved, Stopped
 from knowgap.signatures import STYLES
 
 

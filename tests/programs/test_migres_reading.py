@@ -26,7 +26,7 @@ from support import TableEntailment, TableReranker, TableRetriever
 
 from knowgap.errors import UsageError
 from knowgap.programs import MIGRES
-from knowgap.programs.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked, Retrieved
+from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked, Retrieved
 from knowgap.retrieval.passage import Passage
 
 

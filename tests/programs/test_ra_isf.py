@@ -8,7 +8,7 @@ import pytest
 from support import TableRetriever, scripted_lm
 
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.steps import Answered, Asked, Decomposed, Judged, Malformed, Retrieved, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Malformed, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES, SubAnswer
 

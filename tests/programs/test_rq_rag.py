@@ -14,7 +14,7 @@ from support import ScriptedEngine, TableRetriever
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.programs.rq_rag import RQRAG
-from knowgap.programs.steps import Answered, Judged, Malformed, Refined, Rejected, Retrieved, Selected
+from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Retrieved, Selected
 from knowgap.retrieval.passage import Passage
 
 QUESTION = "In which country was the director of The Salt Road born?"

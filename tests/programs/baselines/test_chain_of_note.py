@@ -4,7 +4,7 @@ import pytest
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.chain_of_note import ChainOfNote
-from knowgap.programs.steps import Malformed, Noted
+from knowgap.programs.trace.steps import Malformed, Noted
 from knowgap.signatures import STYLES
 
 REPLY = {"note": "1: Osk directed it. 2: Osk was born in Tarn. So: Tarn.", "answer": " Tarn "}

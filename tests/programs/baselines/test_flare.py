@@ -11,7 +11,7 @@ from dspy.utils.exceptions import LMInvalidRequestError
 from support import ScriptedEngine, TableRetriever
 
 from knowgap.programs.baselines.flare import FLARE
-from knowgap.programs.steps import Judged, Malformed, Queried, Reasoned
+from knowgap.programs.trace.steps import Judged, Malformed, Queried, Reasoned
 
 QUESTION = "Where was the director of Lanternfish born?"
 ONE, WRONG, TWO = "Mira Osk directed Lanternfish.", "She was born in Lund.", "Mira Osk was born in Tarn."

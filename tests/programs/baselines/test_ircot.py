@@ -4,7 +4,7 @@ import pytest
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.ircot import IRCoT
-from knowgap.programs.steps import Malformed, Queried, Reasoned
+from knowgap.programs.trace.steps import Malformed, Queried, Reasoned
 
 QUESTION = "Where was the director of Lanternfish born?"
 ONE, TWO = "Lanternfish was directed by Mira Osk.", "Mira Osk was born in Tarn."

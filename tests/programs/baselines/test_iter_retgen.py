@@ -4,7 +4,7 @@ import pytest
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.iter_retgen import IterRetGen
-from knowgap.programs.steps import Answered, Malformed, Queried
+from knowgap.programs.trace.steps import Answered, Malformed, Queried
 
 QUESTION = "Where was the director of Lanternfish born?"
 FIRST = {"reasoning": "Lanternfish was directed by Mira Osk.", "answer": "unknown"}

@@ -4,7 +4,7 @@ import pytest
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.itrg import ITRG
-from knowgap.programs.steps import Malformed, Noted, Queried
+from knowgap.programs.trace.steps import Malformed, Noted, Queried
 
 QUESTION = "Where was the director of Lanternfish born?"
 ONE, TWO = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn."

@@ -3,7 +3,7 @@
 import pytest
 
 from knowgap.programs.baselines.least_to_most import LeastToMost
-from knowgap.programs.steps import Answered, Decomposed, Malformed
+from knowgap.programs.trace.steps import Answered, Decomposed, Malformed
 from knowgap.signatures import STYLES
 
 QUESTION = "Where was the director of Lanternfish born?"

@@ -6,7 +6,7 @@ from dspy.lm15 import ContextLengthError
 from support import TableRetriever
 
 from knowgap.programs.baselines.react import ReAct
-from knowgap.programs.steps import Malformed, Queried, Reasoned, Stopped
+from knowgap.programs.trace.steps import Malformed, Queried, Reasoned, Stopped
 
 
 def turn(thought, tool="search", **arguments):

@@ -5,7 +5,7 @@ import pytest
 from support import ScriptedEngine, TableEntailment, TableReranker, TableRetriever
 
 from knowgap.programs.baselines.rerank import CitationRerank
-from knowgap.programs.steps import Answered, Extracted, Malformed, Selected
+from knowgap.programs.trace.steps import Answered, Extracted, Malformed, Selected
 
 QUESTION = "Where was the director of Lanternfish born?"
 FILM, BORN, LIE = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn.", "Mira Osk was born in Lund."

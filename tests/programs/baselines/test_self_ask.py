@@ -4,7 +4,7 @@ import pytest
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.self_ask import SelfAsk
-from knowgap.programs.steps import Answered, Judged, Malformed, Queried
+from knowgap.programs.trace.steps import Answered, Judged, Malformed, Queried
 from knowgap.signatures import STYLES
 
 WHO, WHERE = "Who directed Lanternfish?", "Where was Mira Osk born?"

@@ -3,7 +3,7 @@
 from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.self_refine import SelfRefine
-from knowgap.programs.steps import Malformed, Noted
+from knowgap.programs.trace.steps import Malformed, Noted
 from knowgap.signatures import STYLES
 
 NOTE = "Mira Osk directed Lanternfish and was born in Tarn."

@@ -4,7 +4,7 @@ import pytest
 from support import TableRetriever
 
 from knowgap.programs.baselines.self_rerank import SelfRerank
-from knowgap.programs.steps import Filtered, Malformed
+from knowgap.programs.trace.steps import Filtered, Malformed
 
 QUESTION = "Where was the director of Lanternfish born?"
 

@@ -6,7 +6,7 @@ from support import OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.errors import DataError
 from knowgap.programs.baselines.skr import SKR
-from knowgap.programs.steps import Judged
+from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
 
 RIVER, CAPITAL = "Which river flows through Tarn?", "What is the capital of Osk?"

@@ -5,7 +5,7 @@ from support import TableReranker, TableRetriever
 
 from knowgap.programs.baselines.snippet import Snippet
 from knowgap.programs.baselines.summ import Summ
-from knowgap.programs.steps import Compressed, Malformed, Reranked
+from knowgap.programs.trace.steps import Compressed, Malformed, Reranked
 from knowgap.retrieval.passage import Passage
 
 QUESTION = "Where was Mira Osk born?"

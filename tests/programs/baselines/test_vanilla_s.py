@@ -5,7 +5,7 @@ from support import TableReranker, TableRetriever
 
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.vanilla_s import VanillaS
-from knowgap.programs.steps import Compressed, Malformed, Reranked, Retrieved
+from knowgap.programs.trace.steps import Compressed, Malformed, Reranked, Retrieved
 
 QUESTION = "Where was the director of Lanternfish born?"
 SCORES = {  # by how a text begins

@@ -4,7 +4,7 @@ import pytest
 from support import TableEntailment, TableRetriever
 
 from knowgap.programs.baselines.vtg import VTG
-from knowgap.programs.steps import Extracted, Malformed, Missing, Queried, Rejected
+from knowgap.programs.trace.steps import Extracted, Malformed, Missing, Queried, Rejected
 
 QUESTION = "Where was the director of Lanternfish born?"
 WHO, BORN, LIE = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn.", "Mira Osk was born in Lund."

@@ -1,0 +1,223 @@
+"""From the words of a command line to the objects of the library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from knowgap.errors import IndexMissing, UsageError
+
+if TYPE_CHECKING:
+    import dspy
+
+    from knowgap.compile.data import Dataset
+    from knowgap.programs.base import Program
+    from knowgap.retrieval.passage import Passage, Retriever
+
+__all__ = [
+    "EMBEDDED_NOTICE",
+    "OPENED",
+    "build_index",
+    "cache_folder",
+    "default_index",
+    "home",
+    "language_model",
+    "make_program",
+    "open_data",
+    "open_retriever",
+    "parse_settings",
+    "split_of",
+]
+
+ENGINES = ("colbert", "bm25", "dense", "hybrid", "qdrant")
+_CHECKPOINTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
+EMBEDDED_NOTICE = (
+    "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
+    "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
+)
+
+OPENED = ExitStack()
+"""Connections and locks of the indexes that a command has opened; closed when the command ends."""
+
+R = TypeVar("R")
+
+
+def home() -> Path:
+    """The folder for what knowgap makes unasked: caches, and indexes of named data sets."""
+    if folder := os.environ.get("KNOWGAP_HOME"):
+        return Path(folder)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("knowgap"))
+
+
+def cache_folder() -> Path:
+    """Where answers, retrieved lists and scores are kept; those of another version are not used again."""
+    from importlib.metadata import version
+
+    return home() / "cache" / version("knowgap")
+
+
+def language_model(name: str | None, api_base: str | None = None, *, check: bool = True) -> dspy.LM:
+    """The language model called `name` (the embedded reader for None), reachable; DSPy caches its answers."""
+    import dspy
+
+    from knowgap.lms import check_reachable, make_lm, quiet_dspy
+
+    quiet_dspy(cache_folder() / "lm")
+    dspy.configure(disable_history=True)  # prompts of thousands of questions, which the traces tell more shortly
+    lm = make_lm(name or "extractive", api_base=api_base)
+    if check:
+        check_reachable(lm)
+    return lm
+
+
+def open_data(source: str, *, corpus: Path | None = None, seed: int = 0, whole: str | None = None) -> Dataset:
+    """The data set called `source`, or the one in that file or folder.
+
+    Args:
+        source: a name or a path.
+        corpus: passages to use instead of those that come with the questions.
+        seed: of the division into splits.
+        whole: the split that takes all questions, undivided.
+    """
+    from knowgap.compile.data import load_dataset
+
+    return load_dataset(source, corpus=corpus, seed=seed, split_as=whole)
+
+
+def split_of(data: Dataset, split: str, limit: int | None = None) -> list[dspy.Example]:
+    """The questions of one split, the first `limit` of them.
+
+    Raises:
+        UsageError: when the split is empty.
+    """
+    examples = list(data.splits.get(split, []))
+    if not examples:
+        sizes = ", ".join(f"{name} {len(part)}" for name, part in data.splits.items())
+        raise UsageError(f"{data.name} has no questions in its split {split!r} (it has {sizes})")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit {limit}: ask at least one question")
+    return examples[:limit]
+
+
+def default_index(data: Dataset, engine: str) -> Path:
+    """Where the index of a data set's own corpus is kept when no folder is named."""
+    return home() / "indexes" / f"{data.name.replace(':', '-')}-{data.fingerprint[:12]}-{engine}"
+
+
+def build_index(
+    passages: Iterable[Passage],
+    folder: Path,
+    *,
+    engine: str = "colbert",
+    checkpoint: str | None = None,
+    overwrite: bool = False,
+    progress: Any = None,
+    **server: Any,
+) -> Retriever:
+    """Build an index of `passages` in `folder`, or continue a build that was cut off.
+
+    Args:
+        passages: what to index; read once.
+        folder: where.
+        engine: one of `ENGINES`.
+        checkpoint: what encodes passages, for the engines that take one.
+        overwrite: replace another index that stands there.
+        progress: see `knowgap.cli.display.progress`.
+        server: for qdrant: url, collection, shards, replicas; those that are None are left out.
+
+    Raises:
+        UsageError: an engine that there is not, or an option that the engine does not take.
+    """
+    from knowgap.retrieval.index.manifest import engine_class
+
+    if engine not in ENGINES:
+        raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
+    options = {name: value for name, value in server.items() if value is not None}
+    if options and engine != "qdrant":
+        names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
+        raise UsageError(f"{names}: goes with --engine qdrant, not with {engine}")
+    if checkpoint:
+        if engine not in _CHECKPOINTS:
+            raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINTS)}; {engine} takes none")
+        options[_CHECKPOINTS[engine]] = checkpoint
+    build = engine_class(engine).build
+    return _held(build(passages, folder, overwrite=overwrite, progress=progress, **options))
+
+
+def open_retriever(
+    index: str | Path | None, data: Dataset | None = None, *, engine: str = "colbert", progress: Any = None
+) -> Retriever:
+    """The index in a folder or at a URL; without one, that of the data set's own corpus, built at first use."""
+    from knowgap.retrieval import RemoteRetriever, open_index
+
+    if index is not None and str(index).startswith(("http://", "https://")):
+        return _held(RemoteRetriever(str(index)))
+    if index is not None:
+        return _held(open_index(index))
+    if data is None or not data.corpus:
+        raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
+    folder = default_index(data, engine)
+    if folder.exists():
+        return _held(open_index(folder))
+    return build_index(data.corpus, folder, engine=engine, progress=progress)
+
+
+def _held(retriever: R) -> R:
+    """A retriever that is closed, if it can be, when the command ends."""
+    OPENED.callback(getattr(retriever, "close", lambda: None))
+    return retriever
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, str]:
+    """Hyperparameters written as `name=value`.
+
+    Raises:
+        UsageError: for a piece without `=`.
+    """
+    values: dict[str, str] = {}
+    for piece in settings:
+        name, equals, value = piece.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {piece}: write it as name=value, for example --set top_k=3")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def make_program(
+    name: str,
+    retriever: Retriever | None,
+    *,
+    preset: str | None = None,
+    settings: Sequence[str] = (),
+    reranker: str | None = None,
+    entailment: str | None = None,
+) -> Program:
+    """The program called `name`, with a preset's hyperparameters and then one's own."""
+    import inspect
+
+    from knowgap.programs import get_program
+
+    cls = get_program(name)
+    values: dict[str, Any] = dict(parse_settings(settings))
+    parts: dict[str, Any] = {}
+    accepted = inspect.signature(cls.__init__).parameters
+    if reranker is not None:
+        if "reranker" not in accepted:
+            raise UsageError(f"--reranker {reranker}: the program {name} does not rerank")
+        from knowgap.retrieval import CrossEncoderReranker
+
+        parts["reranker"] = CrossEncoderReranker(reranker)
+    if entailment is not None:
+        if "entailment" not in accepted:
+            raise UsageError(f"--entailment {entailment}: the program {name} checks no entailment")
+        from knowgap.retrieval import make_entailment
+
+        parts["entailment"] = make_entailment(entailment)
+    if preset:
+        return cls.from_preset(preset, retriever, **parts, **values)
+    return cls(retriever, **parts, **values)

@@ -1,0 +1,82 @@
+"""The command `knowgap`."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from knowgap.cli import basic, compile, demo, evaluate, experiment, factories, report
+from knowgap.cli.display import err
+from knowgap.errors import KnowgapError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="knowgap",
+    help="Question answering that notices what it does not know yet and goes and looks for it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"knowgap {version('knowgap')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Options that stand before the command; `main` reads --debug itself."""
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command be stopped by the keyboard without a traceback."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            err.print("stopped; what was written so far is kept, and the same command continues it")
+            raise typer.Exit(130) from None
+
+    return run
+
+
+for module in (demo, basic, evaluate, compile, report, experiment):
+    for name, function in module.COMMANDS.items():
+        app.command(name)(_interruptible(function))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; exits 2, with one line, for what the user can mend.
+
+    Args:
+        arguments: the words after `knowgap`; this process' own where absent.
+    """
+    # Set before torch is loaded: threads that wait should not spin, which on a busy machine takes most of the time.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(arguments, obj=[sys.executable, *again])  # what a command runs to have the same done by more processes
+    except KnowgapError as error:
+        if "--debug" in arguments:
+            raise
+        err.print(f"[bold red]error:[/bold red] {escape(' '.join(str(error).split()))}")
+        sys.exit(2)
+    finally:
+        factories.OPENED.close()

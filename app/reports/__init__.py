@@ -1,0 +1,1 @@
+"""Pages for the browser: studies, evaluations and experiments."""

@@ -1,0 +1,1 @@
+"""Readers of public file layouts, one file each; `registry` lists them."""

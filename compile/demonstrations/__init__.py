@@ -1,0 +1,1 @@
+"""Demonstrations for a program's predictors, by DSPy's optimizers."""

@@ -1,0 +1,111 @@
+"""Citation recall and precision by entailment (ALCE: Gao et al., 2023, section 4).
+
+An answer cites with numbers in brackets, `[1]` for the first of the prediction's passages. Recall is the share of its
+sentences that their cited passages, taken together, entail. Precision is the share of its citations that are needed:
+the sentence is entailed by what it cites, and either the passage alone entails it, or the others without it do not.
+ALCE splits sentences with nltk; here `knowgap.retrieval.split_sentences` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+
+__all__ = ["CitationPrecision", "CitationRecall", "Entails", "score_citations", "strip_citations"]
+
+MAX_CITATIONS = 3
+"""ALCE looks at the first three citations of a sentence."""
+
+
+class Entails(Protocol):
+    """What is needed of an entailment model."""
+
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Probabilities in [0, 1] that each premise entails its hypothesis."""
+        ...
+
+
+class _Scores(NamedTuple):
+    recall: float
+    precision: float
+
+
+def strip_citations(text: str) -> str:
+    """The text without its bracketed citations, as ALCE removes them."""
+    return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
+
+
+def score_citations(answer: str, passages: Sequence[Any], entailment: Entails, threshold: float = 0.5) -> _Scores:
+    """Citation recall and precision of an answer.
+
+    Args:
+        answer: text with citations; only its first paragraph counts.
+        passages: what `[1]`, `[2]`, … refer to, each with `title` and `text`.
+        entailment: judges pairs of passage text and sentence.
+        threshold: probability from which a premise entails.
+
+    Returns:
+        Both in [0, 1]; a sentence that cites nothing, or a number that does not exist, is not supported.
+    """
+    from knowgap.retrieval.sentences import split_sentences
+
+    sentences = split_sentences(answer.strip().split("\n")[0])
+    texts = [f"Title: {passage.title}\n{passage.text}" for passage in passages]
+
+    def holds(cited: Sequence[int], claim: str) -> bool:
+        return entailment.entails([("\n".join(texts[n] for n in cited), claim)])[0] >= threshold
+
+    supported = needed = citations = 0
+    for sentence in sentences:
+        cited = [int(number) - 1 for number in re.findall(r"\[(\d+)", sentence)]
+        if not cited or not all(0 <= n < len(texts) for n in cited):
+            continue
+        cited = cited[:MAX_CITATIONS]
+        citations += len(cited)
+        claim = strip_citations(sentence).strip()
+        if not holds(cited, claim):
+            continue
+        supported += 1
+        for place, number in enumerate(cited):
+            others = cited[:place] + cited[place + 1 :]
+            needed += not others or holds([number], claim) or not holds(others, claim)
+    return _Scores(supported / len(sentences) if sentences else 0.0, needed / citations if citations else 0.0)
+
+
+class CitationRecall:
+    """Share of the answer's sentences that are entailed by what they cite.
+
+    Args:
+        entailment: the model that judges; the one that comes with knowgap where absent.
+        threshold: probability from which a premise entails.
+    """
+
+    def __init__(self, entailment: Entails | None = None, threshold: float = 0.5) -> None:
+        self.entailment, self.threshold = entailment, threshold
+
+    def score(self, prediction: Any) -> _Scores:
+        """Both scores of a prediction with `answer` and `passages`; 0 and 0 without an answer."""
+        answer = predicted_answer(prediction)
+        if answer is None:
+            return _Scores(0.0, 0.0)
+        if self.entailment is None:
+            from knowgap.retrieval import EmbeddedEntailment
+
+            self.entailment = EmbeddedEntailment()
+        passages = getattr(prediction, "passages", None) or []
+        return score_citations(answer, passages, self.entailment, self.threshold)
+
+    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        """The prediction's citation recall."""
+        return self.score(prediction).recall
+
+
+class CitationPrecision(CitationRecall):
+    """Share of the answer's citations that are needed; see `CitationRecall` for the arguments."""
+
+    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        """The prediction's citation precision."""
+        return self.score(prediction).precision

@@ -1,0 +1,24 @@
+"""Exact match."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from knowgap.compile.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
+
+__all__ = ["exact_match"]
+
+
+def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 where the normalised answer equals a normalised reference, else 0.0.
+
+    Args:
+        example: has `answer: str` and perhaps `aliases: list[str]`.
+        prediction: has `answer: str`; without an answer it scores 0.
+        trace: unused; DSPy passes one while it bootstraps.
+    """
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    normalized = normalize_answer(answer)
+    return float(any(normalized == normalize_answer(reference) for reference in reference_answers(example)))

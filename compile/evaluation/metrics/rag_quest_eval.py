@@ -1,0 +1,125 @@
+"""RAGQuestEval: does the answer say what the reference says? (CRUD-RAG: Lyu et al., 2024; Adaptive-Note, appendix C).
+
+Questions are drawn from the reference answer and answered twice, once from the reference and once from the prediction.
+What the reference itself does not answer is set aside. Question recall (Q-R) is the share of the rest that the
+prediction answers; token precision, recall and F1 (T-P, T-R, T-F1) compare the two answers, averaged over the questions
+answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import dspy
+
+from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+from knowgap.errors import DataError, UnknownName
+from knowgap.programs.reading.knowledge_tokens import split_words
+from knowgap.signatures import AnswerFromText, QuestionsOnText
+
+__all__ = ["QuestScores", "RAGQuestEval", "compare_answers", "split_tokens"]
+
+_UNANSWERED = frozenset({"", "unanswerable", "无法推断"})
+
+
+class QuestScores(NamedTuple):
+    """The four scores of a prediction, each in [0, 1]."""
+
+    question_recall: float
+    token_precision: float
+    token_recall: float
+    token_f1: float
+
+
+def split_tokens(text: str) -> list[str]:
+    """Words, and single Chinese or Japanese ideographs; lower case, no punctuation."""
+    return split_words(text.lower())
+
+
+def compare_answers(
+    references: Sequence[str], answers: Sequence[str], tokenize: Callable[[str], Sequence[str]] = split_tokens
+) -> QuestScores:
+    """Score answers drawn from a prediction against those drawn from the reference.
+
+    Args:
+        references: the reference's answers to the questions; blank, `unanswerable` or `无法推断` where it has none.
+        answers: the prediction's, in the same order; missing ones count as unanswered.
+        tokenize: splits an answer. CRUD-RAG segments with jieba: `tokenize=jieba.lcut` gives its figures.
+
+    Returns:
+        All scores are 0 where nothing can be compared.
+    """
+    padded = [*answers, *[""] * (len(references) - len(answers))]
+    usable = [(r, a) for r, a in zip(references, padded, strict=False) if r.strip() not in _UNANSWERED]
+    answered = [(tokenize(r), tokenize(a)) for r, a in usable if a.strip() not in _UNANSWERED]
+    if not answered:
+        return QuestScores(0.0, 0.0, 0.0, 0.0)
+    scores = [_overlap(reference, answer) for reference, answer in answered]
+    means = [sum(column) / len(scores) for column in zip(*scores, strict=True)]
+    return QuestScores(len(answered) / len(usable), *means)
+
+
+def _overlap(reference: Sequence[str], answer: Sequence[str]) -> tuple[float, float, float]:
+    if not reference or not answer:
+        equal = float(list(reference) == list(answer))
+        return equal, equal, equal
+    same = sum((Counter(reference) & Counter(answer)).values())
+    precision, recall = same / len(answer), same / len(reference)
+    return precision, recall, 2 * precision * recall / (precision + recall) if same else 0.0
+
+
+class RAGQuestEval:
+    """One of the four scores of RAGQuestEval, by asking a language model.
+
+    Args:
+        score: a field of `QuestScores`.
+        ask: called with `text`, returns an object with `questions: list[str]`; needed for examples that bring no
+            `quest_questions` and `quest_answers`. A `dspy.Predict` of `QuestionsOnText` where absent.
+        answer: called with `text` and `questions`, returns an object with `answers: list[str]`. A `dspy.Predict` of
+            `AnswerFromText` where absent.
+        lm: the language model for both; the one in DSPy's settings where absent.
+        tokenize: see `compare_answers`.
+    """
+
+    def __init__(
+        self,
+        score: str = "token_f1",
+        *,
+        ask: Callable[..., Any] | None = None,
+        answer: Callable[..., Any] | None = None,
+        lm: dspy.BaseLM | None = None,
+        tokenize: Callable[[str], Sequence[str]] = split_tokens,
+    ) -> None:
+        if score not in QuestScores._fields:
+            raise UnknownName.among("score of RAGQuestEval", score, QuestScores._fields)
+        self.field = score
+        self.__doc__ = f"RAGQuestEval's {score.replace('_', ' ')}: does the answer say what the reference says?"
+        self.ask = ask or dspy.Predict(QuestionsOnText)
+        self.answer = answer or dspy.Predict(AnswerFromText)
+        self.lm, self.tokenize = lm, tokenize
+
+    def scores(self, example: Any, prediction: Any) -> QuestScores:
+        """All four scores of a prediction; zeros without an answer.
+
+        Raises:
+            DataError: no question could be drawn from the reference answer.
+        """
+        said = predicted_answer(prediction)
+        if said is None:
+            return QuestScores(0.0, 0.0, 0.0, 0.0)
+        # Without a trace, so that these calls are no demonstrations for the program that is being compiled.
+        with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
+            questions = getattr(example, "quest_questions", None)
+            references = getattr(example, "quest_answers", None)
+            if not questions or not references:
+                questions = self.ask(text=example.answer).questions
+                if not questions:
+                    raise DataError(f"no question could be drawn from the answer {example.answer!r}", field="answer")
+                references = self.answer(text=example.answer, questions=questions).answers
+            return compare_answers(references, self.answer(text=said, questions=questions).answers, self.tokenize)
+
+    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        """The chosen score of a prediction."""
+        return getattr(self.scores(example, prediction), self.field)

@@ -1,0 +1,178 @@
+"""Where a result comes from: everything in which two results can differ."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import platform
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import dspy
+import orjson
+from pydantic import BaseModel, ConfigDict
+
+from knowgap.compile.evaluation.metrics.normalize import reference_answers
+from knowgap.programs.base import Program
+
+__all__ = [
+    "Provenance",
+    "digest",
+    "examples_digest",
+    "lm_name",
+    "lm_settings",
+    "model_name",
+    "provenance_of",
+    "retriever_facts",
+    "state_of",
+    "versions",
+]
+
+_PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "bm25s", "torch", "transformers")
+_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
+
+
+class Provenance(BaseModel):
+    """What stood behind a result.
+
+    Attributes:
+        program: name in the registry.
+        hyperparameters: value by name.
+        state: digest of demonstrations, instructions and hyperparameters together.
+        retriever: engine, digest, corpus digest and number of passages of the index.
+        reranker: its name; empty where the program has none.
+        entailment: its name; empty where the program has none.
+        lm: model name, without secrets or endpoint.
+        lm_settings: temperature and the like.
+        split: which split of the data the questions are ("train", "dev", "test"); empty where the caller did not say.
+        data: digest of the questions and their answers.
+        seed: of the bootstrap intervals, and of whatever else was drawn.
+        git_commit: of the working directory, where it is a checkout.
+        versions: of Python and the packages that matter.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    program: str = ""
+    hyperparameters: dict[str, Any] = {}
+    state: str = ""
+    retriever: dict[str, Any] = {}
+    reranker: str = ""
+    entailment: str = ""
+    lm: str = ""
+    lm_settings: dict[str, Any] = {}
+    split: str = ""
+    data: str = ""
+    seed: int = 0
+    git_commit: str | None = None
+    versions: dict[str, str] = {}
+
+
+def provenance_of(
+    program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM, *, split: str = "", seed: int = 0, **more: Any
+) -> Provenance:
+    """Collect what stands behind a result; `more` is kept as it is."""
+    return Provenance(
+        program=program.name,
+        hyperparameters=program.values(),
+        state=digest(state_of(program)),
+        retriever=retriever_facts(program.retriever),
+        reranker=model_name(getattr(program, "reranker", None)),
+        entailment=model_name(getattr(program, "entailment", None)),
+        lm=lm_name(lm),
+        lm_settings=lm_settings(lm),
+        split=split,
+        data=examples_digest(examples),
+        seed=seed,
+        git_commit=git_commit(str(Path.cwd())),
+        versions=versions(),
+        **more,
+    )
+
+
+def state_of(program: Program) -> dict[str, Any]:
+    """The program's demonstrations, instructions and hyperparameters, without any language model's state."""
+    state: dict[str, Any] = {}
+    for name, parameter in program.named_parameters():
+        if getattr(parameter, "lm", None) is not None:
+            parameter = copy.copy(parameter)
+            parameter.lm = None
+        state[name] = parameter.dump_state()
+    return state
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of a JSON value."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS, default=str)).hexdigest()
+
+
+def examples_digest(examples: Sequence[dspy.Example]) -> str:
+    """SHA-256 of questions and answers in their order."""
+    return digest([[str(e.get("id") or ""), e.question, reference_answers(e)] for e in examples])
+
+
+def retriever_facts(retriever: Any) -> dict[str, Any]:
+    """Engine, digests and size of an index, as far as it tells; empty for a program without one."""
+    if retriever is None:
+        return {}
+    manifest = getattr(retriever, "manifest", None)
+    facts = {
+        "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
+        "digest": getattr(retriever, "digest", None) or getattr(manifest, "digest", None),
+        "corpus_digest": getattr(retriever, "corpus_digest", None) or getattr(manifest, "corpus_digest", None),
+        "passages": getattr(manifest, "passages", None),
+        "checkpoint": (getattr(manifest, "checkpoint", None) or {}).get("name"),
+    }
+    return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
+
+
+def model_name(model: Any) -> str:
+    """The name of a reranker or entailment model, of a path its last part alone; empty for None."""
+    if model is None:
+        return ""
+    name = str(getattr(model, "name", type(model).__name__))
+    return Path(name).name if Path(name).is_absolute() or Path(name).is_dir() else name
+
+
+def lm_name(lm: Any) -> str:
+    """The name of a language model, without secrets or endpoint."""
+    return "" if lm is None else str(getattr(lm, "model", type(lm).__name__))
+
+
+def lm_settings(lm: Any) -> dict[str, Any]:
+    """What a language model is called with (temperature and the like), without secrets or endpoint."""
+    kwargs = getattr(lm, "kwargs", None) or {}
+    return {name: v for name, v in kwargs.items() if isinstance(v, (str, int, float)) and not _secret(name)}
+
+
+def _secret(name: str) -> bool:
+    lower = name.lower()
+    return lower.endswith("token") or any(word in lower for word in _SECRET)
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that matter."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@functools.cache
+def git_commit(folder: str) -> str | None:
+    """The commit that is checked out in a folder; None where there is no checkout or no git."""
+    try:
+        run = subprocess.run(
+            ["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return run.stdout.strip() or None if run.returncode == 0 else None

@@ -1,0 +1,237 @@
+"""A comparison as a small file: which programs, on which data, by which metrics, and what a paper reports for them.
+
+A table is TOML. `paper` of a row lists the paper's figures in the order of all columns' metrics, `nan` where the paper
+has none::
+
+    title = "Two methods on my questions"
+    baseline = "plain retrieval"          # the row that the others are tested against
+
+    [[columns]]
+    dataset = "own"                       # whose path is named when the table is run
+    metrics = ["f1", "exact_match", "lm_calls"]
+    task = "multi_hop"                    # a preset's name, where a program has one; decides how answers are worded
+
+    [[rows]]
+    label = "plain retrieval"
+    program = "rag"
+
+    [[rows]]
+    label = "MIGRES, three iterations"
+    program = "migres"
+    settings = { iterations = 3 }
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from knowgap.errors import DataError, UnknownName
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["TASKS", "BenchTable", "Column", "PaperSetting", "Row", "read_table", "shipped_tables"]
+
+TASKS = {
+    "multi_hop": "short",
+    "open_domain": "short",
+    "commonsense": "yes_no",
+    "multiple_choice": "choice",
+    "long_form": "long",
+    "news": "news",
+}
+"""Families of tasks, and how their answers are worded."""
+
+_FOLDER = Path(__file__).parent / "tables"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PaperSetting(_Part):
+    """Where a paper's figures come from, and what they were measured on.
+
+    Attributes:
+        citation: the paper.
+        table: which table or figure of it.
+        lm: the language model, by its name at the provider.
+        engine: `bm25` or `colbert` where it is one of these, else the retriever's name.
+        corpus: what was searched, in words.
+        models: reranker and entailment model; empty where the method has none.
+        demonstrations: examples shown to the language model; 0 is zero-shot.
+        scale: what the printed figures are multiplied by to give percent; 1 for percent, 100 for fractions.
+    """
+
+    citation: str
+    table: str
+    lm: str
+    engine: str
+    corpus: str
+    models: str = ""
+    demonstrations: int = 0
+    scale: float = 1.0
+
+
+class Column(_Part):
+    """A data set, with the metrics by which it is scored; the first is the main one.
+
+    Attributes:
+        dataset: name by which its path is given; `sample` and `fictional:N` need none.
+        metrics: names of `compile.evaluation.metrics`, and costs: `lm_calls`, `iterations`, `passages`, `tokens`, ….
+        label: as the table shows it.
+        task: one of `TASKS`; the preset of that name is taken where a program has it.
+        split: the split that is asked.
+        sampling: `first-N` or `random-N`; all where empty.
+        questions: how many the paper asked; what an estimate counts on where the data are not at hand.
+    """
+
+    dataset: str
+    metrics: tuple[str, ...] = Field(min_length=1)
+    label: str = ""
+    task: str = "multi_hop"
+    split: str = "test"
+    sampling: str = ""
+    questions: int = Field(default=500, ge=1)
+
+    @property
+    def title(self) -> str:
+        """The label, or the data set's name."""
+        return self.label or self.dataset
+
+
+class Row(_Part):
+    """A program with its settings, and what the paper reports for it.
+
+    Attributes:
+        label: as the table shows it; unique.
+        program: name in the registry, or of a probe of single modules; empty where `left_out` says why it is not run.
+        artifact: folder of a compiled program, in place of `program`.
+        preset: of the program; the column's task decides where empty.
+        settings: hyperparameters.
+        by_dataset: more hyperparameters, by data set.
+        datasets: the only columns that the row is run on; all where empty.
+        group: heading under which the row stands.
+        engine: retriever of this row, where it is not the table's.
+        lm: the paper's language model of this row, where it is not the table's.
+        candidates: search the question's own paragraphs only, where the data have them.
+        best_of_answers: score the best of all the answers that the program weighed: the upper bound of a choice.
+        left_out: why the row is not run.
+        differs: in what our row is not the paper's, besides what is seen from the setting.
+        demonstrations: examples that the paper shows for this row, where it is not the table's number.
+        paper: the paper's figures as printed, in the order of the columns' metrics.
+    """
+
+    label: str
+    program: str = ""
+    artifact: str = ""
+    preset: str = ""
+    settings: dict[str, Any] = {}
+    by_dataset: dict[str, dict[str, Any]] = {}
+    datasets: tuple[str, ...] = ()
+    group: str = ""
+    engine: str = ""
+    lm: str = ""
+    candidates: bool = False
+    best_of_answers: bool = False
+    left_out: str = ""
+    differs: str = ""
+    demonstrations: int | None = None
+    paper: tuple[float | None, ...] = ()
+
+    @field_validator("paper", mode="after")
+    @classmethod
+    def _none_for_nan(cls, figures: tuple[float | None, ...]) -> tuple[float | None, ...]:
+        return tuple(None if figure is None or math.isnan(figure) else figure for figure in figures)
+
+    @model_validator(mode="after")
+    def _one_of_three(self) -> Row:
+        if sum(map(bool, (self.program, self.artifact, self.left_out))) != 1:
+            raise ValueError(f"the row {self.label!r} needs exactly one of program, artifact and left_out")
+        return self
+
+
+class BenchTable(_Part):
+    """Rows of programs by columns of data sets.
+
+    Attributes:
+        name: the file's stem.
+        title: what is compared.
+        paper: where the figures come from; None for a table of one's own.
+        baseline: label of the row that the others are tested against; the first that is run where empty.
+        engine: `bm25` or `colbert`.
+        lm: language model where none is named; the paper's is in `paper`.
+        notes: what a reader has to know.
+        columns: data sets with metrics.
+        rows: programs with settings.
+    """
+
+    name: str = ""
+    title: str
+    paper: PaperSetting | None = None
+    baseline: str = ""
+    engine: str = "bm25"
+    lm: str = ""
+    notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = Field(min_length=1)
+    rows: tuple[Row, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> BenchTable:
+        labels = [row.label for row in self.rows]
+        if len(set(labels)) != len(labels):
+            raise ValueError(f"two rows have the label {next(x for x in labels if labels.count(x) > 1)!r}")
+        if self.baseline and self.baseline not in labels:
+            raise ValueError(f"the baseline {self.baseline!r} is not the label of a row")
+        width = sum(len(column.metrics) for column in self.columns)
+        for row in self.rows:
+            if len(row.paper) not in (0, width):
+                raise ValueError(f"the row {row.label!r} has {len(row.paper)} of the paper's figures, not {width}")
+            if row.paper and self.paper is None:
+                raise ValueError(f"the row {row.label!r} has a paper's figures, and the table names no paper")
+        for column in self.columns:
+            if column.task not in TASKS:
+                raise ValueError(f"the task {column.task!r} is none of {', '.join(TASKS)}")
+        return self
+
+    def printed(self, row: int, column: int) -> list[float | None]:
+        """The paper's figures of a cell as it prints them, in the order of the column's metrics."""
+        width = len(self.columns[column].metrics)
+        start = sum(len(each.metrics) for each in self.columns[:column])
+        return list(self.rows[row].paper[start : start + width]) or [None] * width
+
+
+def shipped_tables() -> dict[str, Path]:
+    """The tables that come with knowgap, by name: those of the papers, and some of our own."""
+    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+
+
+def read_table(source: str | Path) -> BenchTable:
+    """Read a table: the name of one that comes with knowgap, or a file.
+
+    Raises:
+        UnknownName: there is no such table and no such file.
+        DataError: the file is not a table; names what is wrong.
+    """
+    path = shipped_tables().get(str(source), Path(source))
+    if not path.is_file():
+        raise UnknownName.among("table", str(source), shipped_tables())
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8: {error.reason}", path=path) from None
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"is not TOML: {error}", path=path) from None
+    try:
+        return BenchTable.model_validate({"name": path.stem, **values})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise DataError(problem["msg"].removeprefix("Value error, "), path=path, field=where or None) from None

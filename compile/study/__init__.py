@@ -1,0 +1,1 @@
+"""One Optuna study over hyperparameters and demonstrations."""

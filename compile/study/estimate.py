@@ -1,0 +1,151 @@
+"""What a study would cost, before anything is spent: the program is run with the embedded reader, which is free."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+from pydantic import BaseModel, ConfigDict
+
+from knowgap.compile.evaluation.quiet import quiet
+from knowgap.compile.evaluation.runner import ask_one, check_examples
+from knowgap.compile.evaluation.shared_cache import share
+from knowgap.compile.study.budget import Meter, metering
+from knowgap.compile.study.search_space import Space
+from knowgap.errors import UsageError
+from knowgap.programs.base import Program
+
+__all__ = ["Estimate", "estimate_study", "token_price"]
+
+
+class Estimate(BaseModel):
+    """What a study would cost at most: every trial asks every question, and no answer is used twice.
+
+    Attributes:
+        trials: trials in all.
+        questions: dev questions of each.
+        bootstrapping: training questions that are asked once for demonstrations.
+        calls: calls to the language model.
+        prompt_tokens: words and marks of all prompts, as the embedded reader counts them; most tokenizers count more.
+        completion_tokens: words and marks of all answers.
+        money: US dollars; None where the price is not known.
+        measured: questions that were asked of the embedded reader for this estimate.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    trials: int
+    questions: int
+    bootstrapping: int
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    money: float | None
+    measured: int
+
+    def __str__(self) -> str:
+        money = "price not known" if self.money is None else f"${self.money:.2f}"
+        tokens = f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} completion tokens"
+        return f"at most {self.calls:,} calls, {tokens}, {money}: {self.trials} trials of {self.questions} questions"
+
+
+def estimate_study(
+    program: Program,
+    *,
+    devset: Sequence[dspy.Example],
+    trainset: Sequence[dspy.Example] | None = None,
+    n_trials: int = 20,
+    lm: dspy.BaseLM | None = None,
+    demos: bool = True,
+    max_demos: int = 4,
+    prices: tuple[float, float] | None = None,
+    settings: int = 4,
+    questions: int = 4,
+    seed: int = 0,
+    **scope: Any,
+) -> Estimate:
+    """Estimate what `tune` would cost with a language model, without asking it anything.
+
+    The embedded reader answers a few dev questions under the program's settings and under some drawn from the search
+    space; calls and tokens are counted and scaled up. It takes other paths than a language model would, and
+    demonstrations are reckoned as half of `max_demos` examples as long as the prompt itself.
+
+    Args:
+        program: stays as it is.
+        devset: the questions of every trial.
+        trainset: the questions that demonstrations are bootstrapped from.
+        n_trials: trials in all.
+        lm: whose prices count; none are known without it.
+        demos: whether trials choose demonstrations.
+        max_demos: demonstrations in a set at most.
+        prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
+        settings: how many settings are tried out.
+        questions: how many dev questions are asked under each.
+        seed: of the draws.
+        **scope: `include`, `exclude` and `ranges`, as for `tune`.
+
+    Raises:
+        UsageError: no questions, or a program that fails on all of them.
+    """
+    from optuna import create_study
+    from optuna.samplers import RandomSampler
+
+    from knowgap.lms import extractive_lm
+
+    ids = check_examples(devset, "devset")
+    chosen = random.Random(seed).sample(range(len(ids)), min(questions, len(ids)))
+    space = Space(program, **scope)
+    shared, close = share(program)
+    study_meter, asked = Meter(), 0
+    with quiet(), dspy.context(lm=extractive_lm(cache=False)):
+        study = create_study(sampler=RandomSampler(seed=seed))
+        for number in range(settings):
+            values = program.values() if number == 0 else space.suggest(study.ask())[0]
+            candidate = shared.deepcopy().configure(**values)
+            with metering(study_meter):
+                records = [ask_one(candidate, devset[i], ids[i], {}) for i in chosen]
+            asked += sum(not record.error for record in records)
+    close()
+    if not asked:
+        raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")
+    spent = study_meter.spent
+    train = len(trainset or ()) if demos else 0
+    rounds = n_trials * len(ids) + train
+    longer = 1 + max_demos / 2 if demos and trainset else 1
+    prompt = round(spent.prompt_tokens / asked * rounds * longer)
+    completion = round(spent.completion_tokens / asked * rounds)
+    price = prices if prices is not None else token_price(lm)
+    money = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
+    return Estimate(
+        trials=n_trials,
+        questions=len(ids),
+        bootstrapping=train,
+        calls=round(spent.calls / asked * rounds),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        money=money,
+        measured=asked,
+    )
+
+
+def token_price(lm: Any) -> tuple[float, float] | None:
+    """US dollars per million prompt and completion tokens, from DSPy's packaged table; None where it is not there."""
+    from dspy.clients.costs import estimate_cost
+    from dspy.lm15 import Message, Response, TextPart, Usage
+
+    provider, _, model = str(getattr(lm, "model", "")).partition("/")
+    if not model:
+        return None
+
+    def cost(prompt: int, completion: int) -> float | None:
+        usage = Usage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)
+        message = Message.assistant([TextPart("")])
+        response = Response(id=None, model=model, message=message, finish_reason="stop", usage=usage)
+        return estimate_cost(response, provider=provider, requested_model=model)[0]
+
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # DSPy would look for newer prices on the network
+    parts = cost(1000, 0), cost(0, 1000)
+    return None if parts[0] is None or parts[1] is None else (parts[0] * 1000, parts[1] * 1000)

@@ -1,0 +1,106 @@
+"""δ from the scores of the training questions' passages (MIGRES, table 12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+import dspy
+from pydantic import BaseModel, ConfigDict
+
+from knowgap.compile.evaluation.evaluator import Progress
+from knowgap.compile.evaluation.provenance import model_name
+from knowgap.compile.evaluation.runner import check_examples
+from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import OptionalReal
+
+__all__ = ["Calibration", "calibrate"]
+
+P = TypeVar("P", bound=Program)
+_BATCH = 16
+
+
+class Calibration(BaseModel):
+    """The relevance threshold that fits a reranker and a corpus.
+
+    Attributes:
+        delta: the largest δ at which at least `share` of the questions have a retrieved passage that scores δ or more.
+        share: the share that was asked for.
+        scores: best score by question id; None where nothing was retrieved.
+        reranker: the name of the reranker, on whose scale δ is.
+        retrieve_k: passages retrieved for each question.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    delta: float
+    share: float
+    scores: dict[str, float | None]
+    reranker: str
+    retrieve_k: int
+
+    def covered(self, delta: float) -> float:
+        """The share of the questions with a passage that scores `delta` or more."""
+        return sum(score is not None and score >= delta for score in self.scores.values()) / len(self.scores)
+
+    def apply(self, program: P) -> P:
+        """A copy of the program with this δ.
+
+        Raises:
+            UsageError: the program's reranker is another one.
+        """
+        name = model_name(getattr(program, "reranker", None))
+        if name != self.reranker:
+            raise UsageError(
+                f"δ={self.delta:g} was calibrated on {self.reranker!r}, but the program reranks by {name!r}"
+            )
+        return cast("P", program.deepcopy().configure(delta=self.delta))
+
+
+def calibrate(
+    program: Program, examples: Sequence[dspy.Example], *, share: float = 0.8, progress: Progress | None = None
+) -> Calibration:
+    """Find the largest δ that leaves at least `share` of the questions a passage to read.
+
+    No language model is asked: the questions themselves are searched for and reranked. Source: MIGRES, table 12.
+
+    Args:
+        program: one with a retriever, a reranker and a `delta`; stays as it is.
+        examples: training questions.
+        share: above 0, at most 1; the paper's is 0.8.
+        progress: called after every few questions.
+
+    Raises:
+        UsageError: the program has no δ, retriever or reranker, or nothing is retrieved for so many questions.
+        ValueOutOfBounds: `share`, or a δ outside the program's bounds.
+    """
+    if not 0 < share <= 1:
+        raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
+    declared = program.hyperparameters().get("delta")
+    reranker: Any = getattr(program, "reranker", None)
+    if not isinstance(declared, OptionalReal) or reranker is None or program.retriever is None:
+        raise UsageError(f"δ cannot be calibrated for {program.name}: it needs a delta, a retriever and a reranker")
+    names = check_examples(examples)
+    depth = int(getattr(program, "retrieve_k", 50))
+    scores: dict[str, float | None] = {}
+    for start in range(0, len(examples), _BATCH):
+        questions = [example.question for example in examples[start : start + _BATCH]]
+        found = program.retriever.search(questions, depth)
+        pairs = [(q, str(hit.passage)) for q, hits in zip(questions, found, strict=True) for hit in hits]
+        values = iter(reranker.score(pairs))
+        for name, hits in zip(names[start : start + _BATCH], found, strict=True):
+            scores[name] = max((float(next(values)) for _ in hits), default=None)
+        if progress is not None:
+            progress(len(scores), len(examples), "scores of retrieved passages")
+    ranked = sorted((score for score in scores.values() if score is not None), reverse=True)
+    needed = math.ceil(share * len(scores) - 1e-9)  # 0.8 × 5 is 4, whatever the floating point says
+    if needed > len(ranked):
+        raise UsageError(
+            f"only {len(ranked)} of {len(scores)} questions find a passage: no δ leaves {share:.0%} of them one"
+        )
+    delta = math.floor(ranked[needed - 1] * 10_000) / 10_000
+    return Calibration(
+        delta=declared.check(delta), share=share, scores=scores, reranker=model_name(reranker), retrieve_k=depth
+    )

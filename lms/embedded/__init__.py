@@ -1,0 +1,1 @@
+"""The reader that answers where no language model is configured."""

@@ -1,0 +1,1 @@
+"""What the embedded reader knows of English."""

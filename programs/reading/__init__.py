@@ -1,0 +1,1 @@
+"""What of the retrieved passages a model reads, and what it cites."""

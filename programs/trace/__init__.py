@@ -1,0 +1,1 @@
+"""What happened while a question was answered: steps, trace, recorder, view."""

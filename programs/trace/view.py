@@ -1,0 +1,126 @@
+"""A trace as a tree that a person reads."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from knowgap.programs.trace import steps as s
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from knowgap.programs.trace.trace import Trace
+
+__all__ = ["describe_step", "trace_tree"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def _short(text: str, width: int = 150) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _names(trace: Trace, ids: list[str], most: int = 8) -> str:
+    titles = [trace.passages.get(i, {}).get("title") or i for i in ids[:most]]
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return (", ".join(titles) or "nothing") + more
+
+
+def describe_step(trace: Trace, step: s.Step) -> list[str]:
+    """A step in words: a headline, then details, one line each."""
+    match step:
+        case s.Asked():
+            return [f"asked: {step.question}"]
+        case s.Retrieved():
+            return ["retrieved"] + [
+                f"{_short(query)} → {_names(trace, hits, 5)}"
+                for query, hits in zip(step.queries, step.hits, strict=True)
+            ]
+        case s.Reranked():
+            limit = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
+            kept = [f"{trace.passages.get(i, {}).get('title') or i} ({score:.2f})" for i, score in step.kept.items()]
+            return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
+        case s.Compressed():
+            return [f"{_names(trace, [step.passage])}, {step.how}: {_short(step.text)}"]
+        case s.Prompted():
+            return [f"the model's own knowledge: {_short(step.text)}"]
+        case s.Extracted():
+            pairs = zip(step.statements, step.sources, strict=True)
+            return ["learnt" if step.statements else "learnt nothing"] + [
+                f"{_short(statement)} [{_names(trace, ids)}]" for statement, ids in pairs
+            ]
+        case s.Rejected():
+            return [f"rejected ({step.why}): {_short(step.what)}"]
+        case s.Missing():
+            return [f"missing: {_short(step.missing)}"]
+        case s.Queried():
+            again = [f"asked before: {_short(query)}" for query in step.repeated]
+            return ["asks next", *(_short(query) for query in step.queries), *again]
+        case s.Noted():
+            return [f"note: {_short(step.note, 400)}"]
+        case s.Compared():
+            return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
+        case s.Judged():
+            about = f" of {_names(trace, [step.passage])}" if step.passage else ""
+            return [f"{step.what}{about}: {'yes' if step.value else 'no'}" + _because(step.reason)]
+        case s.Filtered():
+            return [f"kept {_names(trace, step.kept)}; dropped {_names(trace, step.dropped)}" + _because(step.reason)]
+        case s.Decomposed():
+            return ["decomposed into", *step.questions]
+        case s.Refined():
+            return [f"{step.action}: {_short(step.query)}"]
+        case s.Reasoned():
+            return [f"{step.what}: {_short(step.text, 300)}"]
+        case s.Answered():
+            sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
+            return [f"answer: {step.answer or '(empty)'}{sure}"]
+        case s.Selected():
+            return [f"selected by {step.strategy}: {step.answer}"]
+        case s.Malformed():
+            return [f"unreadable output of {step.act}: {_short(step.problem, 100)}"]
+        case s.Stopped():
+            return [f"stopped: {step.reason}"]
+        case _:
+            return [type(step).__name__]
+
+
+def _because(reason: str) -> str:
+    return f": {_short(reason)}" if reason else ""
+
+
+def trace_tree(trace: Trace) -> Tree:
+    """The trace as a rich tree: iterations, branches, steps, and the cost below."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def plain(line: str, style: str = "") -> Text:
+        # Text of models and passages is never read as markup, nor as orders to the terminal.
+        return Text(_CONTROL.sub(" ", line), style=style)
+
+    colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
+    root = Tree(Text.assemble(plain(trace.question, "bold"), "  ", plain(trace.program, "dim")))
+    here, branch = root, root
+    iteration, path = 0, ""
+    for step in trace.steps:
+        if step.iteration != iteration:
+            iteration, path = step.iteration, ""
+            here = branch = root.add(plain(f"iteration {iteration}", "bold"))
+        if step.branch != path:
+            path = step.branch
+            branch = here.add(plain(path, "dim")) if path else here
+        headline, *details = describe_step(trace, step)
+        node = branch.add(plain(headline, colours.get(step.kind, "")))
+        for line in details:
+            node.add(plain(line))
+    cost = trace.cost
+    root.add(
+        plain(
+            f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
+            f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
+            f"{cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, {cost.seconds:.2f} s",
+            "dim",
+        )
+    )
+    return root

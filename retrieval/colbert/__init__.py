@@ -1,0 +1,1 @@
+"""Late interaction: the ColBERT index, its encoder and its scoring."""

@@ -1,0 +1,179 @@
+"""ColBERT checkpoints: the embedded one, made from MiniLM and the corpus; and those named by path or on the hub.
+
+The embedded checkpoint has had no training as a ColBERT. What stands in for it is taken from the corpus itself: a
+linear projection of its token vectors onto the directions in which they vary most, the strongest of these damped, and
+for each token of a query a weight, the rarer in the corpus the higher. On disk it is a checkpoint such as colbert-ai
+saves; the weights lie beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import CheckpointError, ValueOutOfBounds
+from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEncoder
+from knowgap.retrieval.index.manifest import file_digest, write_json
+from knowgap.retrieval.minilm import minilm_folder
+from knowgap.retrieval.passage import Passage
+
+__all__ = [
+    "EMBEDDED",
+    "FULL_WIDTH",
+    "PROJECTED",
+    "WIDTH",
+    "checkpoint_digest",
+    "resolve_checkpoint",
+    "write_embedded_checkpoint",
+]
+
+EMBEDDED = "embedded MiniLM"
+WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
+"""Widths of the embedded checkpoint's token vectors: whole, and for a corpus of more passages than the last figure."""
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
+_CHECKPOINT_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", TOKEN_WEIGHTS)
+_TORCH_FILES = ("*.bin",)
+_DAMPING = 0.25
+_PASSAGES_FOR_PROJECTION = 400
+_PASSAGES_FOR_WEIGHTS = 20_000
+_METADATA = {
+    "query_maxlen": 64,
+    "doc_maxlen": 300,
+    "mask_punctuation": True,
+    "attend_to_mask_tokens": False,
+    "similarity": "cosine",
+    "query_token_id": "[unused0]",
+    "doc_token_id": "[unused1]",
+    "query_token": "[Q]",
+    "doc_token": "[D]",
+}
+
+
+def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *, dim: int | None = None) -> None:
+    """Fit the embedded checkpoint to a corpus and write it.
+
+    Args:
+        passages: the corpus; a sample spread evenly over it is read.
+        folder: where to write; created.
+        dim: width of a token vector: a multiple of 16 up to 384. None keeps the full width of a corpus of up to 20,000
+            passages, which retrieves best, and takes 128, as a trained ColBERT has, for a larger one.
+
+    Raises:
+        CheckpointError: the MiniLM encoder is absent or altered.
+        ValueOutOfBounds: dim.
+    """
+    if dim is None:
+        dim = WIDTH if len(passages) <= FULL_WIDTH else PROJECTED
+    if dim % 16 or not 16 <= dim <= WIDTH:
+        raise ValueOutOfBounds(f"dim = {dim!r}: the width of a token vector is a multiple of 16 from 16 to {WIDTH}")
+    folder = Path(folder)
+    _write(folder, np.eye(WIDTH, dtype=np.float32))
+    encoder = TokenEncoder(folder)
+    vectors, _ = encoder.encode_passages([str(passage) for passage in _spread(passages, _PASSAGES_FOR_PROJECTION)])
+    _write(folder, fit_projection(vectors, dim))
+    sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)
+    weights = fit_token_weights((encoder.token_ids([str(passage)])[0] for passage in sample), encoder.vocabulary)
+    weights[encoder.begin_token] = 1.0  # it stands for the whole query, and is in every passage
+    np.save(folder / TOKEN_WEIGHTS, weights)
+    write_json(folder / SETTINGS, {"query_expansion": False, "encoder": EMBEDDED})
+
+
+def _spread(passages: Sequence[Passage], limit: int) -> list[Passage]:
+    step = max(1, len(passages) // limit)
+    return [passages[i] for i in range(0, len(passages), step)][:limit]
+
+
+def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[np.float32]:
+    """The principal directions of token vectors about the origin, each scaled by its eigenvalue to the power -1/4.
+
+    Scaling by the power -1/2 would whiten the vectors; half of that keeps the few directions that all tokens share
+    from deciding every cosine, without raising the noise of the weak ones.
+
+    Args:
+        vectors: [tokens, width].
+        dim: how many directions to keep.
+
+    Returns:
+        The matrix of a linear layer without bias, [dim, width], its first row of length 1.
+    """
+    vectors = np.asarray(vectors, dtype=np.float64)
+    values, directions = np.linalg.eigh(vectors.T @ vectors / max(len(vectors), 1))
+    values, directions = values[::-1][:dim], directions[:, ::-1][:, :dim]
+    # An eigenvector has no sign of its own; give it one, or the same corpus would have several checkpoints.
+    directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(dim)])
+    scale = (np.maximum(values, 1e-6 * values[0]) / values[0]) ** -_DAMPING
+    return (directions * scale).T.astype(np.float32)
+
+
+def fit_token_weights(texts: Iterable[Sequence[int]], vocabulary: int) -> npt.NDArray[np.float32]:
+    """Inverse document frequencies (Robertson's, as in BM25) of token ids, the highest scaled to 1. [vocabulary]."""
+    frequency, count = np.zeros(vocabulary, dtype=np.int64), 0
+    for ids in texts:
+        frequency[np.unique(ids)] += 1
+        count += 1
+    weights = np.log1p((count - frequency + 0.5) / (frequency + 0.5))
+    return (weights / weights.max()).astype(np.float32)
+
+
+def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
+    """A checkpoint folder as colbert-ai saves it, of the MiniLM encoder and a projection [dim, 384]."""
+    from safetensors.numpy import load_file, save_file
+
+    source = minilm_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _TOKENIZER_FILES:
+        shutil.copyfile(source / name, folder / name)
+    config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+    config = {key: value for key, value in config.items() if key not in ("_name_or_path", "transformers_version")}
+    write_json(folder / "config.json", config | {"architectures": ["HF_ColBERT"]})
+    encoder = load_file(source / "model.safetensors")
+    tensors = {f"bert.{name}": tensor for name, tensor in encoder.items() if name != "embeddings.position_ids"}
+    tensors["linear.weight"] = np.ascontiguousarray(projection)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    write_json(folder / "artifact.metadata", _METADATA | {"dim": len(projection), "checkpoint": EMBEDDED})
+
+
+def resolve_checkpoint(name: str | Path) -> Path:
+    """The local folder of a checkpoint, downloaded from the hub on the first use of a hub name.
+
+    Args:
+        name: a folder, or a name on the Hugging Face hub such as `colbert-ir/colbertv2.0`.
+
+    Raises:
+        CheckpointError: neither a folder nor a checkpoint that the hub gives.
+    """
+    if Path(name).is_dir():
+        return Path(name).resolve()
+    text = str(name)
+    if text.count("/") != 1 or text.startswith((".", "/", "~")):
+        raise CheckpointError(f"{text}: no such checkpoint folder, and not a hub name such as colbert-ir/colbertv2.0")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(text, allow_patterns=list(_CHECKPOINT_FILES)))
+        if not any(folder.rglob("*.safetensors")):  # older models come as torch files, which hold weights only
+            folder = Path(snapshot_download(text, allow_patterns=[*_CHECKPOINT_FILES, *_TORCH_FILES]))
+        return folder
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise CheckpointError(
+            f"{text}: neither a folder nor to be had from the hub ({reason}); give the path of a downloaded checkpoint"
+        ) from error
+
+
+def checkpoint_digest(folder: str | Path) -> str:
+    """A SHA-256 over names and contents of the files that make a checkpoint."""
+    folder = Path(folder)
+    paths = {path for pattern in (*_CHECKPOINT_FILES, *_TORCH_FILES) for path in folder.rglob(pattern)}
+    names = sorted(path.relative_to(folder).as_posix() for path in paths)
+    entries: list[Any] = [(name, file_digest(folder / name)) for name in names]
+    return hashlib.sha256(json.dumps(entries).encode()).hexdigest()

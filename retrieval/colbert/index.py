@@ -1,0 +1,162 @@
+"""A ColBERT index: late interaction over the token vectors of passages (Khattab and Zaharia 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from knowgap.errors import CheckpointError, DataError, ValueOutOfBounds
+from knowgap.retrieval.colbert.checkpoint import (
+    EMBEDDED,
+    checkpoint_digest,
+    resolve_checkpoint,
+    write_embedded_checkpoint,
+)
+from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.encoding import STATE, EncodingState, encode_corpus
+from knowgap.retrieval.colbert.maxsim import VECTORS
+from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.index.compaction import organise
+from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.index.snapshot import SearchSettings, check_quality
+from knowgap.retrieval.index.vector_index import VectorIndex
+from knowgap.retrieval.passage import Passage
+
+__all__ = ["ColBERTIndex"]
+
+_CHECKPOINT = "checkpoint"
+
+
+class ColBERTIndex(VectorIndex[TokenEncoder]):
+    """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads."""
+
+    takes_quality = True
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        *,
+        checkpoint: str | Path | None,
+        device: str | None,
+        quality: str | SearchSettings,
+    ) -> None:
+        super().__init__(path, manifest, device=device, quality=quality)
+        self._checkpoint = checkpoint
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        path: str | Path,
+        *,
+        checkpoint: str | Path | None = None,
+        dim: int | None = None,
+        nbits: int = 16,
+        clustered: bool | None = None,
+        device: str | None = None,
+        quality: str | SearchSettings = "balanced",
+        overwrite: bool = False,
+        progress: Progress | None = None,
+    ) -> ColBERTIndex:
+        """Encode passages and write an index; or go on where an earlier call with the same arguments was interrupted.
+
+        Args:
+            passages: what to index; read once. Title and text are encoded together.
+            path: the folder; where the same index already stands there, it is opened as it is.
+            checkpoint: a ColBERT checkpoint by folder or hub name (`colbert-ir/colbertv2.0`). None makes one from the
+                embedded MiniLM encoder and the corpus, which needs no network, and keeps it inside the index.
+            dim: width of the token vectors, for the embedded checkpoint: a multiple of 16 up to 384. None takes 384 for
+                up to 20,000 passages, which retrieves best, and 128 for more.
+            nbits: bits per dimension of a stored vector. 16 keeps the vectors as they are; 1, 2 or 4 keep a centroid
+                and a residual of so many bits, which takes a sixteenth to a quarter of the space and costs recall.
+            clustered: whether to cluster the token vectors, so that a search need not score every passage; None does
+                so from 400,000 token vectors on.
+            device: where to encode; None takes a CUDA GPU where there is one.
+            quality: see `open`.
+            overwrite: replace another index that stands at the path.
+            progress: called after each chunk of passages.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+            CheckpointError: no such checkpoint, or a damaged one.
+            ValueOutOfBounds: dim, nbits, device or quality.
+            UsageError: another index stands at the path.
+        """
+        if nbits not in (1, 2, 4, 16):
+            raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
+        device = choose_device(device)
+        check_quality(quality)
+        with build_index(path, overwrite=overwrite) as workshop:
+            folder = workshop.folder
+            store, digest = PassageStore.build(passages, folder)
+            if not len(store):
+                raise DataError("there are no passages to index")
+            state = EncodingState.resume(workshop, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
+            if checkpoint is None:
+                if not state.checkpoint:
+                    if progress:
+                        progress(0, 1, "fitting the embedded checkpoint")
+                    write_embedded_checkpoint(store, folder / _CHECKPOINT, dim=dim)
+                    state.save(checkpoint=checkpoint_digest(folder / _CHECKPOINT))
+                    if progress:
+                        progress(1, 1, "fitting the embedded checkpoint")
+                where = folder / _CHECKPOINT
+            else:
+                where = resolve_checkpoint(checkpoint)
+                if state.checkpoint != (found := checkpoint_digest(where)):
+                    state.save(checkpoint=found, passages=0, tokens=0)
+            name = EMBEDDED if checkpoint is None else str(checkpoint)
+            encoder = TokenEncoder(where, device=device)
+            if nbits < 16 and encoder.dim % (8 * nbits):
+                raise ValueOutOfBounds(
+                    f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
+                )
+            settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
+            manifest = Manifest("colbert", len(store), digest, settings, {"name": name, "digest": state.checkpoint})
+            if not workshop.stands(manifest):
+                encode_corpus(store, encoder.encode_passages, encoder.dim, folder, state, progress)
+                if not state.organised:
+                    organise(folder, encoder.dim, nbits, clustered, progress)
+                    state.save(organised=True)
+                if nbits < 16:
+                    (folder / VECTORS).unlink(missing_ok=True)
+            workshop.finish(manifest, leave_out=[STATE])
+        return cls.open(path, checkpoint=checkpoint, device=device, quality=quality)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        checkpoint: str | Path | None = None,
+        device: str | None = None,
+        quality: str | SearchSettings = "balanced",
+    ) -> ColBERTIndex:
+        """Open an index that `build` wrote. The encoder is loaded at the first search.
+
+        Args:
+            path: its folder.
+            checkpoint: where its checkpoint is now, if that is neither inside the index nor where it was.
+            device: where to encode and score; None takes a CUDA GPU where there is one.
+            quality: how thoroughly to search, unless a search says otherwise: `fast`, `balanced`, `exact`, or
+                settings of one's own. Small indexes, and those that fit on a GPU, are always searched exactly.
+
+        Raises:
+            IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
+            UnknownName: no such quality.
+        """
+        manifest = Manifest.read(path, engine="colbert")
+        return cls(Path(path), manifest, checkpoint=checkpoint, device=device, quality=quality)
+
+    def _load_encoder(self) -> TokenEncoder:
+        recorded = self.manifest.checkpoint
+        inside = self.path / _CHECKPOINT if recorded["name"] == EMBEDDED else recorded["name"]
+        folder = resolve_checkpoint(self._checkpoint or inside)
+        if checkpoint_digest(folder) != recorded["digest"]:
+            raise CheckpointError(
+                f"{folder}: not the checkpoint that encoded {self.path} ({recorded['name']}); "
+                "give that one, or build the index again"
+            )
+        return TokenEncoder(folder, device=self._device)

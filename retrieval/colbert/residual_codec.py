@@ -1,0 +1,111 @@
+"""Token vectors in an eighth of the space: a centroid and a few bits per dimension, by colbert-ai's codec.
+
+Santhanam et al. 2022, "ColBERTv2", section 3.3. The codec's buckets are quantiles of the differences between sampled
+vectors and their centroids; here they are kept in NumPy files, and vectors are restored as they are asked for.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import IndexDamaged
+from knowgap.retrieval.colbert.inverted_lists import TOKEN_CODES
+from knowgap.retrieval.colbert.maxsim import Vectors
+from knowgap.retrieval.colbert.stock_runtime import colbert
+from knowgap.retrieval.index.manifest import Progress
+
+__all__ = ["ResidualVectors"]
+
+RESIDUALS, BUCKETS = "tokens.residuals.npy", "buckets.npy"
+
+_SAMPLE = 50_000
+_TOKENS_AT_ONCE = 1 << 16
+
+
+class ResidualVectors:
+    """An array of token vectors, [tokens, dim], that is decompressed where it is indexed."""
+
+    def __init__(self, folder: Path, centroids: npt.NDArray[np.float32], nbits: int) -> None:
+        try:
+            self._codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
+            self._residuals = np.load(folder / RESIDUALS, mmap_mode="r", allow_pickle=False)
+            buckets = np.load(folder / BUCKETS, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise IndexDamaged(f"{folder}: residuals cannot be read ({error}); build the index again") from error
+        if len(self._codes) != len(self._residuals):
+            raise IndexDamaged(f"{folder}: {RESIDUALS} does not fit {TOKEN_CODES}; build the index again")
+        self.shape = (len(self._codes), centroids.shape[1])
+        self._codec = _codec(centroids, nbits, buckets)
+
+    @classmethod
+    def build(
+        cls,
+        vectors: Vectors,
+        centroids: npt.NDArray[np.float32],
+        nbits: int,
+        folder: Path,
+        *,
+        progress: Progress | None = None,
+    ) -> ResidualVectors:
+        """Compress vectors whose centroids `CentroidIndex.build` has found.
+
+        Args:
+            vectors: [tokens, dim].
+            centroids: [centroids, dim].
+            nbits: bits per dimension: 1, 2 or 4.
+            folder: where `tokens.codes.npy` is, and the residuals go.
+            progress: called now and then.
+        """
+        import torch
+
+        codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
+        sample = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(np.int64))
+        differences = vectors[sample].astype(np.float32) - centroids[codes[sample]]
+        options = 2**nbits
+        buckets = np.quantile(differences, np.arange(1, 2 * options) / (2 * options)).astype(np.float32)
+        np.save(folder / BUCKETS, buckets)
+        codec = _codec(centroids, nbits, buckets)
+        shape = (len(vectors), vectors.shape[1] * nbits // 8)
+        residuals = np.lib.format.open_memmap(folder / RESIDUALS, mode="w+", dtype=np.uint8, shape=shape)
+        for first in range(0, len(vectors), _TOKENS_AT_ONCE):
+            if progress:
+                progress(first, len(vectors), "compressing token vectors")
+            rows = slice(first, first + _TOKENS_AT_ONCE)
+            difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
+            residuals[rows] = codec.binarize(torch.from_numpy(difference)).numpy()
+        residuals.flush()
+        if progress:
+            progress(len(vectors), len(vectors), "compressing token vectors")
+        return cls(folder, centroids, nbits)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | npt.NDArray[np.int64]) -> npt.NDArray[np.float16]:
+        import torch
+        from colbert.indexing.codecs.residual_embeddings import ResidualEmbeddings
+
+        compressed = ResidualEmbeddings(
+            torch.from_numpy(np.array(self._codes[rows])), torch.from_numpy(np.array(self._residuals[rows]))
+        )
+        if not len(compressed):
+            return np.empty((0, self.shape[1]), dtype=np.float16)
+        return self._codec.decompress(compressed).half().numpy()
+
+
+def _codec(centroids: npt.NDArray[np.float32], nbits: int, buckets: npt.NDArray[np.float32]) -> Any:
+    import torch
+
+    colbert()
+    from colbert.indexing.codecs.residual import ResidualCodec
+    from colbert.infra.config import ColBERTConfig
+
+    config = ColBERTConfig(dim=centroids.shape[1], nbits=nbits)
+    config.total_visible_gpus = 0  # or the codec compiles CUDA code on a machine with a GPU
+    # Quantiles 1/2n, 2/2n, …: the odd ones are the values of the buckets, the even ones the cuts between them.
+    weights, cuts = torch.from_numpy(buckets[0::2].copy()), torch.from_numpy(buckets[1::2].copy())
+    return ResidualCodec(config, torch.from_numpy(centroids), None, cuts, weights)

@@ -1,0 +1,1 @@
+"""An index over HTTP: server and client."""

@@ -1,0 +1,1 @@
+"""The folder of an index: manifest, passages on disk, changes."""

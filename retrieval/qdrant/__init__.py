@@ -1,0 +1,1 @@
+"""An index in Qdrant."""

@@ -1,0 +1,288 @@
+"""Evaluation: nothing left out, nothing asked twice, the same result for any number of threads."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import dspy
+import numpy as np
+import pytest
+from compile_helpers import make_examples, make_retriever, reading_lm, reading_rule
+from support import scripted_lm
+
+from knowgap.compile import Evaluation, compare, evaluate, evaluate_on_test
+from knowgap.compile.data.dataset import Dataset
+from knowgap.compile.evaluation.evaluator import named_metrics
+from knowgap.compile.evaluation.results import mean_interval
+from knowgap.errors import (
+    DataError,
+    LanguageModelUnreachable,
+    UnknownName,
+    UsageError,
+)
+from knowgap.programs.baselines.rag import RAG
+
+
+@pytest.fixture
+def examples():
+    return make_examples(8)
+
+
+@pytest.fixture
+def program(examples):
+    return RAG(make_retriever(examples), top_k=5)
+
+
+def failing_on(*questions: str):
+    """A rule that reads, but fails on some questions."""
+
+    def rule(outputs, inputs):
+        if any(word in inputs["question"] for word in questions):
+            raise RuntimeError("the reader fell asleep")
+        return reading_rule(outputs, inputs)
+
+    return rule
+
+
+def test_scores_costs_and_provenance(program, examples):
+    lm, engine = reading_lm()
+    seen = []
+    found = evaluate(
+        program,
+        examples,
+        ["exact_match", "f1"],
+        lm=lm,
+        split="dev",
+        provenance={"note": "a test"},
+        progress=lambda *a: seen.append(a),
+    )
+    assert [r.id for r in found.records] == [e.id for e in examples]
+    assert found.metrics == ["exact_match", "f1"]
+    assert found.mean() == found.mean("f1") == 1.0
+    assert found.mean("recall@5") == 1.0
+    assert "recall@10" not in found.all_metrics  # five were retrieved: the tenth is unknown
+    assert found.costs()["lm_calls"] == 1
+    assert found.costs()["retrievals"] == 1
+    assert found.costs()["tokens"] > 0
+    assert found.costs()["knowledge_tokens"] == 5 * (
+        2 + 5
+    )  # five passages such as "house q3", "Ada lives in house q3."
+    assert found.provenance.split == "dev"
+    assert found.provenance.hyperparameters == program.values()
+    assert found.provenance.hyperparameters["top_k"] == 5
+    assert found.provenance.lm == "test/scripted"
+    assert found.provenance.model_extra == {"note": "a test"}
+    assert len(engine.calls) == len(examples)
+    assert [done for done, _, _ in seen] == list(range(1, 9))
+    assert seen[-1] == (8, 8, "exact_match 1.000")
+    assert found.by_type().keys() == {"even", "odd"}
+
+
+def test_a_failed_question_stays_in_the_denominator(program, examples):
+    lm, _ = scripted_lm(failing_on("q3", "q5"))
+    found = evaluate(program, examples, "exact_match", lm=lm)
+    assert found.mean() == 6 / 8
+    assert len(found.scores()) == 8
+    assert [r.id for r in found.failures] == ["q3", "q5"]
+    assert "fell asleep" in found.failures[0].error
+    assert found.summary()["failed"] == 2
+
+
+def test_threads_do_not_change_the_result(program, examples):
+    lm, _ = reading_lm()
+    results = [evaluate(program, examples, "f1", lm=lm, num_threads=n, k_recall=()) for n in (1, 8)]
+    plain = [[(r.id, r.answer, r.scores, r.passages) for r in found.records] for found in results]
+    assert plain[0] == plain[1]
+
+
+def test_a_killed_run_continues_from_its_file(program, examples, tmp_path):
+    path = tmp_path / "deep" / "answers.jsonl"
+    lm, engine = reading_lm()
+    whole = evaluate(program, examples, "exact_match", lm=lm, output=path)
+    assert len(engine.calls) == 8
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 9
+    path.write_bytes(b"".join(lines[:4]) + lines[4][:25])  # three answers and a torn one
+    again = evaluate(program, examples, "exact_match", lm=lm, output=path)
+    assert len(engine.calls) == 8 + 5
+    assert [(r.id, r.scores) for r in again.records] == [(r.id, r.scores) for r in whole.records]
+    assert len(path.read_bytes().splitlines()) == 9
+    evaluate(program, examples, "exact_match", lm=lm, output=path)
+    assert len(engine.calls) == 13
+
+
+def test_a_torn_header_begins_anew(program, examples, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_bytes(b'{"kind":"knowgap ev')
+    lm, _ = reading_lm()
+    assert evaluate(program, examples, "f1", lm=lm, output=path).mean() == 1.0
+    assert json.loads(path.read_bytes().splitlines()[0])["kind"] == "knowgap evaluation"
+
+
+def test_another_evaluation_is_refused(program, examples, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    lm, _ = reading_lm()
+    evaluate(program, examples, "exact_match", lm=lm, output=path)
+    with pytest.raises(UsageError, match="differs in: metrics"):
+        evaluate(program, examples, "f1", lm=lm, output=path)
+    with pytest.raises(UsageError, match="differs in: data, program"):
+        evaluate(program.deepcopy().configure(top_k=2), examples[:4], "exact_match", lm=lm, output=path)
+    program.answer.demos = [dspy.Example(question="x", passages=[], style="short", answer="y")]
+    with pytest.raises(UsageError, match="differs in: program"):
+        evaluate(program, examples, "exact_match", lm=lm, output=path)
+
+
+def test_a_foreign_or_damaged_file_is_refused(program, examples, tmp_path):
+    lm, _ = reading_lm()
+    path = tmp_path / "answers.jsonl"
+    for content in ("a shopping list", "a shopping list\n", '{"kind": "other"}\n'):
+        path.write_text(content)
+        with pytest.raises(UsageError, match="not a file of answers"):
+            evaluate(program, examples, "f1", lm=lm, output=path)
+        assert path.read_text() == content
+    path.unlink()
+    evaluate(program, examples, "f1", lm=lm, output=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([lines[0], lines[1][:9] + b"\n", *lines[2:]]))
+    with pytest.raises(DataError, match=r"answers\.jsonl:2: damaged line"):
+        evaluate(program, examples, "f1", lm=lm, output=path)
+
+
+def test_two_evaluations_do_not_write_to_one_file(program, examples, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    refused = []
+
+    def rule(outputs, inputs):
+        if not refused:
+            with pytest.raises(UsageError, match="another evaluation is writing") as caught:
+                evaluate(program, examples, "f1", lm=lm, output=path)
+            refused.append(str(caught.value))
+        return reading_rule(outputs, inputs)
+
+    lm, _ = scripted_lm(rule)
+    assert evaluate(program, examples, "f1", lm=lm, output=path, num_threads=1).mean() == 1.0
+    assert len(refused) == 1
+    assert len(path.read_bytes().splitlines()) == 9
+
+
+def test_a_lost_language_model_ends_the_run_and_is_asked_again(program, examples, tmp_path):
+    path = tmp_path / "answers.jsonl"
+    gone = {"now": False}
+
+    def rule(outputs, inputs):
+        if gone["now"]:
+            raise LanguageModelUnreachable("connection refused")
+        return reading_rule(outputs, inputs)
+
+    lm, engine = scripted_lm(rule)
+    gone["now"] = True
+    with pytest.raises(LanguageModelUnreachable, match=r"questions in a row .* connection refused"):
+        evaluate(program, examples, "f1", lm=lm, output=path, num_threads=1)
+    gone["now"] = False
+    found = evaluate(program, examples, "f1", lm=lm, output=path, num_threads=1)
+    assert not found.failures
+    assert len(engine.calls) == 8
+
+
+def test_a_program_bound_to_a_language_model_needs_no_other(program, examples):
+    lm, engine = reading_lm()
+    program.set_lm(lm)
+    found = evaluate(program, examples, "f1")
+    assert found.provenance.lm == "test/scripted"
+    assert (found.mean(), len(engine.calls)) == (1.0, 8)
+
+
+def test_what_no_question_can_mend_is_raised(examples):
+    lm, _ = reading_lm()
+    with pytest.raises(UnknownName, match="needs a retriever"):
+        evaluate(RAG(), examples, "f1", lm=lm)
+    with pytest.raises(UsageError, match="no language model"):
+        evaluate(RAG(make_retriever(examples)), examples, "f1")
+    with pytest.raises(UsageError, match="nothing to ask"):
+        evaluate(RAG(make_retriever(examples)), [], "f1", lm=lm)
+    with pytest.raises(DataError, match="stands twice"):
+        evaluate(RAG(make_retriever(examples)), [examples[0], examples[0]], "f1", lm=lm)
+
+
+def test_a_metric_that_is_not_defined_everywhere(program, examples):
+    lm, _ = reading_lm()
+    examples[2].gold_ids = []
+    found = evaluate(program, examples, ["exact_match", "recall"], lm=lm)
+    assert found.interval("recall").n == 7
+    assert found.records[2].scores["recall"] is None
+    with pytest.raises(DataError, match="names no gold passages"):
+        evaluate(program, examples, "recall", lm=lm)
+
+
+def test_metrics_in_every_form():
+    def mine(example, prediction, trace=None):
+        return 1.0
+
+    assert list(named_metrics("f1")) == ["f1"]
+    assert list(named_metrics(["f1", mine])) == ["f1", "mine"]
+    assert list(named_metrics({"ours": mine})) == ["ours"]
+    assert list(named_metrics(mine)) == ["mine"]
+    with pytest.raises(UsageError, match="same name"):
+        named_metrics([mine, mine])
+    with pytest.raises(UsageError, match="no metric"):
+        named_metrics([])
+    with pytest.raises(UnknownName, match="unknown metric 'f2'"):
+        named_metrics("f2")
+
+
+def test_round_trip(program, examples, tmp_path):
+    lm, _ = reading_lm()
+    found = evaluate(program, examples, ["exact_match", "f1"], lm=lm)
+    path = found.save(tmp_path / "new" / "dev.json")
+    assert Evaluation.load(path) == found
+    path.write_text('{"records": 3}')
+    with pytest.raises(DataError, match=r"dev\.json: not an evaluation"):
+        Evaluation.load(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        Evaluation.load(tmp_path / "none.json")
+
+
+def test_intervals_cover_what_they_should():
+    rng = random.Random(1)
+    values = [float(rng.random() < 0.3) for _ in range(200)]
+    interval = mean_interval(values, seed=3)
+    assert interval == mean_interval(values, seed=3)
+    half = 1.96 * np.std(values) / np.sqrt(200)  # the normal approximation, written independently
+    assert interval.low == pytest.approx(interval.mean - half, abs=0.02)
+    assert interval.high == pytest.approx(interval.mean + half, abs=0.02)
+    assert mean_interval([0.5, 0.5]).low == 0.5
+    assert mean_interval([1.0]).high == 1.0
+
+
+def test_comparison_is_paired(program, examples):
+    good, _ = reading_lm()
+    bad, _ = scripted_lm(failing_on("q0", "q1", "q2", "q3", "q4", "q5"))
+    before = evaluate(program, examples, "exact_match", lm=bad)
+    after = evaluate(program, examples, "exact_match", lm=good)
+    found = compare(before, after)
+    assert (found.wins, found.losses, found.ties, found.n) == (6, 0, 2, 8)
+    assert found.difference == 0.75
+    assert found.p_value == pytest.approx(2 * 2**-6)  # all six signs equal, both sides
+    assert found.low > 0
+    assert compare(after, after).p_value == 1.0
+    assert compare(after, before).difference == -0.75
+    assert "6 better, 0 worse" in str(found)
+    with pytest.raises(UsageError, match="same questions"):
+        compare(before, after.model_copy(update={"records": after.records[:5]}))
+
+
+def test_a_test_score_comes_from_the_test_split_alone(program, examples):
+    lm, _ = reading_lm()
+    data = Dataset("houses", {"train": [], "dev": examples[:4], "test": examples[4:]}, [], "digest")
+    found = evaluate_on_test(program, data, "f1", lm=lm)
+    assert found.provenance.split == "test"
+    assert [r.id for r in found.records] == ["q4", "q5", "q6", "q7"]
+    assert evaluate_on_test(program, data, "f1", lm=lm, limit=2).interval().n == 2
+    with pytest.raises(UsageError, match="evaluate_on_test"):
+        evaluate(program, examples, "f1", lm=lm, split="test")
+    leaky = Dataset("leaky", {"train": examples[4:5], "dev": [], "test": examples[4:]}, [], "digest")
+    with pytest.raises(UsageError, match="in another split as well"):
+        evaluate_on_test(program, leaky, "f1", lm=lm)
+    with pytest.raises(UsageError, match="no test split"):
+        evaluate_on_test(program, Dataset("d", {"dev": examples}, [], ""), "f1", lm=lm)

@@ -1,0 +1,60 @@
+"""Dry runs: what a study would cost, without asking the language model anything."""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
+
+from knowgap.compile import estimate_study
+from knowgap.compile.study.estimate import token_price
+from knowgap.errors import UsageError
+from knowgap.programs.baselines.rag import RAG
+
+
+@pytest.fixture
+def examples():
+    return make_examples(12)
+
+
+def test_calls_are_scaled_up_and_nothing_is_asked(examples):
+    lm, engine = reading_lm()
+    found = estimate_study(RAG(make_retriever(examples)), devset=examples, n_trials=10, lm=lm)
+    assert engine.calls == []
+    assert (found.trials, found.questions, found.bootstrapping) == (10, 12, 0)
+    assert found.calls == 10 * 12  # one call for each question
+    assert found.measured == 16
+    assert found.prompt_tokens > found.completion_tokens > 0
+    assert found.money is None
+    assert "at most 120 calls" in str(found)
+    assert "price not known" in str(found)
+
+
+def test_settings_that_cost_more_calls_count(examples):
+    program = Tunable(make_retriever(examples))
+    cheap = estimate_study(program, devset=examples, n_trials=10, exclude=["careful"])
+    dear = estimate_study(program, devset=examples, n_trials=10)
+    assert cheap.calls == 120 < dear.calls < 240
+    assert dear.calls == estimate_study(program, devset=examples, n_trials=10).calls
+
+
+def test_demonstrations_and_prices(examples):
+    program = RAG(make_retriever(examples))
+    plain = estimate_study(program, devset=examples, n_trials=4, prices=(2.0, 8.0))
+    assert plain.money == pytest.approx((2 * plain.prompt_tokens + 8 * plain.completion_tokens) / 1e6)
+    shown = estimate_study(program, devset=examples, trainset=examples[:6], n_trials=4, prices=(2.0, 8.0))
+    assert shown.bootstrapping == 6
+    assert shown.calls == 4 * 12 + 6
+    assert shown.prompt_tokens > 3 * plain.prompt_tokens
+    assert "$" in str(shown)
+
+
+def test_prices_come_from_the_packaged_table():
+    assert token_price(dspy.LM("openai/gpt-4o")) == pytest.approx((2.5, 10.0))
+    assert token_price(dspy.LM("nobody/knows-this-model")) is None
+    assert token_price(None) is None
+
+
+def test_nothing_to_estimate_from(examples):
+    with pytest.raises(UsageError, match="nothing to ask"):
+        estimate_study(RAG(make_retriever(examples)), devset=[])

@@ -1,0 +1,102 @@
+"""The search space: every declared hyperparameter within its range, and nothing else."""
+
+from __future__ import annotations
+
+import optuna
+import pytest
+from compile_helpers import Tunable
+
+from knowgap.compile.study.search_space import Space
+from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
+from knowgap.programs.hyperparameters import Integer, Switch
+
+
+@pytest.fixture(autouse=True)
+def _silent():
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def drawn(space, n=200, seed=0, enqueue=()):
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+    for parameters in enqueue:
+        study.enqueue_trial(parameters)
+    return [space.suggest(study.ask()) for _ in range(n)], study
+
+
+def test_every_hyperparameter_is_searched_within_its_range():
+    found, study = drawn(Space(Tunable(mode="fancy")))
+    values = [v for v, _ in found]
+    assert {v["top_k"] for v in values} == {1, 2, 3, 4, 5}
+    assert {v["careful"] for v in values} == {True, False}
+    limits = [v["limit"] for v in values]
+    assert None in limits
+    assert all(0 <= limit <= 1 for limit in limits if limit is not None)
+    assert {v["mode"] for v in values} == {"fancy"}  # not to be tuned: as the program has it
+    assert all(v["weight"] == 0.5 for v in values if not v["careful"])
+    assert len({v["weight"] for v in values if v["careful"]}) > 50
+    for trial in study.trials:
+        assert ("weight" in trial.params) == trial.params["careful"]
+        assert ("limit" in trial.params) == trial.params["limit.set"]
+
+
+def test_enqueued_values_come_out_as_they_went_in():
+    space = Space(Tunable(), demonstrations={"answer": 3, "split": 2})
+    wanted = [
+        ({"top_k": 4, "limit": None, "careful": False, "weight": 0.5, "mode": "plain"}, {"answer": 0, "split": 0}),
+        ({"top_k": 2, "limit": 0.25, "careful": True, "weight": 0.75, "mode": "plain"}, {"answer": 2, "split": 1}),
+    ]
+    found, _ = drawn(space, n=2, enqueue=[space.parameters(*pair) for pair in wanted])
+    assert found == [(Tunable().values() | values, chosen) for values, chosen in wanted]
+
+
+def test_the_range_takes_in_the_default_and_the_current_value():
+    program = Tunable(limit=7.5)
+    space = Space(program)
+    assert space.ranges["limit"] == (0.0, 7.5)
+    found, _ = drawn(space, n=1, enqueue=[space.parameters(program.values())])
+    assert found[0][0]["limit"] == 7.5
+    assert Space(Tunable(), ranges={"top_k": (2, 3)}).ranges["top_k"] == (1, 3)
+
+
+def test_choice_of_what_to_search():
+    found, study = drawn(Space(Tunable(), include=["top_k", "mode"]), n=40)
+    assert {v["mode"] for v, _ in found} == {"plain", "fancy"}
+    assert {v["careful"] for v, _ in found} == {False}
+    assert {*study.trials[0].params} == {"top_k", "mode"}
+    assert "limit" not in Space(Tunable(), exclude=["limit"]).declared
+    assert "weight" in Space(Tunable(careful=True), include=["weight"]).parameters({})
+    assert "weight" not in Space(Tunable(careful=False), include=["weight", "top_k"]).parameters({})
+
+
+def test_refusals():
+    with pytest.raises(UnknownName, match="unknown hyperparameter of tunable 'topk': did you mean 'top_k'"):
+        Space(Tunable(), include=["topk"])
+    with pytest.raises(UsageError, match="careful is not a number"):
+        Space(Tunable(), ranges={"careful": (0, 1)})
+    with pytest.raises(ValueOutOfBounds, match="top_k=99"):
+        Space(Tunable(), ranges={"top_k": (1, 99)})
+    with pytest.raises(UsageError, match="nothing to search over"):
+        Space(Tunable(), include=[])
+
+
+def test_conditions_in_any_order():
+    class Late(Tunable):
+        first = Integer(1, "depends on what comes later", low=1, high=3, when={"later": (True,)})
+        later = Switch(True, "comes later")
+
+    found, _ = drawn(Space(Late()), n=60)
+    assert all(v["first"] == 1 for v, _ in found if not v["later"])
+    assert {v["first"] for v, _ in found if v["later"]} == {1, 2, 3}
+
+    class Circle(Tunable):
+        a = Switch(True, "a", when={"b": (True,)})
+        b = Switch(True, "b", when={"a": (True,)})
+
+    with pytest.raises(UsageError, match="circle"):
+        Space(Circle())
+
+
+def test_a_changed_space_is_another_space():
+    assert Space(Tunable()).describe() == Space(Tunable()).describe()
+    assert Space(Tunable()).describe() != Space(Tunable(mode="fancy")).describe()
+    assert Space(Tunable()).describe() != Space(Tunable(), ranges={"limit": (0, 5)}).describe()

@@ -1,0 +1,277 @@
+"""Branches of a question: order, failures, nesting, and the longest chain of calls that had to wait."""
+
+import contextvars
+import functools
+import os
+import threading
+import time
+
+import dspy
+import pytest
+from support import scripted_lm
+
+from knowgap.programs.trace.recorder import Run, at_once, current_run, recording
+from knowgap.programs.trace.steps import Reasoned, Retrieved
+from knowgap.retrieval.passage import Passage
+
+
+@pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
+def run(request):
+    run = Run(time.perf_counter(), concurrent=request.param)
+    with recording(run):
+        yield run
+
+
+@pytest.fixture
+def concurrent_run():
+    run = Run(time.perf_counter(), concurrent=True)
+    with recording(run):
+        yield run
+
+
+def say(text):
+    current_run().add(Reasoned(what="test", text=text))
+
+
+def charge(calls, seconds=0.0):
+    cost = current_run().cost
+    cost.lm_calls += calls
+    cost.critical_calls += calls
+    cost.critical_seconds += seconds
+
+
+def texts(run):
+    return [step.text for step in run.steps]
+
+
+def test_no_run_outside_a_question():
+    with pytest.raises(RuntimeError, match="call the program, not its forward"):
+        current_run()
+
+
+def test_recording_ends_with_its_block():
+    with recording(Run(0.0, True)) as run:
+        assert current_run() is run
+    with pytest.raises(RuntimeError):
+        current_run()
+
+
+def test_nothing_to_do(run):
+    assert at_once([]) == []
+    assert run.steps == []
+
+
+def test_results_and_steps_are_in_the_order_of_the_tasks(run):
+    assert at_once([lambda n=n: (say(f"task {n}"), n)[1] for n in range(20)]) == list(range(20))
+    assert texts(run) == [f"task {n}" for n in range(20)]
+
+
+def test_steps_are_in_order_whichever_ends_first(concurrent_run):
+    """The first task waits for the last one to end."""
+    last_ended = threading.Event()
+
+    def first():
+        assert last_ended.wait(20)
+        say("first")
+
+    def last():
+        say("last")
+        last_ended.set()
+
+    at_once([first, lambda: say("middle"), last])
+    assert texts(concurrent_run) == ["first", "middle", "last"]
+
+
+def test_tasks_run_at_the_same_time(concurrent_run):
+    """Each of the tasks can only end when all have begun."""
+    barrier = threading.Barrier(4)
+    at_once([lambda: barrier.wait(20)] * 4)
+    assert not barrier.broken
+
+
+def test_one_by_one_uses_no_thread():
+    with recording(Run(0.0, concurrent=False)):
+        here = threading.get_ident()
+        assert set(at_once([threading.get_ident] * 5)) == {here}
+
+
+def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent_run):
+    ended = []
+    second_failed = threading.Event()
+
+    def fail(error, wait=None, done=None):
+        if wait:
+            assert wait.wait(20)
+        if done:
+            done.set()
+        raise error
+
+    tasks = [
+        lambda: ended.append("well"),
+        lambda: fail(KeyError("in order first"), wait=second_failed),
+        lambda: fail(ValueError("in time first"), done=second_failed),
+        lambda: ended.append("well too"),
+    ]
+    with pytest.raises(KeyError, match="in order first"):
+        at_once(tasks)
+    assert sorted(ended) == ["well", "well too"]
+
+
+def test_failure_of_the_task_that_runs_here_waits_for_the_others(concurrent_run):
+    ended = []
+
+    def fail():
+        raise OSError("here")
+
+    with pytest.raises(OSError, match="here"):
+        at_once([fail, *[lambda: ended.append(1)] * 5])
+    assert len(ended) == 5
+
+
+def test_failure_one_by_one():
+    def fail():
+        raise OSError("second")
+
+    with recording(Run(0.0, concurrent=False)), pytest.raises(OSError, match="second"):
+        at_once([lambda: 1, fail])
+
+
+def test_branches_are_filed_under_their_names_also_when_nested(run):
+    def outer(name):
+        say(f"{name} before")
+        at_once([lambda n=n: say(f"{name} {n}") for n in range(2)], branches=["a", "b"])
+        say(f"{name} after")
+
+    at_once([lambda: outer("one"), lambda: outer("two")], branches=["1", "2"])
+    assert [(step.branch, step.text) for step in run.steps] == [
+        ("1", "one before"),
+        ("1/a", "one 0"),
+        ("1/b", "one 1"),
+        ("1", "one after"),
+        ("2", "two before"),
+        ("2/a", "two 0"),
+        ("2/b", "two 1"),
+        ("2", "two after"),
+    ]
+
+
+def test_iteration_follows_into_branches(run):
+    run.iteration = 3
+    at_once([lambda: say("x"), lambda: say("y")])
+    assert [step.iteration for step in run.steps] == [3, 3]
+
+
+def test_passages_follow_out_of_branches(run):
+    def find(n):
+        passage = Passage(f"p{n}", "", f"text {n}")
+        current_run().add(Retrieved(queries=["q"], k=1, hits=[[passage.id]]), passage)
+        current_run().read[passage.id] = None
+
+    at_once([lambda n=n: find(n % 2) for n in range(4)])
+    trace = run.finish("test", "question?")
+    assert list(trace.passages) == ["p0", "p1"]
+    assert trace.cost.passages == 2
+    assert trace.passage("p1") == Passage("p1", "", "text 1")
+
+
+def test_critical_path_is_the_longest_branch():
+    with recording(Run(0.0, concurrent=True)) as run:
+        charge(1, 0.5)
+        at_once([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
+        charge(1, 0.5)
+    assert run.cost.lm_calls == 10
+    assert run.cost.critical_calls == 1 + 5 + 1
+    assert run.cost.critical_seconds == pytest.approx(0.5 + 2.0 + 0.5)
+
+
+def test_critical_path_one_by_one_is_the_sum():
+    with recording(Run(0.0, concurrent=False)) as run:
+        charge(1, 0.5)
+        at_once([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
+        charge(1, 0.5)
+    assert run.cost.lm_calls == run.cost.critical_calls == 10
+    assert run.cost.critical_seconds == pytest.approx(4.25)
+
+
+@pytest.mark.parametrize(("concurrent", "longest"), [(True, 1 + 3 + 4 + 1), (False, 1 + 2 + 3 + 3 + 4 + 1 + 1)])
+def test_critical_path_through_nested_branches(concurrent, longest):
+    def deep():
+        charge(3)
+        at_once([lambda: charge(4), lambda: charge(1)])
+
+    def flat():
+        charge(2)
+        charge(3)
+
+    with recording(Run(0.0, concurrent=concurrent)) as run:
+        charge(1)
+        at_once([flat, deep])
+        charge(1)
+    assert run.cost.lm_calls == 15
+    assert run.cost.critical_calls == longest
+
+
+def test_iterations_are_those_of_the_deepest_branch(run):
+    def reach(n):
+        current_run().cost.iterations = n
+
+    run.cost.iterations = 2
+    at_once([lambda: reach(1), lambda: reach(3)])
+    assert run.cost.iterations == 3
+
+
+def test_settings_and_context_follow_into_the_threads(concurrent_run):
+    variable = contextvars.ContextVar("variable", default="unset")
+    variable.set("set")
+    lm, _ = scripted_lm(lambda *_: {})
+    with dspy.context(lm=lm):
+        assert at_once([lambda: (dspy.settings.lm, variable.get())] * 3) == [(lm, "set")] * 3
+
+
+def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks(concurrent_run):
+    """DSPy's own trace, from which demonstrations are made, does not depend on who ends first."""
+    predictor = dspy.Predict("word -> echo")
+    lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
+    ended = [threading.Event() for _ in range(4)]
+
+    def task(n):
+        if n + 1 < len(ended):
+            assert ended[n + 1].wait(20)
+        predictor(word=str(n))
+        ended[n].set()
+
+    with dspy.context(lm=lm, trace=[]):
+        predictor(word="before")
+        at_once([lambda n=n: task(n) for n in range(4)])
+        predictor(word="after")
+        words = [inputs["word"] for _, inputs, _ in dspy.settings.trace]
+    assert words == ["before", "0", "1", "2", "3", "after"]
+
+
+def test_what_an_optimizer_collects_keeps_its_limit(run):
+    predictor = dspy.Predict("word -> echo")
+    lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
+    with dspy.context(lm=lm, trace=[], max_trace_size=3):
+        at_once([lambda n=n: predictor(word=str(n)) for n in range(5)])
+        assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == ["2", "3", "4"]
+    with dspy.context(lm=lm, trace=None):
+        assert [p.echo for p in at_once([lambda: predictor(word="x")] * 2)] == ["x", "x"]
+
+
+def test_tasks_wait_for_tasks_of_their_own(concurrent_run):
+    """However deep and wide: the threads never run out."""
+
+    def spread(depth):
+        return sum(at_once([functools.partial(spread, depth - 1)] * 4)) if depth else 1
+
+    assert spread(4) == 256
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(concurrent_run):
+    at_once([int] * 3)
+    child = os.fork()
+    if not child:
+        os._exit(7 if at_once([int] * 3) == [0] * 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

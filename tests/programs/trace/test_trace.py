@@ -1,0 +1,215 @@
+"""A trace goes to JSON and back, and stands on a page as a tree in which nothing is taken for an order."""
+
+import copy
+import json
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from knowgap.programs.trace import steps as s
+from knowgap.programs.trace.trace import Cost, Trace
+from knowgap.programs.trace.view import describe_step
+from knowgap.retrieval.passage import Passage
+
+PASSAGES = [Passage("a", "Ada Moor", "Ada Moor painted ships."), Passage("b", "", "An untitled text.")]
+
+STEPS = {
+    "asked": s.Asked(question="Who painted ships?"),
+    "retrieved": s.Retrieved(queries=["ships", "none"], k=5, hits=[["a", "b"], []]),
+    "reranked": s.Reranked(threshold=0.5, kept={"a": 2.25}, dropped={"b": -1.0}),
+    "compressed": s.Compressed(how="sentences", passage="a", text="painted ships"),
+    "prompted": s.Prompted(queries=["ships"], passage="model:1", text="from memory"),
+    "extracted": s.Extracted(statements=["Ada Moor painted ships."], sources=[["a"]]),
+    "rejected": s.Rejected(what="Ada Moor sank ships.", why="no cited passage entails it"),
+    "missing": s.Missing(missing="her birthplace", known=["Ada Moor painted ships."], explanation="not said"),
+    "queried": s.Queried(queries=["Where was Ada Moor born?"], repeated=["ships"]),
+    "noted": s.Noted(note="a note about her", passages=["a"]),
+    "compared": s.Compared(better=False, reason="adds nothing"),
+    "judged": s.Judged(what="relevance", value=True, passage="a", reason="names her"),
+    "filtered": s.Filtered(kept=["a"], dropped=["b"], reason="off topic"),
+    "decomposed": s.Decomposed(questions=["Who is she?", "Where is she from?"]),
+    "refined": s.Refined(action="rewrite", query="painter of ships"),
+    "reasoned": s.Reasoned(what="chain of thought", text="first this, then that"),
+    "answered": s.Answered(answer="Ada Moor", confidence=4, explanation="it says so", passages=["a"]),
+    "selected": s.Selected(strategy="confidence", answer="Ada Moor", scores={"Ada Moor": 0.9}),
+    "malformed": s.Malformed(act="leaf", problem="no such field"),
+    "stopped": s.Stopped(reason="answered"),
+}
+
+WORDS = {
+    "asked": ["asked: Who painted ships?"],
+    "retrieved": ["retrieved", "ships → Ada Moor, b", "none → nothing"],
+    "reranked": ["reranked: kept 1, dropped 1 at threshold 0.50", "Ada Moor (2.25)"],
+    "compressed": ["Ada Moor, sentences: painted ships"],
+    "prompted": ["the model's own knowledge: from memory"],
+    "extracted": ["learnt", "Ada Moor painted ships. [Ada Moor]"],
+    "rejected": ["rejected (no cited passage entails it): Ada Moor sank ships."],
+    "missing": ["missing: her birthplace"],
+    "queried": ["asks next", "Where was Ada Moor born?", "asked before: ships"],
+    "noted": ["note: a note about her"],
+    "compared": ["the new note is not better: adds nothing"],
+    "judged": ["relevance of Ada Moor: yes: names her"],
+    "filtered": ["kept Ada Moor; dropped b: off topic"],
+    "decomposed": ["decomposed into", "Who is she?", "Where is she from?"],
+    "refined": ["rewrite: painter of ships"],
+    "reasoned": ["chain of thought: first this, then that"],
+    "answered": ["answer: Ada Moor (confidence 4)"],
+    "selected": ["selected by confidence: Ada Moor"],
+    "malformed": ["unreadable output of leaf: no such field"],
+    "stopped": ["stopped: answered"],
+}
+
+
+def trace_of(*steps, question="Who painted ships?", program="test"):
+    return Trace(
+        program=program,
+        question=question,
+        steps=[copy.deepcopy(step) for step in steps],
+        passages={passage.id: passage.to_dict() for passage in PASSAGES},
+        cost=Cost(
+            lm_calls=3,
+            cached_calls=1,
+            prompt_tokens=10,
+            completion_tokens=5,
+            knowledge_tokens=7,
+            critical_calls=2,
+            seconds=0.25,
+        ),
+    )
+
+
+def render(trace):
+    console = Console(width=200, color_system=None, force_terminal=False, record=True)
+    with console.capture() as capture:
+        console.print(trace)
+    return capture.get()
+
+
+def test_every_kind_of_step_is_here():
+    kinds = {kind.model_fields["kind"].default for kind in get_args(get_args(s.AnyStep)[0])}
+    assert set(STEPS) == set(WORDS) == kinds
+    assert {name for name in s.__all__ if name not in ("AnyStep", "Step")} == {type(x).__name__ for x in STEPS.values()}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_json_round_trip(kind):
+    step = STEPS[kind].model_copy(update={"iteration": 2, "branch": "1/b", "at": 0.125})
+    trace = trace_of(step)
+    again = Trace.from_json(trace.to_json())
+    assert again == trace
+    assert type(again.steps[0]) is type(step)
+    assert Trace.from_json(trace.to_json().encode()) == trace
+
+
+def test_a_trace_from_before_knowledge_was_counted_reads_with_none():
+    older = json.loads(trace_of(s.Asked(question="Who?")).to_json())
+    assert older["cost"].pop("knowledge_tokens") == 7
+    assert Trace.from_json(json.dumps(older)).cost.knowledge_tokens == 0
+
+
+def test_json_round_trip_of_odd_text():
+    text = 'שלום \u202e 北京 🦊 \x00 \\ " [/bold] \n \ud7ff'
+    trace = trace_of(s.Asked(question=text), s.Answered(answer=text), question=text)
+    assert Trace.from_json(trace.to_json()) == trace
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"program": "p", "question": "q", "steps": [{"kind": "unheard"}]}',
+        '{"program": "p", "question": "q", "steps": [{"kind": "asked"}]}',
+        '{"program": "p", "question": "q", "surprise": 1}',
+        '{"program": "p", "question": "q", "steps": [{"kind": "stopped", "reason": "x", "extra": 1}]}',
+    ],
+)
+def test_foreign_json_is_refused(text):
+    with pytest.raises(ValidationError):
+        Trace.from_json(text)
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_each_kind_in_words(kind):
+    trace = trace_of(STEPS[kind])
+    assert describe_step(trace, trace.steps[0]) == WORDS[kind]
+    rendered = render(trace)
+    for line in WORDS[kind]:
+        assert line in rendered
+
+
+def test_the_tree_groups_iterations_and_branches():
+    trace = trace_of(
+        s.Asked(question="Who?"),
+        s.Reasoned(what="x", text="one", iteration=1, branch="a"),
+        s.Reasoned(what="x", text="two", iteration=1, branch="b"),
+        s.Reasoned(what="x", text="three", iteration=2),
+    )
+    lines = [line.lstrip("│├└─ ").rstrip() for line in render(trace).splitlines()]
+    assert lines == [
+        "Who painted ships?  test",
+        "asked: Who?",
+        "iteration 1",
+        "a",
+        "x: one",
+        "b",
+        "x: two",
+        "iteration 2",
+        "x: three",
+        "3 LM calls (1 from cache, 2 in sequence), 15 tokens, 0 retrievals, 0 passages read, 7 knowledge tokens, "
+        "0.25 s",
+    ]
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["[/bold]", "[bold red]", "[link=https://x.test]y[/link]", "back\\", "\\[x]", ":warning:", "[/]", "[[ ## a ## ]]"],
+)
+def test_text_is_never_read_as_markup(hostile):
+    steps = [
+        s.Asked(question=hostile),
+        s.Answered(answer=hostile),
+        s.Reasoned(what=hostile, text=hostile, branch=hostile),
+    ]
+    trace = trace_of(*steps, s.Extracted(statements=[hostile], sources=[["a"]]), question=hostile, program=hostile)
+    rendered = render(trace)
+    assert rendered.count(hostile) == 8
+    assert f"answer: {hostile}" in rendered
+
+
+def test_text_gives_no_orders_to_the_terminal():
+    trace = trace_of(s.Answered(answer="clear\x1b[2Jed\x07 \x9b0m"), question="x\x1b]0;title\x07")
+    assert not set(render(trace)) & {"\x1b", "\x07", "\x9b", "\r"}
+
+
+def test_long_text_is_cut_and_many_names_counted():
+    trace = trace_of(
+        s.Missing(missing="word " * 100), s.Retrieved(queries=["q"], k=9, hits=[[str(n) for n in range(9)]])
+    )
+    assert len(describe_step(trace, trace.steps[0])[0]) <= len("missing: ") + 150
+    assert describe_step(trace, trace.steps[1])[1] == "q → 0, 1, 2, 3, 4 and 4 more"
+
+
+def test_nothing_is_called_nothing():
+    trace = trace_of(s.Extracted(statements=[], sources=[]), s.Answered(answer=""), s.Filtered(kept=[], dropped=["b"]))
+    assert [describe_step(trace, step) for step in trace.steps] == [
+        ["learnt nothing"],
+        ["answer: (empty)"],
+        ["kept nothing; dropped b"],
+    ]
+
+
+def test_of_passage_and_stopped():
+    trace = trace_of(STEPS["asked"], STEPS["stopped"], STEPS["answered"], s.Stopped(reason="at last"))
+    assert [step.reason for step in trace.of(s.Stopped)] == ["answered", "at last"]
+    assert trace.stopped == "at last"
+    assert trace_of().stopped == ""
+    assert trace.passage("a") == PASSAGES[0]
+
+
+def test_copies_are_equal_and_cheap():
+    trace = trace_of(*STEPS.values())
+    assert copy.deepcopy(trace) == trace
+    assert copy.deepcopy(trace).steps is trace.steps

@@ -1,0 +1,174 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from knowgap.errors import CheckpointError, ValueOutOfBounds
+from knowgap.retrieval import ColBERTIndex
+from knowgap.retrieval.colbert.checkpoint import (
+    checkpoint_digest,
+    fit_projection,
+    fit_token_weights,
+    resolve_checkpoint,
+    write_embedded_checkpoint,
+)
+from knowgap.retrieval.colbert.encoder import TokenEncoder, batches_of_one_width
+from knowgap.retrieval.device import choose_device
+from tests.retrieval.conformance import QUERIES, corpus
+from tests.retrieval.tiny import write_colbert
+
+TEXTS = [*map(str, corpus()), *QUERIES]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", TEXTS)
+
+
+@pytest.fixture(scope="module")
+def encoder(folder):
+    return TokenEncoder(folder)
+
+
+def test_short_queries_are_filled_up_with_masks(encoder):
+    from colbert.infra.config import ColBERTConfig
+    from colbert.modeling.tokenization import QueryTokenizer
+
+    config = ColBERTConfig.load_from_checkpoint(str(encoder.folder))
+    ids, mask = QueryTokenizer(config, verbose=0).tensorize([QUERIES[0]])
+    expected = encoder._model.query(ids, mask)[0].detach().numpy()
+    assert expected.shape == (32, 16)
+    np.testing.assert_allclose(encoder.encode_query(QUERIES[0]), expected, atol=1e-5)
+
+
+def test_masks_that_the_checkpoint_does_not_know(folder, tmp_path):
+    mine = shutil.copytree(folder, tmp_path / "mine")
+    (mine / "knowgap.json").write_text(json.dumps({"query_expansion": False}), encoding="utf-8")
+    plain = TokenEncoder(mine).encode_query(QUERIES[0])
+    assert 5 < len(plain) < 32
+    # [MASK]s are not attended to, so that the words' own vectors are what they were.
+    np.testing.assert_allclose(plain, TokenEncoder(folder).encode_query(QUERIES[0])[: len(plain)], atol=1e-5)
+
+
+def test_long_queries_keep_their_words(encoder):
+    assert 32 < len(encoder.encode_query("the river rises in the hills " * 8)) < 256
+    assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
+
+
+def test_punctuation_has_no_vectors(encoder):
+    (plain, _), (pointed, _) = (encoder.encode_passages([text]) for text in ("a river", "a, river."))
+    assert plain.shape == pointed.shape
+
+
+def test_vectors_are_unit_vectors_of_passages_in_order(encoder):
+    vectors, lengths = encoder.encode_passages(TEXTS)
+    assert len(lengths) == len(TEXTS)
+    assert lengths.sum() == len(vectors)
+    np.testing.assert_allclose(np.linalg.norm(vectors.astype(float), axis=1), 1, atol=2e-3)
+    start = lengths[:7].sum()
+    alone, _ = encoder.encode_passages([TEXTS[7]])
+    np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=2e-2)
+
+
+def test_latest_queries_are_remembered(folder, monkeypatch):
+    encoder = TokenEncoder(folder)
+    monkeypatch.setattr("knowgap.retrieval.colbert.encoder._KEPT_QUERIES", 2)
+    first = encoder.encode_query("one")
+    assert encoder.encode_query("one") is first
+    encoder.encode_query("two")
+    encoder.encode_query("three")
+    again = encoder.encode_query("one")
+    assert again is not first
+    np.testing.assert_array_equal(again, first)
+
+
+def test_batches_have_one_width():
+    lengths = [3, 16, 17, 40, 5, 33, 16, 600]
+    batches = list(batches_of_one_width(lengths, 48))
+    assert sorted(i for batch, _ in batches for i in batch) == list(range(8))
+    assert batches == [([0, 1, 4], 16), ([6], 16), ([2], 32), ([3], 48), ([5], 48), ([7], 608)]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("artifact.metadata", None, r"no artifact\.metadata"),
+        ("config.json", None, r"no config\.json"),
+        ("config.json", {"auto_map": {"AutoModel": "evil.Model"}}, "asks to run code"),
+        ("artifact.metadata", {"similarity": "l2"}, "trained for the similarity 'l2'"),
+        ("artifact.metadata", {"dim": 24}, "cannot be loaded"),
+        ("model.safetensors", None, "cannot be loaded"),
+    ],
+)
+def test_folders_that_are_no_checkpoints(folder, tmp_path, name, change, message):
+    mine = shutil.copytree(folder, tmp_path / "mine")
+    if change is None:
+        (mine / name).unlink()
+    else:
+        record = json.loads((mine / name).read_text(encoding="utf-8"))
+        (mine / name).write_text(json.dumps(record | change), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=message):
+        ColBERTIndex.build(corpus(4), tmp_path / "index", checkpoint=mine)
+
+
+def test_names(folder, tmp_path, monkeypatch):
+    import huggingface_hub
+    from huggingface_hub.errors import LocalEntryNotFoundError
+
+    assert resolve_checkpoint(folder) == folder
+    with pytest.raises(CheckpointError, match="no such checkpoint folder"):
+        resolve_checkpoint(tmp_path / "absent")
+    asked = []
+
+    def download(name, allow_patterns):
+        asked.append((name, "*.bin" in allow_patterns))
+        if name == "lab/gone":
+            raise LocalEntryNotFoundError("offline")
+        return str(folder if name == "lab/safe" else tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert resolve_checkpoint("lab/safe") == folder
+    assert resolve_checkpoint("lab/old") == tmp_path
+    with pytest.raises(CheckpointError, match="lab/gone: neither a folder nor to be had from the hub"):
+        resolve_checkpoint("lab/gone")
+    assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
+
+
+def test_digest_is_that_of_names_and_contents(folder, tmp_path):
+    mine = shutil.copytree(folder, tmp_path / "mine")
+    assert checkpoint_digest(mine) == checkpoint_digest(folder)
+    (mine / "readme.md").write_text("not a part of it", encoding="utf-8")
+    assert checkpoint_digest(mine) == checkpoint_digest(folder)
+    (mine / "vocab.txt").write_text("another", encoding="utf-8")
+    assert checkpoint_digest(mine) != checkpoint_digest(folder)
+
+
+def test_device_that_is_not_there():
+    with pytest.raises(ValueOutOfBounds, match="device = 'abacus'"):
+        choose_device("abacus")
+
+
+def test_projection_keeps_the_strongest_directions():
+    rng = np.random.default_rng(4)
+    vectors = rng.normal(size=(500, 12)) * np.array([9, 7, 5] + [0.1] * 9)
+    matrix = fit_projection(vectors, 3)
+    assert matrix.shape == (3, 12)
+    energy = (matrix**2).sum(axis=0)
+    assert energy[:3].sum() > 0.99 * energy.sum()
+    lengths = np.linalg.norm(matrix, axis=1)
+    # Each direction is scaled by its eigenvalue to the power -1/4: the strongest least.
+    np.testing.assert_allclose(lengths / lengths[0], [1, (9 / 7) ** 0.5, (9 / 5) ** 0.5], rtol=0.1)
+    np.testing.assert_array_equal(fit_projection(vectors, 3), matrix)
+
+
+def test_token_weights_are_inverse_document_frequencies():
+    weights = fit_token_weights([[1, 2, 2], [1, 3], [1]], 5)
+    expected = np.log(1 + (3 - np.array([0, 3, 1, 1, 0]) + 0.5) / (np.array([0, 3, 1, 1, 0]) + 0.5))
+    np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dim", [0, 100, 400])
+def test_width_out_of_bounds(dim, tmp_path):
+    with pytest.raises(ValueOutOfBounds, match=f"dim = {dim}"):
+        write_embedded_checkpoint(corpus(), tmp_path, dim=dim)

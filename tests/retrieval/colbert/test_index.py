@@ -1,0 +1,245 @@
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from knowgap.errors import CheckpointError, IndexDamaged
+from knowgap.retrieval import ColBERTIndex, Passage
+from knowgap.retrieval.colbert.maxsim import TokenVectors
+from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.tiny import write_colbert
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", [str(passage) for passage in corpus()] + QUERIES)
+
+
+class TestColBERTIndex(IndexConformance):
+    index_class = ColBERTIndex
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def with_checkpoint(cls, checkpoint):
+        cls.checkpoint = checkpoint
+
+    @classmethod
+    def make(cls, passages, folder, **options):
+        return ColBERTIndex.build(passages, folder, checkpoint=cls.checkpoint, **options)
+
+
+@pytest.fixture(scope="module")
+def index(checkpoint, tmp_path_factory):
+    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("colbert") / "index", checkpoint=checkpoint)
+
+
+def test_scores_are_maxsim(index):
+    (hits,) = index.search(QUERIES[:1], len(corpus()))
+    query = index.encoder.encode_query(QUERIES[0]).astype(float)
+    assert len(hits) == len(corpus())
+    for hit in hits:
+        vectors, _ = index.encoder.encode_passages([str(hit.passage)])
+        # Encoded alone a passage differs in the last of its 16 bits from itself in a batch.
+        assert hit.score == pytest.approx((query @ vectors.astype(float).T).max(axis=1).sum(), abs=0.05)
+
+
+def test_scan_and_rescoring_agree_with_a_loop():
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(1, 9, size=300)
+    vectors = rng.normal(size=(lengths.sum(), 16)).astype(np.float16)
+    tokens = TokenVectors(vectors, lengths)
+    queries = [rng.normal(size=(n, 16)).astype(np.float32) for n in (1, 4, 7)]
+    ends = np.cumsum(lengths)
+    expected = np.array(
+        [
+            [
+                (query.astype(float) @ vectors[end - n : end].T.astype(float)).max(1).sum()
+                for end, n in zip(ends, lengths, strict=True)
+            ]
+            for query in queries
+        ]
+    )
+    np.testing.assert_allclose(tokens.scan(queries), expected, rtol=1e-4, atol=1e-3)
+    some = np.array([0, 3, 4, 17, 299])
+    np.testing.assert_allclose(tokens.scan(queries, some), expected[:, some], rtol=1e-4, atol=1e-3)
+    for row, query in enumerate(queries):
+        np.testing.assert_allclose(tokens.rescore(query, some), expected[row, some], atol=1e-6)
+        positions, scores = tokens.best(query, 10, tokens.scan([query])[0])
+        assert set(np.argsort(-expected[row])[:10]) <= set(positions)
+        np.testing.assert_allclose(scores, expected[row, positions], atol=1e-6)
+
+
+def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 7)
+    passages = corpus(20)
+    twins = [Passage(f"twin of {passage.id}", passage.title, passage.text) for passage in passages[::3]]
+    index = ColBERTIndex.build([*passages, *twins], tmp_path / "index", checkpoint=checkpoint)
+    for passage, twin in zip(passages[::3], twins, strict=True):
+        first, second = index.search([str(passage)], 2)[0]
+        assert (first.passage, second.passage) == (passage, twin)
+        assert first.score == second.score
+
+
+class _Stopped(Exception):
+    pass
+
+
+def test_interrupted_build_continues_where_it_stood(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 8)
+    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint)
+
+    def stop_at(limit):
+        def progress(done, total, what):
+            if done >= limit and what == "encoding passages":
+                raise _Stopped
+
+        return progress
+
+    for limit in (8, 24):
+        with pytest.raises(_Stopped):
+            ColBERTIndex.build(corpus(), tmp_path / "parts", checkpoint=checkpoint, progress=stop_at(limit))
+    seen = []
+    parts = ColBERTIndex.build(
+        corpus(), tmp_path / "parts", checkpoint=checkpoint, progress=lambda done, total, what: seen.append(done)
+    )
+    assert seen == [24, 32, 40]
+    assert parts.manifest.files == whole.manifest.files
+    assert parts.manifest.digest == whole.manifest.digest
+
+
+def test_pieces_of_another_corpus_are_not_used(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 8)
+
+    def stop(done, total, what):
+        if done:
+            raise _Stopped
+
+    with pytest.raises(_Stopped):
+        ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, progress=stop)
+    other = ColBERTIndex.build(corpus()[::-1], tmp_path / "index", checkpoint=checkpoint)
+    expected = ColBERTIndex.build(corpus()[::-1], tmp_path / "fresh", checkpoint=checkpoint)
+    assert other.manifest.files == expected.manifest.files
+
+
+def test_changed_checkpoint_is_refused(tmp_path, checkpoint):
+    mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
+    ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=mine)
+    write_colbert(mine, [str(passage) for passage in corpus()], seed=2)
+    with pytest.raises(CheckpointError, match="not the checkpoint that encoded"):
+        ColBERTIndex.open(tmp_path / "index").search(["a film"], 1)
+
+
+def test_moved_checkpoint_is_named_at_opening(tmp_path, checkpoint):
+    mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
+    expected = ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=mine).search(QUERIES, 3)
+    shutil.move(mine, tmp_path / "moved")
+    with pytest.raises(CheckpointError, match="no such checkpoint folder"):
+        ColBERTIndex.open(tmp_path / "index").search(["a film"], 1)
+    assert ColBERTIndex.open(tmp_path / "index", checkpoint=tmp_path / "moved").search(QUERIES, 3) == expected
+
+
+def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
+    ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=checkpoint)
+    np.save(tmp_path / "index" / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
+    with pytest.raises(IndexDamaged, match="does not fit"):
+        TokenVectors.open(tmp_path / "index", 16)
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("embedded") / "index", dim=128)
+
+
+def test_embedded_checkpoint_retrieves(embedded):
+    river, band = embedded.search(
+        ["Through which valley does the stream Aldrena run?", "Two siblings who make music"], 4
+    )
+    assert river[0].passage.title == "Aldrena (river)"
+    assert all(hit.passage.title.endswith("(band)") for hit in band)
+
+
+def test_embedded_checkpoint_moves_with_its_index(embedded, tmp_path):
+    shutil.copytree(embedded.path, tmp_path / "copy")
+    assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
+
+
+def test_embedded_checkpoint_is_one_for_colbert_ai(embedded):
+    from knowgap.retrieval.colbert.stock_runtime import colbert, quiet_transformers
+
+    colbert()
+    from colbert.infra.config import ColBERTConfig
+    from colbert.modeling.colbert import ColBERT
+    from colbert.modeling.tokenization import DocTokenizer, QueryTokenizer
+
+    folder = str(embedded.path / "checkpoint")
+    config = ColBERTConfig.load_from_checkpoint(folder)
+    assert (config.dim, config.doc_maxlen, config.mask_punctuation) == (128, 300, True)
+    with quiet_transformers():
+        model = ColBERT(folder, config)
+    texts = [str(passage) for passage in corpus(5)]
+    ids, _ = DocTokenizer(config).tensorize(texts)
+    assert [[i for i in row if i] for row in ids.tolist()] == embedded.encoder.token_ids(texts)
+    ids, mask = QueryTokenizer(config, verbose=0).tensorize([QUERIES[0]])
+    vectors = model.query(ids, mask)[0][mask[0].bool()].detach().numpy()
+    ours = embedded.encoder.encode_query(QUERIES[0])
+    weights = np.load(embedded.path / "checkpoint" / "token_weights.npy")[ids[0][mask[0].bool()].numpy()]
+    np.testing.assert_allclose(ours, vectors * weights[:, None], atol=1e-5)
+
+
+def test_altered_embedded_weights_are_refused(embedded, tmp_path):
+    shutil.copytree(embedded.path, tmp_path / "copy")
+    with (tmp_path / "copy" / "checkpoint" / "model.safetensors").open("r+b") as file:
+        file.seek(-1, 2)
+        last = file.read(1)
+        file.seek(-1, 2)
+        file.write(bytes([last[0] ^ 1]))
+    with pytest.raises(CheckpointError, match="not the checkpoint that encoded"):
+        ColBERTIndex.open(tmp_path / "copy").search(["a film"], 1)
+
+
+def test_manifest_names_the_checkpoint(embedded, index, checkpoint):
+    assert embedded.manifest.checkpoint["name"] == "embedded MiniLM"
+    assert index.manifest.checkpoint["name"] == str(checkpoint)
+    record = json.loads((index.path / "manifest.json").read_text(encoding="utf-8"))
+    assert record["settings"]["dim"] == 16
+
+
+def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
+    """The process that builds is killed with SIGKILL; the same command then continues."""
+    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 8)
+    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, clustered=True)
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "import knowgap.retrieval.colbert.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
+        "import json\nencoding._CHUNK = 8\n"
+        "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
+        "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"
+        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], clustered=True, progress=progress)\n"
+    )
+    (tmp_path / "corpus.json").write_text(json.dumps([passage.to_dict() for passage in corpus()]), encoding="utf-8")
+    command = [sys.executable, "-c", script, tmp_path / "parts", checkpoint, tmp_path / "corpus.json"]
+    for last in ("16 encoding passages", "0 clustering token vectors"):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            while process.stdout.readline().strip() != last:
+                process.stdin.write("\n")
+                process.stdin.flush()
+            process.kill()
+    seen = []
+    parts = ColBERTIndex.build(
+        corpus(),
+        tmp_path / "parts",
+        checkpoint=checkpoint,
+        clustered=True,
+        progress=lambda done, total, what: seen.append(what),
+    )
+    assert "encoding passages" not in seen
+    assert parts.manifest.files == whole.manifest.files
+
+
+def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
+    assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
+    monkeypatch.setattr("knowgap.retrieval.colbert.checkpoint.FULL_WIDTH", 7)
+    assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128

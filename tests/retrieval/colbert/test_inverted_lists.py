@@ -1,0 +1,218 @@
+import itertools
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from knowgap.errors import IndexDamaged, UnknownName, ValueOutOfBounds
+from knowgap.retrieval import ColBERTIndex, SearchSettings
+from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
+from knowgap.retrieval.colbert.maxsim import TokenVectors
+from knowgap.retrieval.colbert.residual_codec import ResidualVectors
+from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.tiny import write_colbert
+
+EVERYTHING = SearchSettings(cells=4, rescored=10_000)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return write_colbert(
+        tmp_path_factory.mktemp("tiny") / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32
+    )
+
+
+class _Clustered(IndexConformance):
+    index_class = ColBERTIndex
+    options = {}  # noqa: RUF012  # read only
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def with_checkpoint(cls, checkpoint):
+        cls.checkpoint = checkpoint
+
+    @classmethod
+    def make(cls, passages, folder, **options):
+        return ColBERTIndex.build(passages, folder, checkpoint=cls.checkpoint, **cls.options, **options)
+
+
+class TestClusteredIndex(_Clustered):
+    options = {"clustered": True, "quality": EVERYTHING}  # noqa: RUF012
+
+
+class TestCompressedIndex(_Clustered):
+    options = {"nbits": 4, "quality": EVERYTHING}  # noqa: RUF012
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """2,000 passages of 3 to 12 vectors, scattered about 60 directions."""
+    rng = np.random.default_rng(11)
+    lengths = rng.integers(3, 13, size=2000)
+    topics = rng.normal(size=(60, 32))
+    rows = topics[rng.integers(0, 60, size=lengths.sum())] + 0.8 * rng.normal(size=(lengths.sum(), 32))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return TokenVectors(rows.astype(np.float16), lengths)
+
+
+@pytest.fixture(scope="module")
+def queries(vectors):
+    rng = np.random.default_rng(12)
+    starts = vectors.starts[rng.integers(0, len(vectors), size=30)]
+    rows = [vectors.vectors[start : start + 8].astype(np.float32) for start in starts]
+    noisy = [row + 0.1 * rng.normal(size=row.shape).astype(np.float32) for row in rows]
+    return [row / np.linalg.norm(row, axis=1, keepdims=True) for row in noisy]
+
+
+@pytest.fixture(scope="module")
+def centroids(vectors, tmp_path_factory):
+    return CentroidIndex.build(vectors, tmp_path_factory.mktemp("centroids"))
+
+
+def test_candidates_hold_the_best(vectors, centroids, queries):
+    for query, scores in zip(queries, vectors.scan(queries), strict=True):
+        found = centroids.candidates(query, 4, 200)
+        assert scores.argmax() in found
+        # What else is missed hardly differs from what is found.
+        assert np.sort(scores[found])[-10:].mean() > 0.97 * np.sort(scores)[-10:].mean()
+
+
+def test_probing_all_cells_finds_every_passage(vectors, centroids, queries):
+    found = centroids.candidates(queries[0], len(centroids), len(vectors))
+    assert found.tolist() == list(range(len(vectors)))
+
+
+def test_limit_keeps_the_best_by_centroid_interaction(vectors, centroids, queries):
+    wide = centroids.candidates(queries[0], 4, 10_000)
+    narrow = centroids.candidates(queries[0], 4, 50)
+    assert len(narrow) == 50
+    assert set(narrow) <= set(wide)
+    exact = vectors.scan(queries[:1])[0]
+    assert exact[narrow].mean() > exact[wide].mean()
+
+
+def test_allowed_positions_only(centroids, queries):
+    allowed = np.arange(0, 2000, 7)
+    found = centroids.candidates(queries[0], 4, 10_000, allowed)
+    everywhere = centroids.candidates(queries[0], 4, 10_000)
+    assert found.tolist() == [position for position in everywhere.tolist() if position % 7 == 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own(centroids):
+    scores = np.random.default_rng(13).random((5, len(centroids)), dtype=np.float32)
+    expected = centroids._interaction(scores, np.arange(2000))
+    child = os.fork()
+    if not child:
+        signal.alarm(30)  # without threads it would wait for ever
+        os._exit(7 if (centroids._interaction(scores, np.arange(2000)) == expected).all() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_same_vectors_same_centroids(vectors, centroids, tmp_path):
+    again = CentroidIndex.build(vectors, tmp_path)
+    np.testing.assert_array_equal(again.centroids, centroids.centroids)
+
+
+def test_residuals_restore_vectors_the_better_the_more_bits(vectors, tmp_path):
+    centroids = CentroidIndex.build(vectors, tmp_path).centroids
+    cosines = []
+    for nbits in (1, 2, 4):
+        restored = ResidualVectors.build(vectors.vectors, centroids, nbits, tmp_path)
+        assert restored.shape == vectors.vectors.shape
+        some = np.array([0, 5, 5, 900, len(restored) - 1])
+        np.testing.assert_array_equal(restored[some], restored[:][some])
+        assert restored[some[:0]].shape == (0, 32)
+        cosines.append((restored[:].astype(float) * vectors.vectors.astype(float)).sum(axis=1).mean())
+        assert (tmp_path / "tokens.residuals.npy").stat().st_size < 128 + len(restored) * 32 * nbits // 8 + 1
+    assert 0.8 < cosines[0] < cosines[1] < cosines[2]
+    assert cosines[2] > 0.99
+
+
+def test_qualities(checkpoint, tmp_path):
+    index = ColBERTIndex.build(corpus(200), tmp_path / "index", checkpoint=checkpoint, clustered=True)
+    exact = index.search(QUERIES, 10, quality="exact")
+    assert index.search(QUERIES, 10, quality=EVERYTHING) == exact
+    scores = {(query, hit.passage.id): hit.score for query, hits in zip(QUERIES, exact, strict=True) for hit in hits}
+    for quality in ("fast", "balanced", SearchSettings(cells=1, rescored=12)):
+        for query, hits in zip(QUERIES, index.search(QUERIES, 10, quality=quality), strict=True):
+            assert len(hits) == 10
+            # However a passage was found, its score is the exact one.
+            known = [hit for hit in hits if (query, hit.passage.id) in scores]
+            assert len(known) >= 5
+            assert all(hit.score == scores[query, hit.passage.id] for hit in known)
+    assert ColBERTIndex.open(tmp_path / "index", quality="exact").search(QUERIES, 10) == exact
+    with pytest.raises(UnknownName, match="unknown quality 'good'"):
+        index.search(QUERIES, 3, quality="good")
+    with pytest.raises(ValueOutOfBounds, match="cells = 0"):
+        SearchSettings(cells=0, rescored=1)
+    with pytest.raises(ValueOutOfBounds, match="nbits = 3"):
+        ColBERTIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, nbits=3)
+
+
+def test_a_filter_that_admits_many(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.index.snapshot._EXACT_FILTER", 5)
+    index = ColBERTIndex.build(corpus(60), tmp_path / "index", checkpoint=checkpoint, clustered=True)
+    ids = [passage.id for passage in corpus(60)[::2]]
+    narrowed = index.search(QUERIES, 20, ids=ids, quality=SearchSettings(cells=1, rescored=1))
+    assert all(len(hits) == 20 for hits in narrowed)
+    assert index.search(QUERIES, 5, ids=ids, quality=EVERYTHING) == index.search(QUERIES, 5, ids=ids, quality="exact")
+
+
+@pytest.mark.parametrize("when", ["clustering token vectors", "compressing token vectors"])
+def test_interrupted_while_organising(checkpoint, tmp_path, when):
+    class Stopped(Exception):
+        pass
+
+    def stop(done, total, what):
+        if what == when:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, nbits=2, progress=stop)
+    seen = []
+    index = ColBERTIndex.build(
+        corpus(),
+        tmp_path / "index",
+        checkpoint=checkpoint,
+        nbits=2,
+        progress=lambda done, total, what: seen.append(what),
+    )
+    assert "encoding passages" not in seen
+    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, nbits=2)
+    assert index.manifest.files == whole.manifest.files
+    assert "encoded.json" not in index.manifest.files
+    assert not (index.path / "encoded.json").exists()
+    assert not (index.path / "tokens.f16").exists()
+
+
+def test_arrays_that_do_not_fit_are_refused(vectors, tmp_path):
+    built = CentroidIndex.build(vectors, tmp_path)
+    np.save(tmp_path / "centroids.npy", built.centroids[:-1])
+    with pytest.raises(IndexDamaged, match="does not fit"):
+        CentroidIndex(tmp_path)
+    (tmp_path / "cells.npy").unlink()
+    with pytest.raises(IndexDamaged, match="cannot be read"):
+        CentroidIndex(tmp_path)
+
+
+def test_candidates_are_those_of_the_formula(vectors, centroids, queries):
+    """Against PLAID's stages written out: probe, unite, score by MaxSim over centroids."""
+    codes = [np.unique(centroids._codes[first:last]) for first, last in itertools.pairwise(centroids._code_starts)]
+    for query in queries[:5]:
+        scores = centroids.centroids @ query.T
+        probed = {int(cell) for column in scores.T for cell in np.argsort(column)[-3:]}
+        inside = [position for position, mine in enumerate(codes) if probed.intersection(mine.tolist())]
+        assert centroids.candidates(query, 3, len(vectors)).tolist() == inside
+        rough = np.array([scores[codes[position]].max(axis=0).sum() for position in inside])
+        kept = set(centroids.candidates(query, 3, 40).tolist())
+        surely = np.array(inside)[rough > np.sort(rough)[-40] + len(query) * (scores.max() - scores.min()) / 255]
+        assert len(surely) > 5
+        assert kept.issuperset(surely.tolist())
+
+
+def test_weightless_tokens_choose_nothing(centroids, queries):
+    padded = np.concatenate([queries[0], 0.001 * queries[1]])
+    np.testing.assert_array_equal(centroids.candidates(padded, 2, 50), centroids.candidates(queries[0], 2, 50))

@@ -1,0 +1,48 @@
+import copy
+
+import pytest
+import torch
+
+from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    layers = (torch.nn.Linear(48, 96), torch.nn.GELU(), torch.nn.Linear(96, 32, bias=False))
+    return torch.nn.Sequential(torch.nn.Sequential(*layers), torch.nn.LayerNorm(32)).eval()
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("rows", [1, 20, 1000])
+def test_results_stay_the_same_but_for_the_last_digits(model, rows):
+    packed = copy.deepcopy(model)
+    pack_linear_layers(packed)
+    assert not any(type(layer) is torch.nn.Linear for layer in packed[0])
+    values = torch.randn(2, rows, 48)
+    torch.testing.assert_close(packed(values), model(values), rtol=1e-4, atol=1e-5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_that_of_torch(model, dtype):
+    packed = copy.deepcopy(model)
+    pack_linear_layers(packed)
+    values = torch.randn(5, 48)
+    with torch.autocast("cpu", dtype):
+        found, expected = packed[0](values), model[0](values)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_other_precisions_are_left_alone(model, dtype):
+    model.to(dtype)
+    pack_linear_layers(model)
+    assert type(model[0][0]) is torch.nn.Linear
+
+
+def test_nothing_changes_without_onednn(model, monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    pack_linear_layers(model)
+    assert type(model[0][0]) is torch.nn.Linear

@@ -1,0 +1,112 @@
+import copy
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+
+from knowgap.errors import CheckpointError
+from knowgap.retrieval import EmbeddedEntailment, NLICrossEncoder, T5TrueNLI, make_entailment
+from tests.retrieval.conformance import corpus
+from tests.retrieval.tiny import write_cross_encoder, write_t5
+
+TEXTS = [str(passage) for passage in corpus(8)]
+PAIRS = [(premise, hypothesis) for premise in TEXTS for hypothesis in TEXTS[::3]]
+LABELS = ["contradiction", "entailment", "neutral"]
+
+FILM = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner. It was not shown in Aldern."
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "nli": write_cross_encoder(folder / "nli", TEXTS, names=LABELS),
+        "binary": write_cross_encoder(folder / "binary", TEXTS, labels=1),
+        "unnamed": write_cross_encoder(folder / "unnamed", TEXTS, labels=3),
+        "t5": write_t5(folder / "t5", TEXTS),
+    }
+
+
+@pytest.mark.parametrize("kind", ["nli", "binary", "t5", "embedded"])
+def test_probabilities(models, kind):
+    model = make_entailment(models.get(kind, kind))
+    values = model.entails(PAIRS)
+    assert len(values) == len(PAIRS)
+    assert all(0 <= value <= 1 for value in values)
+    assert len(set(values)) > 3
+    assert model.entails([PAIRS[5], PAIRS[2], PAIRS[5]]) == [values[5], values[2], values[5]]
+    assert model.entails([]) == []
+    assert model.default_threshold == 0.5
+    assert model.name
+    assert copy.deepcopy(model) is model
+
+
+def test_nli_is_the_softmax_at_its_entailment_label(models, monkeypatch):
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(models["nli"])
+    model = AutoModelForSequenceClassification.from_pretrained(models["nli"]).eval()
+    with torch.inference_mode():
+        expected = [
+            float(model(**tokenizer(*pair, return_tensors="pt")).logits.softmax(-1)[0, 1]) for pair in PAIRS[:9]
+        ]
+    monkeypatch.setattr("knowgap.retrieval.rerankers.cross_encoder.half_precision", lambda device: nullcontext())
+    assert NLICrossEncoder(models["nli"]).entails(PAIRS[:9]) == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_t5_is_the_odds_of_its_first_answer(models, monkeypatch, half):
+    import torch
+    from transformers import AutoTokenizer, T5ForConditionalGeneration
+
+    tokenizer = AutoTokenizer.from_pretrained(models["t5"])
+    model = T5ForConditionalGeneration.from_pretrained(models["t5"]).eval()
+    expected = []
+    for premise, hypothesis in PAIRS[:9]:
+        inputs = tokenizer(f"premise: {premise} hypothesis: {hypothesis}", return_tensors="pt")
+        with torch.inference_mode():
+            logits = model(**inputs, decoder_input_ids=torch.tensor([[0]])).logits[0, 0].double().numpy()
+        zero, one = logits[tokenizer.convert_tokens_to_ids(["0", "1"])]
+        expected.append(1 / (1 + np.exp(zero - one)))
+    if not half:
+        monkeypatch.setattr("knowgap.retrieval.device.bfloat16_on", lambda device: False)
+    found = T5TrueNLI(models["t5"]).entails(PAIRS[:9])
+    assert found == pytest.approx(expected, abs=0.05 if half else 1e-4)
+
+
+def test_models_that_check_no_entailment(models, tmp_path):
+    with pytest.raises(CheckpointError, match="none of its labels is entailment: label_0"):
+        NLICrossEncoder(models["unnamed"])
+    with pytest.raises(CheckpointError, match="no such model folder"):
+        make_entailment(tmp_path / "absent")
+    with pytest.raises(CheckpointError, match="not a T5"):
+        T5TrueNLI(models["nli"])
+
+
+@pytest.mark.parametrize(
+    "hypothesis",
+    ["Silver Harbour is a 1961 drama film directed by Ida Brenner.", "Ida Brenner directed Silver Harbour in 1961."],
+)
+def test_embedded_accepts_what_is_said(hypothesis):
+    assert EmbeddedEntailment().entails([(FILM, hypothesis)])[0] >= 0.5
+
+
+@pytest.mark.parametrize(
+    "hypothesis",
+    [
+        "Silver Harbour was directed by Tom Hale.",
+        "Silver Harbour is a 1975 drama film directed by Ida Brenner.",
+        "Rivers rise in the hills.",
+        "",
+    ],
+)
+def test_embedded_rejects_what_is_not_said(hypothesis):
+    assert EmbeddedEntailment().entails([(FILM, hypothesis)])[0] < 0.5
+
+
+def test_embedded_weighs_negation():
+    said, denied = EmbeddedEntailment().entails(
+        [(FILM, "The film was not shown in Aldern."), (FILM, "The film was shown in Aldern.")]
+    )
+    assert said > denied

@@ -1,0 +1,99 @@
+import copy
+import random
+
+import numpy as np
+import pytest
+
+from knowgap.errors import DataError, IndexDamaged
+from knowgap.retrieval import Passage, PassageStore
+from knowgap.retrieval.index.passage_store import MemoryStore, corpus_digest, select_positions, top_hits
+from tests.retrieval.conformance import corpus
+
+ODD = [
+    Passage("", "empty id", "is an id, too"),
+    Passage("é", "Ünïcödé", "ス 🦊 \u202e \x00"),
+    Passage("lone", "\ud800", "surrogate"),
+    Passage("nothing", "", ""),
+]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return PassageStore.build([*corpus(), *ODD], tmp_path)[0]
+
+
+def test_round_trip(store):
+    assert list(store) == [*corpus(), *ODD]
+    assert store[-1] == ODD[-1]
+    assert len(store) == len(corpus()) + len(ODD)
+    with pytest.raises(IndexError):
+        store[len(store)]
+
+
+def test_positions_of_ids(store):
+    for position, passage in enumerate([*corpus(), *ODD]):
+        assert store.position(passage.id) == position
+        assert store.identifier(position) == passage.id
+    assert store.position("absent") is None
+
+
+def test_digest_depends_on_content_and_order(tmp_path):
+    passages = corpus()
+    store, digest = PassageStore.build(iter(passages), tmp_path)
+    assert digest == corpus_digest(passages) == store.digest()
+    assert digest != corpus_digest(passages[::-1])
+    assert corpus_digest([Passage("a", "b", "")]) != corpus_digest([Passage("a", "", "b")])
+
+
+def test_same_passages_same_bytes(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        PassageStore.build(corpus(), tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_duplicate_ids_are_refused(in_memory, tmp_path):
+    passages = [*corpus(), corpus()[1]]
+    with pytest.raises(DataError, match=r"'p017' is used by passage 2 and by passage 41"):
+        MemoryStore(passages) if in_memory else PassageStore.build(passages, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["passages.bin", "passages.offsets.npy", "passages.ids.npy"])
+def test_damage_is_refused(store, name):
+    path = store.folder / name
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(IndexDamaged):
+        PassageStore(store.folder)
+    path.unlink()
+    with pytest.raises(IndexDamaged, match="cannot be read"):
+        PassageStore(store.folder)
+
+
+def test_selection(store):
+    assert select_positions(store) is None
+    assert select_positions(store, ids=["lone", "absent", "p000"]).tolist() == [0, len(store) - 2]
+    rivers = select_positions(store, where=lambda passage: "river" in passage.title)
+    assert rivers.tolist() == list(range(0, 40, 4))
+
+
+def test_top_hits_orders_ties_at_the_cut_by_id():
+    passages = corpus()
+    rng = random.Random(3)
+    for _ in range(200):
+        scores = np.array([rng.choice([0.5, 1.0, 1.5, -np.inf]) for _ in passages])
+        k = rng.randint(1, 50)
+        expected = sorted(
+            ((-score, passage.id) for score, passage in zip(scores, passages, strict=True) if score > -np.inf)
+        )[:k]
+        hits = top_hits(MemoryStore(passages), scores, k)
+        assert [(-hit.score, hit.passage.id) for hit in hits] == expected
+
+
+def test_memory_store_is_a_store():
+    store = MemoryStore(corpus())
+    assert (len(store), store[3], store.position(corpus()[3].id)) == (40, corpus()[3], 3)
+    assert store.position("absent") is None
+    assert list(copy.copy(store)) == corpus()

@@ -1,0 +1,316 @@
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import knowgap.retrieval.index.changes as changes_module
+import knowgap.retrieval.index.compaction as compaction_module
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, open_index
+from tests.retrieval.conformance import QUERIES, corpus
+from tests.retrieval.test_dense import count_words
+from tests.retrieval.tiny import write_colbert
+
+NEW = [
+    Passage(f"new {i}", f"Newcomer {i}", f"The newcomer {i} tells of a film about the sea and {i} boats.")
+    for i in range(9)
+]
+
+
+def build(passages, folder):
+    return DenseIndex.build(passages, folder, encoder=count_words)
+
+
+def reopen(index):
+    return DenseIndex.open(index.path, encoder=count_words)
+
+
+@pytest.fixture
+def index(tmp_path):
+    return build(corpus(), tmp_path / "index")
+
+
+def assert_same(index, passages, tmp_path, queries=QUERIES):
+    """The index searches as one does that was built from these passages."""
+    folder = tmp_path / "rebuilt"
+    shutil.rmtree(folder, ignore_errors=True)
+    rebuilt = build(passages, folder)
+    for k in (1, 7, 1000):
+        assert index.search(queries, k) == rebuilt.search(queries, k)
+    assert sorted(map(str, index)) == sorted(map(str, passages))
+    assert len(index) == len(passages)
+
+
+def test_add(index, tmp_path):
+    assert index.add(NEW) == len(NEW)
+    assert index.search([str(NEW[3])], 1)[0][0].passage == NEW[3]
+    assert_same(index, corpus() + NEW, tmp_path)
+    assert_same(reopen(index), corpus() + NEW, tmp_path)
+
+
+def test_delete(index, tmp_path):
+    gone = {passage.id for passage in corpus()[::4]}
+    assert index.delete([*gone, "unheard of"]) == len(gone)
+    left = [passage for passage in corpus() if passage.id not in gone]
+    assert_same(index, left, tmp_path)
+    assert_same(reopen(index), left, tmp_path)
+    assert index.delete(gone) == 0
+
+
+def test_replace(index, tmp_path):
+    new = Passage(corpus()[0].id, "Another", "Another text altogether, on lighthouses.")
+    with pytest.raises(DataError, match="already in use"):
+        index.add([new])
+    index.add([new], replace=True)
+    assert_same(index, [*corpus()[1:], new], tmp_path)
+
+
+def test_an_id_twice_adds_nothing(index, tmp_path):
+    with pytest.raises(DataError, match="already in use"):
+        index.add([NEW[0], NEW[1], NEW[0]], replace=True)
+    assert_same(index, corpus(), tmp_path)
+
+
+def test_a_deleted_id_can_be_added_again(index, tmp_path):
+    for _ in range(3):
+        index.delete([corpus()[5].id])
+        index.add([corpus()[5]])
+    assert_same(index, corpus(), tmp_path)
+
+
+def test_texts_of_any_kind(index):
+    odd = [Passage("lone", chr(0xD800), "\x00\n\u2028 🦊"), Passage("", "", "")]
+    index.add(odd)
+    assert [passage for passage in reopen(index) if passage in odd] == odd
+
+
+def test_nothing_to_do(index):
+    assert index.add([]) == index.delete([]) == 0
+    index.compact()
+    assert sorted(path.name for path in index.path.iterdir() if path.name != ".writer.lock") == sorted(
+        ["manifest.json", *index.manifest.files]
+    )
+
+
+def test_filters_see_the_changes(index):
+    index.add(NEW)
+    index.delete([NEW[0].id, corpus()[0].id])
+    ids = [NEW[0].id, NEW[1].id, corpus()[0].id, corpus()[1].id]
+    assert {hit.passage.id for hit in index.search(QUERIES, 9, ids=ids)[0]} == {ids[1], ids[3]}
+    newcomers = index.search(QUERIES[:1], 99, where=lambda passage: "newcomer" in passage.text)[0]
+    assert {hit.passage.id for hit in newcomers} == {passage.id for passage in NEW[1:]}
+
+
+def test_compaction(index, tmp_path):
+    index.add(NEW)
+    index.delete(passage.id for passage in corpus()[::2])
+    left = corpus()[1::2] + NEW
+    digest = index.corpus_digest
+    for _ in range(2):
+        index.compact()
+        assert_same(index, left, tmp_path)
+        assert_same(reopen(index), left, tmp_path)
+        index.manifest.verify(index.path)
+        assert index.corpus_digest == digest == index.manifest.corpus_digest
+        assert len([path for path in index.path.iterdir() if path.is_dir()]) == 1
+        left.append(left.pop(0))
+        index.delete([left[-1].id])
+        index.add([left[-1]])
+        digest = index.corpus_digest
+    moved = shutil.move(index.path, tmp_path / "moved")
+    assert_same(DenseIndex.open(moved, encoder=count_words), left, tmp_path)
+
+
+def test_compacting_leaves_what_a_fresh_build_gives(index, tmp_path):
+    index.delete([corpus()[0].id])
+    index.add(NEW)
+    index.compact()
+    assert index.digest == build(corpus()[1:] + NEW, tmp_path / "fresh").digest
+
+
+def test_an_emptied_index(index):
+    index.delete([passage.id for passage in corpus()])
+    assert len(index) == 0
+    assert index.search(QUERIES, 5) == [[]] * len(QUERIES)
+    with pytest.raises(UsageError, match="every passage was deleted"):
+        index.compact()
+    index.add(NEW[:1])
+    index.compact()
+    assert [hit.passage for hit in index.search(QUERIES[:1], 5)[0]] == NEW[:1]
+
+
+def test_digest_follows_the_changes(index):
+    before = index.digest
+    assert before == index.manifest.digest
+    index.add(NEW)
+    assert index.digest != before
+    index.delete(passage.id for passage in NEW)
+    assert index.corpus_digest == index.manifest.corpus_digest
+
+
+def test_a_thousand_steps_equal_a_rebuild(index, tmp_path):
+    rng = random.Random(2)
+    pool = corpus() + [Passage(f"extra {i}", f"Extra {i}", f"{'wave ' * (i % 5)}and sand {i % 17}") for i in range(60)]
+    live = {passage.id: passage for passage in corpus()}
+    for step in range(1000):
+        chosen = rng.sample(pool, rng.randint(1, 3))
+        if rng.random() < 0.5:
+            index.add(chosen, replace=True)
+            for passage in chosen:
+                live.pop(passage.id, None)
+                live[passage.id] = passage
+        else:
+            index.delete(passage.id for passage in chosen)
+            for passage in chosen:
+                live.pop(passage.id, None)
+        if step % 100 == 99:
+            if step % 300 == 299:
+                index.compact()
+            assert_same(index, list(live.values()), tmp_path)
+            index = reopen(index)
+
+
+class _Killed(BaseException):
+    pass
+
+
+def kill_at(monkeypatch, step, targets):
+    """Let the process 'die' before the given call among the named functions that write to disk."""
+    count = 0
+
+    def guard(function):
+        def call(*args, **kwargs):
+            nonlocal count
+            count += 1
+            if count == step:
+                raise _Killed
+            return function(*args, **kwargs)
+
+        return call
+
+    for owner, name in targets:
+        monkeypatch.setattr(owner, name, guard(getattr(owner, name)))
+    return lambda: count
+
+
+def writes(step, monkeypatch, act, targets):
+    """Whether the act was killed at that step."""
+    with monkeypatch.context() as patch:
+        kill_at(patch, step, targets)
+        try:
+            act()
+        except _Killed:
+            return True
+    return False
+
+
+APPENDS = [(changes_module.Changes, "_append"), (changes_module, "write_json")]
+
+
+@pytest.mark.parametrize("step", range(1, 7))
+def test_killed_between_any_two_writes_of_a_change(index, tmp_path, monkeypatch, step):
+    index.add(NEW[:2])
+    killed = writes(step, monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), APPENDS)
+    assert killed == (step <= 5)
+    after = [*corpus()[1:], *NEW[:2], NEW[3], corpus()[0]]
+    assert_same(reopen(index), corpus() + NEW[:2] if killed else after, tmp_path)
+    index = reopen(index)
+    index.add([NEW[3], corpus()[0]], replace=True)
+    assert_same(reopen(index), after, tmp_path)
+
+
+STEPS = [
+    (compaction_module.PassageStore, "build"),
+    (compaction_module, "organise"),
+    (compaction_module, "record_files"),
+    (compaction_module, "write_manifest"),
+    (compaction_module, "_sweep"),
+    (compaction_module.shutil, "rmtree"),
+]
+
+
+@pytest.mark.parametrize("step", range(1, 8))
+def test_killed_between_any_two_writes_of_a_compaction(index, tmp_path, monkeypatch, step):
+    index.delete([corpus()[0].id])
+    index.compact()
+    index.add(NEW)
+    left = corpus()[1:] + NEW
+    killed = writes(step, monkeypatch, index.compact, STEPS)
+    assert killed == (step <= 6)
+    assert_same(reopen(index), left, tmp_path)
+    again = reopen(index)
+    again.delete([NEW[0].id])
+    again.compact()
+    assert_same(reopen(index), corpus()[1:] + NEW[1:], tmp_path)
+    assert sorted(path.name for path in index.path.iterdir()) == sorted(
+        [".writer.lock", "manifest.json", again.manifest.root]
+    )
+
+
+def test_readers_see_changes_when_they_refresh(index):
+    reader = reopen(index)
+    before = reader.search(QUERIES, 5)
+    index.add(NEW)
+    index.delete([before[0][0].passage.id])
+    assert reader.search(QUERIES, 5) == before
+    assert reader.refresh() is reader
+    assert reader.search(QUERIES, 5) == index.search(QUERIES, 5) != before
+    index.compact()
+    assert reader.search(QUERIES, 5) == index.search(QUERIES, 5)
+    assert reader.refresh().search(QUERIES, 5) == index.search(QUERIES, 5)
+
+
+def test_two_handles_take_turns(index, tmp_path):
+    other = reopen(index)
+    index.add(NEW[:3])
+    other.add(NEW[3:6])
+    index.delete([NEW[4].id])
+    assert_same(other.refresh(), [*corpus(), *NEW[:4], NEW[5]], tmp_path)
+
+
+def test_another_process_is_writing(index):
+    script = (
+        "import sys\nfrom filelock import FileLock\n"
+        "with FileLock(sys.argv[1]):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, index.path / ".writer.lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline().strip() == b"held"
+        with pytest.raises(IndexFolderError, match="another process is changing"):
+            index.add(NEW)
+        assert len(index.search(QUERIES, 3)[0]) == 3
+        process.kill()
+    assert index.add(NEW) == len(NEW)
+
+
+@pytest.mark.parametrize("name", ["changes.json", "changes.jsonl", "changes.f16", "changes.i32", "changes.deleted.i64"])
+def test_damaged_changes_are_refused(index, name):
+    index.add(NEW)
+    index.delete([NEW[0].id])
+    path = index.path / name
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(IndexDamaged):
+        len(reopen(index))
+
+
+@pytest.mark.parametrize("options", [{}, {"clustered": True}, {"nbits": 2}])
+def test_colbert_indexes_change_too(tmp_path, options):
+    checkpoint = write_colbert(tmp_path / "checkpoint", [*map(str, corpus() + NEW), *QUERIES])
+    index = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **options)
+    index.add(NEW)
+    index.delete(passage.id for passage in corpus()[::5])
+    left = [passage for i, passage in enumerate(corpus()) if i % 5] + NEW
+    for quality in ("fast", "exact"):
+        found = {hit.passage.id for hit in index.search(QUERIES[:1], 100, quality=quality)[0]}
+        assert found == {passage.id for passage in left}
+    expected = index.search(QUERIES, 5)
+    index.compact()
+    fresh = ColBERTIndex.build(left, tmp_path / "fresh", checkpoint=checkpoint, **options)
+    assert index.digest == fresh.digest
+    for one, other in zip(index.search(QUERIES, 5), fresh.search(QUERIES, 5), strict=True):
+        assert [hit.passage.id for hit in one] == [hit.passage.id for hit in other]
+    if "nbits" not in options:
+        assert index.search(QUERIES, 5) == expected
+    assert open_index(tmp_path / "index").search(QUERIES, 5) == index.search(QUERIES, 5)

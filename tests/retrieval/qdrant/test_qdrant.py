@@ -1,0 +1,184 @@
+import shutil
+
+import pytest
+
+from knowgap.errors import (
+    DataError,
+    IndexDamaged,
+    IndexFolderError,
+    IndexMissing,
+    UsageError,
+    ValueOutOfBounds,
+)
+from knowgap.retrieval import ColBERTIndex, Passage, open_index
+from knowgap.retrieval.qdrant.index import QdrantIndex
+from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.tiny import write_colbert
+
+pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
+
+from tests.retrieval.qdrant.qdrant_server import QdrantServer
+
+NEW = [Passage(f"new {i}", f"Newcomer {i}", f"The newcomer {i} tells of a film about the sea.") for i in range(4)]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    texts = [*map(str, corpus() + NEW), *QUERIES]
+    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts)
+
+
+class TestQdrantIndex(IndexConformance):
+    index_class = QdrantIndex
+    opened: list
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def with_checkpoint(cls, checkpoint):
+        cls.checkpoint, cls.opened = checkpoint, []
+        yield
+        for index in cls.opened:
+            index.close()
+
+    @classmethod
+    def make(cls, passages, folder, **options):
+        for index in cls.opened:
+            if index.path == folder:
+                index.close()
+        index = QdrantIndex.build(passages, folder, checkpoint=cls.checkpoint, **options)
+        cls.opened.append(index)
+        return index
+
+    def test_moved_and_copied(self, retriever, passages, tmp_path):
+        expected = retriever.search(QUERIES, 7)
+        self.make(passages, tmp_path / "first").close()
+        shutil.copytree(tmp_path / "first", tmp_path / "copy")
+        shutil.move(tmp_path / "first", tmp_path / "moved")
+        for folder in (tmp_path / "copy", tmp_path / "moved"):
+            index = open_index(folder)
+            assert index.search(QUERIES, 7) == expected
+            index.close()
+
+    def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
+        self.make(passages, tmp_path / "index").close()
+        (tmp_path / "index" / "qdrant" / "meta.json").write_text("{", encoding="utf-8")
+        with pytest.raises(IndexDamaged, match="cannot be read"):
+            open_index(tmp_path / "index")
+        assert len(self.make(passages, tmp_path / "index", overwrite=True)) == len(passages)
+
+
+@pytest.fixture
+def index(tmp_path, checkpoint):
+    index = QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
+    yield index
+    index.close()
+
+
+def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
+    colbert = ColBERTIndex.build(corpus(), tmp_path / "colbert", checkpoint=checkpoint)
+    for one, other in zip(index.search(QUERIES, 10), colbert.search(QUERIES, 10), strict=True):
+        assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-2)
+
+
+def test_add_and_delete(index, checkpoint):
+    before = index.digest
+    assert index.add(NEW) == 4
+    assert index.search([str(NEW[2])], 1)[0][0].passage == NEW[2]
+    assert index.delete([corpus()[0].id, NEW[0].id, "unheard of"]) == 2
+    assert sorted(map(str, index)) == sorted(map(str, corpus()[1:] + NEW[1:]))
+    assert len(index) == len(corpus()) + 2
+    assert index.digest != before
+    with pytest.raises(DataError, match="'new 1' is already in use"):
+        index.add(NEW[1:2])
+    assert index.add(NEW, replace=True) == 4
+    with pytest.raises(DataError, match="used twice"):
+        index.add([NEW[0], NEW[0]], replace=True)
+    index.close()
+    again = open_index(index.path)
+    assert len(again) == len(corpus()) + 3
+    again.close()
+
+
+def test_interrupted_build_continues(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr("knowgap.retrieval.qdrant.collection.POINTS_AT_ONCE", 8)
+
+    def stop(done, total, what):
+        if done == 16:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, progress=stop)
+    seen = []
+    index = QdrantIndex.build(
+        corpus(), tmp_path / "index", checkpoint=checkpoint, progress=lambda done, total, what: seen.append(done)
+    )
+    assert seen == [16, 24, 32, 40]
+    assert sorted(map(str, index)) == sorted(map(str, corpus()))
+    index.close()
+
+
+def test_one_process_at_a_time(index):
+    with pytest.raises(IndexFolderError, match="the store is open elsewhere"):
+        open_index(index.path)
+
+
+def test_no_server(checkpoint, tmp_path):
+    with pytest.raises(IndexMissing, match=r"127\.0\.0\.1:9: Qdrant does not answer"):
+        QdrantIndex.build(corpus(), tmp_path / "index", url="http://127.0.0.1:9", checkpoint=checkpoint)
+
+
+@pytest.fixture
+def server():
+    server = QdrantServer()
+    yield server
+    server.close()
+
+
+def test_on_a_server(server, checkpoint, tmp_path):
+    index = QdrantIndex.build(
+        corpus(), tmp_path / "index", url=server.url, collection="docs", checkpoint=checkpoint, shards=6, replicas=2
+    )
+    [made] = server.bodies("PUT", "/collections/docs")
+    assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (6, 2, True)
+    assert made["vectors"]["tokens"]["on_disk"] is True
+    assert made["vectors"]["tokens"]["hnsw_config"]["m"] == 0
+    local = QdrantIndex.build(corpus(), tmp_path / "local", checkpoint=checkpoint)
+    assert index.search(QUERIES, 7) == local.search(QUERIES, 7)
+    assert {body["prefetch"]["using"] for body in server.bodies("POST", "/points/query")} == {"pooled"}
+    wanted = [corpus()[3].id, corpus()[30].id]
+    assert {hit.passage.id for hit in index.search(QUERIES[:1], 5, ids=wanted)[0]} == set(wanted)
+    assert index.add(NEW) == 4
+    assert index.delete([NEW[0].id]) == 1
+    assert len(index) == len(list(index)) == len(corpus()) + 3
+    local.close()
+    index.close()
+
+
+def test_another_machine_needs_the_folder_alone(server, checkpoint, tmp_path):
+    elsewhere = server.url.replace("127.0.0.1", "localhost")
+    built = QdrantIndex.build(corpus(), tmp_path / "index", url=elsewhere, checkpoint=checkpoint)
+    expected = built.search(QUERIES, 3)
+    built.close()
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    again = open_index(tmp_path / "copy", url=server.url)
+    assert again.search(QUERIES, 3) == expected
+    again.close()
+
+
+def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, tmp_path):
+    arguments = {"url": server.url, "checkpoint": checkpoint}
+    QdrantIndex.build(corpus(), tmp_path / "one", **arguments).close()
+    with pytest.raises(IndexFolderError, match="'knowgap' is there already"):
+        QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
+    index = QdrantIndex.build(corpus(20), tmp_path / "two", overwrite=True, **arguments)
+    assert len(index) == 20
+    index.close()
+
+
+def test_what_belongs_to_a_server_is_refused_without_one(index, checkpoint, tmp_path):
+    with pytest.raises(UsageError, match="give its URL"):
+        QdrantIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, shards=2)
+    with pytest.raises(ValueOutOfBounds, match="replicas = 0"):
+        QdrantIndex.build(corpus(), tmp_path / "other", url="http://127.0.0.1:9", checkpoint=checkpoint, replicas=0)
+    with pytest.raises(UsageError, match="inside the folder"):
+        QdrantIndex.open(index.path, url="http://127.0.0.1:9")
