@@ -68,6 +68,7 @@ def bench(
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
     from knowgap.compile.experiments.runner import run_bench
     from knowgap.compile.experiments.table import read_table
+    from knowgap.reports.experiment import write_experiment_report
 
     if list_tables:
         _list(as_json)
@@ -110,6 +111,7 @@ def bench(
             ray_address=ray_address,
             **setup,
         )
+    write_experiment_report(found, folder)
     if as_json:
         out.print_json(found.model_dump_json())
         return
@@ -187,7 +189,7 @@ def _range(bounds: tuple[float, float]) -> str:
 
 
 def _show(found: Any) -> None:
-    from knowgap.compile.experiments.result import shown
+    from knowgap.reports.experiment_markdown import shown
 
     for number, column in enumerate(found.table.columns):
         rows = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from knowgap.compile.experiments.table import BenchTable
 from knowgap.compile.study.budget import Spent
 from knowgap.errors import DataError
 
-__all__ = ["Bench", "CellResult", "Figure", "holm", "shown"]
+__all__ = ["Bench", "CellResult", "Figure", "holm"]
 
 SIGNIFICANT = 0.05
 _CSV = (
@@ -121,6 +122,15 @@ class Bench(_Part):
         except ValidationError as error:
             raise DataError(f"not a bench saved by knowgap: {error.errors()[0]['msg']}", path=path) from None
 
+    def save(self, folder: str | Path) -> None:
+        """Write `bench.json` and `bench.csv`; each is complete, or as it was before."""
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        for name, text in {"bench.json": self.model_dump_json(indent=1), "bench.csv": self.csv()}.items():
+            beside = target / f".{name}.{os.getpid()}"
+            beside.write_text(text, encoding="utf-8", newline="")
+            beside.replace(target / name)
+
     def csv(self) -> str:
         """One line for each row, data set and metric."""
         out = io.StringIO()
@@ -158,16 +168,6 @@ class Bench(_Part):
                 self.table.columns[cell.column].metrics, self.table.printed(cell.row, cell.column), strict=True
             )
         ]
-
-
-def shown(figure: Figure) -> tuple[str, str]:
-    """A figure and its interval as reports show them: scores in percent, costs as they are."""
-    if figure.ours is None:
-        return "–", ""
-    scale = 1.0 if is_cost(figure.metric) else 100.0
-    digits = 0 if is_cost(figure.metric) and figure.ours.mean >= 100 else 1
-    mean, low, high = (f"{value * scale:.{digits}f}" for value in (figure.ours.mean, figure.ours.low, figure.ours.high))
-    return mean, f"{low}–{high}"
 
 
 def holm(figures: Sequence[Figure]) -> None:

@@ -15,7 +15,6 @@ from knowgap.compile.evaluation.results import Comparison, Evaluation, paired
 from knowgap.compile.evaluation.runner import language_model
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
 from knowgap.compile.experiments.measures import is_cost, measure
-from knowgap.compile.experiments.outputs import write_reports
 from knowgap.compile.experiments.question_candidates import AmongCandidates
 from knowgap.compile.experiments.result import Bench, CellResult, Figure, holm
 from knowgap.compile.experiments.setup import BenchCell, BenchSetup, prepare
@@ -41,7 +40,7 @@ def run_bench(
     ray_address: str | None = None,
     **setup: Any,
 ) -> Bench:
-    """Run a table and write its reports.
+    """Run a table and save its results: `bench.json` and `bench.csv`.
 
     Every answer is written to `output` at once. The same call continues from there: a question that was answered is
     not asked again, whether the run was killed or came to its end. Lists of passages, scores of rerankers and answers
@@ -49,7 +48,7 @@ def run_bench(
 
     Args:
         table: a table, the name of one that comes with knowgap, or a TOML file.
-        output: folder for answers, indexes and reports.
+        output: folder for answers, indexes and results.
         baseline: label of the row that the others are tested against, instead of the table's.
         num_threads: questions at a time.
         progress: called with questions done, questions in all, and what is being asked.
@@ -78,7 +77,7 @@ def run_bench(
     label = baseline or read.baseline or next((c.row.label for c in cells if c.program is not None), "")
     _compare(read, label, results, [evaluation for _, evaluation in found])
     bench = Bench(table=read, baseline=label, cells=results, spent=meter.spent, limit=given.limit, seed=given.seed)
-    write_reports(bench, given.output)
+    bench.save(given.output)
     return bench
 
 

@@ -1,4 +1,4 @@
-"""`knowgap bench`: tables, runs that are killed and continued, comparisons, and what the reports say."""
+"""`knowgap bench`: tables, runs that are killed and continued, comparisons, and the files of results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import dspy
@@ -20,7 +19,6 @@ from support import scripted_lm
 from knowgap.compile.evaluation.results import Comparison
 from knowgap.compile.experiments.estimate import call_bounds, plan_bench, price_of
 from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.plot import Point, cost_plot, plot
 from knowgap.compile.experiments.result import Bench, Figure, holm
 from knowgap.compile.experiments.runner import run_bench
 from knowgap.compile.experiments.setup import BenchSetup, prepare
@@ -184,9 +182,6 @@ def test_a_run_measures_compares_and_marks_the_papers_figures(world, log: Path):
 def test_a_setting_that_is_the_papers_is_not_marked(world, log: Path):
     bench = run_bench(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
     assert [cell.differs for cell in bench.cells] == [[], [], []]
-    page = (world["output"] / "index.html").read_text(encoding="utf-8")
-    assert "paper 90 =" in page
-    assert "paper 50 (not run)" in page
     limited = run_bench(make_table(), lm=logging_lm(log), limit=3, **world)
     assert any("questions: 3, not 8" in reason for reason in limited.cells[1].differs)
 
@@ -236,7 +231,6 @@ def test_failures_count_as_wrong_and_are_shown(world, log: Path, monkeypatch: py
     assert [cell.failed for cell in bench.cells] == [1, 1, 0]
     assert bench.cells[1].figures[0].ours.mean == 7 / 8
     assert bench.cells[1].figures[2].ours.n == 7
-    assert "1 of 8 failed" in (world["output"] / "index.html").read_text(encoding="utf-8")
 
 
 def test_one_row_can_be_run_alone_and_another_be_the_baseline(world, log: Path):
@@ -338,28 +332,10 @@ def test_holm_corrects_the_smallest_most():
     assert [f.p_corrected for f in figures] == pytest.approx([0.06, 0.03, 0.06])
 
 
-# Reports.
+# Results.
 
 
-def test_the_page_is_well_formed_and_needs_nothing_else(world, log: Path):
-    run_bench(make_table(), lm=logging_lm(log), **world)
-    text = (world["output"] / "index.html").read_text(encoding="utf-8")
-    root = ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
-    elements = list(root.iter())
-    assert {"table", "svg", "style"} <= {element.tag for element in elements}
-    assert not {"script", "link", "img", "iframe"} & {element.tag for element in elements}
-    targets = [e.attrib[name] for e in elements for name in ("href", "src") if name in e.attrib]
-    assert targets
-    assert all(target.startswith("#note-") for target in targets)
-    assert {target[1:] for target in targets} <= {e.attrib["id"] for e in elements if "id" in e.attrib}
-    assert "url(" not in text
-    assert "http" not in text
-    assert "Tiny &amp; quick" in text
-    assert "A Paper &lt;of&gt; 2024" in text
-    assert "▲" in text
-
-
-def test_json_csv_and_markdown_say_the_same(world, log: Path):
+def test_json_and_csv_say_the_same(world, log: Path):
     bench = run_bench(make_table(), lm=logging_lm(log), **world)
     assert Bench.load(world["output"] / "bench.json") == bench
     json.loads((world["output"] / "bench.json").read_text(), parse_constant=lambda name: pytest.fail(name))
@@ -368,37 +344,8 @@ def test_json_csv_and_markdown_say_the_same(world, log: Path):
     assert len(lines) == 9
     line = next(line for line in lines if line["row"] == "retrieval" and line["metric"] == "exact_match")
     assert (line["mean"], line["paper"], line["same_setting"], line["failed"]) == ("1.0", "90.0", "no", "0")
-    text = (world["output"] / "bench.md").read_text(encoding="utf-8")
-    assert "| retrieval | 100.0* [100.0–100.0] | 90 ≠" in text
-    assert "| trained | – | 50 (not run)" in text
     with pytest.raises(DataError, match="not a bench"):
         Bench.load(world["data"]["own"])
-
-
-def test_the_plot_joins_what_nothing_cheaper_beats():
-    points = [
-        Point("a", 1, 10, 5, 15),
-        Point("b", 10, 8, 5, 15),
-        Point("c", 100, 30, 20, 40),
-        Point("free", 0, 1, 1, 1),
-    ]
-    drawn = ET.fromstring(plot(points, "tokens", "f1"))
-    kinds = {g.findtext("title", "").partition(":")[0]: g.attrib["class"] for g in drawn.iter("g")}
-    assert kinds == {"a": "best", "b": "dot", "c": "best"}
-    assert plot([], "tokens", "f1") == ""
-    assert ET.fromstring(plot(points[:1], "tokens", "f1")).find("polyline") is None
-
-
-def test_a_plot_stands_alone_against_any_cost(world, log: Path):
-    bench = run_bench(make_table(), lm=logging_lm(log), **world)
-    drawn = ET.fromstring(cost_plot(bench, cost="knowledge_tokens"))
-    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
-    titles = [title.text or "" for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
-    assert titles == ["retrieval: 100.0 [100.0–100.0], 14 knowledge tokens per question"]  # memory reads nothing
-    assert "tokens per question" in cost_plot(bench)
-    assert "<style>" not in cost_plot(bench, style="")
-    with pytest.raises(UnknownName, match="'money'"):
-        cost_plot(bench, cost="money")
 
 
 # Estimates.

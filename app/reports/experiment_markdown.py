@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from knowgap.compile.experiments.measures import is_cost
-from knowgap.compile.experiments.result import Bench, CellResult, Figure, shown
+from knowgap.compile.experiments.result import Bench, CellResult, Figure
 
-__all__ = ["SAME_PROMPTS", "difference_notes", "markdown", "origins", "table_markdown"]
+__all__ = ["SAME_PROMPTS", "difference_notes", "markdown", "origins", "shown", "table_markdown"]
 
 SAME_PROMPTS = (
     "= marks a paper's figure whose setting is ours, as far as language model, retriever, corpus, questions, models "
     "and demonstrations tell; ≠ one whose setting is not, with the number of the note that says in what. Prompts are "
     "worded anew throughout."
 )
+
+
+def shown(figure: Figure) -> tuple[str, str]:
+    """A figure and its interval as reports show them: scores in percent, costs as they are."""
+    if figure.ours is None:
+        return "–", ""
+    scale = 1.0 if is_cost(figure.metric) else 100.0
+    digits = 0 if is_cost(figure.metric) and figure.ours.mean >= 100 else 1
+    mean, low, high = (f"{value * scale:.{digits}f}" for value in (figure.ours.mean, figure.ours.low, figure.ours.high))
+    return mean, f"{low}–{high}"
 
 
 def difference_notes(bench: Bench) -> dict[tuple[str, ...], int]:

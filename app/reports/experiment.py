@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from knowgap.compile.experiments.plot import MARKS, cost_plot
-from knowgap.compile.experiments.result import Bench, CellResult, Figure, shown
-from knowgap.compile.experiments.text import SAME_PROMPTS, difference_notes, origins
+from knowgap.compile.experiments.result import Bench, CellResult, Figure
+from knowgap.reports.cost_plot import MARKS, cost_plot
+from knowgap.reports.experiment_markdown import SAME_PROMPTS, difference_notes, markdown, origins, shown
 
-__all__ = ["page"]
+__all__ = ["page", "write_experiment_report"]
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2329;--soft:#5d6873;--line:#d9dee3;--ground:#fff;--band:#f4f6f8;--mark:#0b6e99;
@@ -39,6 +41,22 @@ svg{width:100%;min-width:520px;height:auto;display:block}thead .data[colspan]{te
 @media(max-width:600px){main{padding:18px 12px 40px}th,td{padding:6px 8px}
 th:first-child,td:first-child{min-width:7rem;max-width:8.5rem}}
 """
+
+
+def write_experiment_report(bench: Bench, folder: str | Path) -> list[Path]:
+    """Write `bench.md` and `index.html`; each is complete, or as it was before.
+
+    Returns:
+        The two files.
+    """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    texts = {"bench.md": markdown(bench), "index.html": page(bench)}
+    for name, text in texts.items():
+        beside = target / f".{name}.{os.getpid()}"
+        beside.write_text(text, encoding="utf-8", newline="")
+        beside.replace(target / name)
+    return [target / name for name in texts]
 
 
 def page(bench: Bench) -> str:
