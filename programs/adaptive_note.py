@@ -14,6 +14,7 @@ from knowgap.programs.trace.steps import Answered, Asked, Compared, Noted, Queri
 from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
 from knowgap.signatures import (
     STYLES,
+    UNKNOWN,
     AnswerFromNote,
     AnswerFromPassages,
     CompareNotes,
@@ -21,7 +22,6 @@ from knowgap.signatures import (
     ProposeQuestions,
     UpdateNote,
 )
-from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["AdaptiveNote"]
 

@@ -16,15 +16,15 @@ from knowgap.programs.trace.steps import Answered, Asked, Filtered, Judged, Reas
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
     STYLES,
+    UNKNOWN,
     ExternalKnowledge,
+    FilterKnowledge,
     InternalKnowledge,
     KnowledgeRelevance,
     ReasonedAnswer,
     ReasonRelevance,
-    RelevantIds,
     ShortenAnswer,
 )
-from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["BlendFilter"]
 
@@ -76,7 +76,7 @@ class BlendFilter(Program):
         self.draft = dspy.Predict(ExternalKnowledge)
         self.recall = dspy.Predict(InternalKnowledge)
         self.reason = dspy.Predict(ReasonRelevance)
-        self.list_ids = dspy.Predict(RelevantIds)
+        self.list_ids = dspy.Predict(FilterKnowledge)
         self.judge = dspy.Predict(KnowledgeRelevance)
         self.answer = dspy.Predict(ReasonedAnswer)
         self.shorten = dspy.Predict(ShortenAnswer)

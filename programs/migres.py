@@ -31,6 +31,8 @@ from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
     STYLES,
+    UNANSWERABLE,
+    UNKNOWN,
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
@@ -39,7 +41,6 @@ from knowgap.signatures import (
     ProposeQueries,
     SummarisePassage,
 )
-from knowgap.signatures.migres import UNANSWERABLE, UNKNOWN
 
 __all__ = ["MIGRES"]
 

@@ -17,6 +17,7 @@ from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, St
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
     STYLES,
+    UNKNOWN,
     AnswerDirectly,
     AnswerFromPassages,
     Decompose,
@@ -25,7 +26,6 @@ from knowgap.signatures import (
     SubAnswer,
     Synthesise,
 )
-from knowgap.signatures.migres import UNKNOWN
 
 __all__ = ["RAISF"]
 

@@ -19,8 +19,7 @@ from knowgap.programs.trace.recorder import at_once
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, choose, worth
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
-from knowgap.signatures.migres import UNKNOWN
+from knowgap.signatures import STYLES, UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 
 __all__ = ["RQRAG"]
 

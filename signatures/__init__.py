@@ -1,13 +1,12 @@
-"""What a language model is asked: one file per act, each a typed `dspy.Signature`."""
+"""What a language model is asked: typed `dspy.Signature` classes, the docstring of each being its instructions.
+
+One file per method, read beside the program of the same name in `knowgap.programs`; what the baselines ask; what
+metrics ask; answers that several programs ask for; and the types of the fields. Sources stand in comments above the
+classes, since a docstring is sent to the model word for word.
+"""
 
 from knowgap.signatures.adaptive_note import AnswerFromNote, CompareNotes, InitNote, ProposeQuestions, UpdateNote
-from knowgap.signatures.answers import (
-    AnswerDirectly,
-    AnswerFromPassages,
-    AnswerWithConfidence,
-    ReasonDirectly,
-    ReasonedAnswer,
-)
+from knowgap.signatures.answers import STYLES, UNKNOWN, AnswerDirectly, AnswerFromPassages, ReasonedAnswer
 from knowgap.signatures.baselines import (
     AnswerBySearching,
     AnswerWithCitations,
@@ -17,17 +16,20 @@ from knowgap.signatures.baselines import (
     NextStep,
     RankPassages,
     ReadingNotes,
+    ReasonDirectly,
 )
 from knowgap.signatures.blend_filter import (
     ExternalKnowledge,
+    FilterKnowledge,
     InternalKnowledge,
     KnowledgeRelevance,
     ReasonRelevance,
-    RelevantIds,
     ShortenAnswer,
 )
 from knowgap.signatures.judging import AnswerFromText, JudgeAnswer, QuestionsOnText
 from knowgap.signatures.migres import (
+    IRRELEVANT,
+    UNANSWERABLE,
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
@@ -37,11 +39,14 @@ from knowgap.signatures.migres import (
     SummarisePassage,
 )
 from knowgap.signatures.ra_isf import Decompose, PassageRelevance, SelfKnowledge, Synthesise
-from knowgap.signatures.rq_rag import DecomposeQuery, DisambiguateQuery, RewriteQuery
-from knowgap.signatures.types import STYLES, SourcePassage, Statement, SubAnswer
+from knowgap.signatures.rq_rag import AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
+from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
 
 __all__ = [
+    "IRRELEVANT",
     "STYLES",
+    "UNANSWERABLE",
+    "UNKNOWN",
     "AnswerBySearching",
     "AnswerDirectly",
     "AnswerFromNote",
@@ -57,6 +62,7 @@ __all__ = [
     "ExternalKnowledge",
     "ExtractSnippet",
     "ExtractUsefulInfo",
+    "FilterKnowledge",
     "FollowUp",
     "InitNote",
     "InternalKnowledge",
@@ -76,7 +82,6 @@ __all__ = [
     "ReasonDirectly",
     "ReasonRelevance",
     "ReasonedAnswer",
-    "RelevantIds",
     "RewriteQuery",
     "SelfKnowledge",
     "ShortenAnswer",

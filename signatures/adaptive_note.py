@@ -1,4 +1,7 @@
-"""What Adaptive-Note asks: a first note, new questions, an updated note, a comparison, and the answer."""
+"""What Adaptive-Note asks: a first note, questions on what it lacks, an updated note, a comparison, the answer.
+
+Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation", section "Methodology".
+"""
 
 import dspy
 
@@ -7,6 +10,7 @@ from knowgap.signatures.types import SourcePassage
 __all__ = ["AnswerFromNote", "CompareNotes", "InitNote", "ProposeQuestions", "UpdateNote"]
 
 
+# Equation 1.
 class InitNote(dspy.Signature):
     """Read the passages and write a note of everything in them that may help to answer the question.
 
@@ -19,6 +23,7 @@ class InitNote(dspy.Signature):
     note: str = dspy.OutputField(desc="the note; empty if the passages hold nothing of use")
 
 
+# Equation 3.
 class ProposeQuestions(dspy.Signature):
     """Think of two new questions whose answers would complete the note.
 
@@ -33,6 +38,7 @@ class ProposeQuestions(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="two new questions")
 
 
+# Equations 4 and 5.
 class UpdateNote(dspy.Signature):
     """Add to the note what the new passages contribute to answering the question.
 
@@ -46,6 +52,7 @@ class UpdateNote(dspy.Signature):
     note: str = dspy.OutputField(desc="the whole note, with what is new")
 
 
+# Equation 6.
 class CompareNotes(dspy.Signature):
     """Judge whether the new note serves to answer the question better than the best note so far.
 
@@ -60,6 +67,7 @@ class CompareNotes(dspy.Signature):
     better: bool = dspy.OutputField(desc="True only if the new note is better")
 
 
+# Equation 9.
 class AnswerFromNote(dspy.Signature):
     """Answer the question from the note.
 

@@ -1,10 +1,22 @@
-"""Answers that several methods ask for."""
+"""Answers that several programs ask for, the styles of an answer, and the word for "not known"."""
 
 import dspy
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["AnswerDirectly", "AnswerFromPassages", "AnswerWithConfidence", "ReasonDirectly", "ReasonedAnswer"]
+__all__ = ["STYLES", "UNKNOWN", "AnswerDirectly", "AnswerFromPassages", "ReasonedAnswer"]
+
+STYLES = {
+    "short": "the answer itself in one or a few words, no sentence around it",
+    "long": "a complete answer of several sentences that covers every reading of the question",
+    "yes_no": "yes or no, nothing else",
+    "news": "one or two factual sentences in the language of the question, with names, dates and figures",
+    "choice": "the letter of the right option, nothing else",
+}
+"""How an answer should be worded, by task family: the `style` input of every signature that answers."""
+
+UNKNOWN = "unknown"
+"""The answer to a sub-question that cannot be answered, and the passage from memory of a model that knows nothing."""
 
 
 class AnswerDirectly(dspy.Signature):
@@ -15,15 +27,7 @@ class AnswerDirectly(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
-class ReasonDirectly(dspy.Signature):
-    """Think the question through step by step, then answer it from your own knowledge."""
-
-    question: str = dspy.InputField()
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")
-
-
+# The reading step of retrieval-augmented generation.
 class AnswerFromPassages(dspy.Signature):
     """Answer the question with the help of the passages.
 
@@ -36,19 +40,7 @@ class AnswerFromPassages(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
-class AnswerWithConfidence(dspy.Signature):
-    """Answer the question with the help of the passages, and say how sure you are of the answer.
-
-    Passages may be beside the point: use those that help. When none does, give your best answer with low confidence.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: float = dspy.OutputField(desc="probability that the answer is right, from 0 to 1", ge=0, le=1)
-
-
+# BlendFilter, equation 9; the baselines that reason over passages.
 class ReasonedAnswer(dspy.Signature):
     """Reason step by step over the passages, then answer the question.
 

@@ -1,4 +1,4 @@
-"""What the baselines ask."""
+"""What the baselines ask, apart from what they share with one another and with the five methods."""
 
 import dspy
 
@@ -13,9 +13,21 @@ __all__ = [
     "NextStep",
     "RankPassages",
     "ReadingNotes",
+    "ReasonDirectly",
 ]
 
 
+# Chain of thought: Wei et al., 2022.
+class ReasonDirectly(dspy.Signature):
+    """Think the question through step by step, then answer it from your own knowledge."""
+
+    question: str = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    reasoning: str = dspy.OutputField(desc="the steps, one sentence each")
+    answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
+# ReAct: Yao et al., 2023.
 class AnswerBySearching(dspy.Signature):
     """Find the answer to the question by searching, and give it in the asked style.
 
@@ -28,32 +40,7 @@ class AnswerBySearching(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
-class AnswerWithCitations(dspy.Signature):
-    """Answer the question in statements that each cite the passages they rest on.
-
-    Every statement is one self-contained sentence and cites the ids of the passages that say it, as few as suffice.
-    Together the statements give the facts that lead to the answer. Passages may be beside the point: cite those that
-    help.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    statements: list[Statement] = dspy.OutputField(desc="the facts that lead to the answer, with their source ids")
-    answer: str = dspy.OutputField(desc="the answer that follows, in the asked style")
-
-
-class DecomposeInOrder(dspy.Signature):
-    """Break the question into the simpler questions that must be answered first, in the order of answering.
-
-    Easiest first; a later one may speak of the answer to an earlier one. Leave out the question itself. When it
-    needs no steps, return an empty list.
-    """
-
-    question: str = dspy.InputField()
-    questions: list[str] = dspy.OutputField(desc="the simpler questions in order; may be empty")
-
-
+# Self-Ask: Press et al., 2023.
 class FollowUp(dspy.Signature):
     """Decide whether another simple question must be answered before the question can be, and ask it.
 
@@ -67,6 +54,7 @@ class FollowUp(dspy.Signature):
     query: str = dspy.OutputField(desc="the follow-up question; empty if none is needed")
 
 
+# IRCoT: Trivedi et al., 2023.
 class NextStep(dspy.Signature):
     """Write the next sentence of the reasoning that leads to the answer of the question.
 
@@ -81,6 +69,7 @@ class NextStep(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in a few words once the reasoning arrives at it; empty before")
 
 
+# FLARE: Jiang et al., 2023.
 class NextSentence(dspy.Signature):
     """Write the next sentence of a text that answers the question, and say how sure you are of it.
 
@@ -97,17 +86,7 @@ class NextSentence(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style once the text arrives at it; empty before")
 
 
-class RankPassages(dspy.Signature):
-    """Rank the passages by how much they help to answer the question, and leave out those that do not help.
-
-    A passage helps if it holds a fact that the answer needs, also if only for one step of it.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField()
-    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help, most helpful first; may be empty")
-
-
+# Chain-of-Note: Yu et al., 2023.
 class ReadingNotes(dspy.Signature):
     """Write a reading note on each passage in turn, then answer the question from the notes.
 
@@ -121,3 +100,43 @@ class ReadingNotes(dspy.Signature):
     style: str = dspy.InputField(desc="how the answer should be worded")
     note: str = dspy.OutputField(desc="one line for each passage, with its id, and one on what follows from them")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
+# Least-to-Most: Zhou et al., 2023.
+class DecomposeInOrder(dspy.Signature):
+    """Break the question into the simpler questions that must be answered first, in the order of answering.
+
+    Easiest first; a later one may speak of the answer to an earlier one. Leave out the question itself. When it
+    needs no steps, return an empty list.
+    """
+
+    question: str = dspy.InputField()
+    questions: list[str] = dspy.OutputField(desc="the simpler questions in order; may be empty")
+
+
+# Self-Rerank: Adaptive-Note's baseline.
+class RankPassages(dspy.Signature):
+    """Rank the passages by how much they help to answer the question, and leave out those that do not help.
+
+    A passage helps if it holds a fact that the answer needs, also if only for one step of it.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField()
+    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help, most helpful first; may be empty")
+
+
+# ALCE: Gao et al., 2023; VTG.
+class AnswerWithCitations(dspy.Signature):
+    """Answer the question in statements that each cite the passages they rest on.
+
+    Every statement is one self-contained sentence and cites the ids of the passages that say it, as few as suffice.
+    Together the statements give the facts that lead to the answer. Passages may be beside the point: cite those that
+    help.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    statements: list[Statement] = dspy.OutputField(desc="the facts that lead to the answer, with their source ids")
+    answer: str = dspy.OutputField(desc="the answer that follows, in the asked style")

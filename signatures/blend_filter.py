@@ -1,4 +1,8 @@
-"""What BlendFilter asks: knowledge for the blended queries, relevance of passages, and a short answer."""
+"""What BlendFilter asks: knowledge to blend into the queries, which passages are relevant, a short answer.
+
+Source: "BlendFilter: Advancing Retrieval-Augmented Large Language Models via Query Generation Blending and Knowledge
+Filtering", algorithm 1. The answer itself (equation 9) is `ReasonedAnswer` of `answers.py`.
+"""
 
 import dspy
 
@@ -6,14 +10,15 @@ from knowgap.signatures.types import SourcePassage
 
 __all__ = [
     "ExternalKnowledge",
+    "FilterKnowledge",
     "InternalKnowledge",
     "KnowledgeRelevance",
     "ReasonRelevance",
-    "RelevantIds",
     "ShortenAnswer",
 ]
 
 
+# Equations 1 and 2.
 class ExternalKnowledge(dspy.Signature):
     """Reason step by step over the passages towards an answer to the question.
 
@@ -27,6 +32,7 @@ class ExternalKnowledge(dspy.Signature):
     answer: str = dspy.OutputField(desc="a draft answer, in a few words")
 
 
+# Equations 3 and 4.
 class InternalKnowledge(dspy.Signature):
     """Write, from memory, a passage that answers the question, such as an encyclopedia might contain."""
 
@@ -34,6 +40,7 @@ class InternalKnowledge(dspy.Signature):
     passage: str = dspy.OutputField(desc="one paragraph with names, dates and places")
 
 
+# Equation 7, first turn: reasons.
 class ReasonRelevance(dspy.Signature):
     """Go through the passages one by one and say whether each is relevant to the question.
 
@@ -46,7 +53,8 @@ class ReasonRelevance(dspy.Signature):
     reasoning: str = dspy.OutputField(desc="one line for each passage: its id, relevant or not, and why")
 
 
-class RelevantIds(dspy.Signature):
+# Equation 7, second turn: ids only.
+class FilterKnowledge(dspy.Signature):
     """List the ids of the passages that are relevant to the question, following the assessment."""
 
     question: str = dspy.InputField()
@@ -55,6 +63,7 @@ class RelevantIds(dspy.Signature):
     relevant_ids: list[int] = dspy.OutputField(desc="ids only; empty if none is relevant")
 
 
+# Beyond the paper: one passage, one probability.
 class KnowledgeRelevance(dspy.Signature):
     """Decide whether the passage is relevant to the question.
 
@@ -67,6 +76,7 @@ class KnowledgeRelevance(dspy.Signature):
     relevant: bool = dspy.OutputField(desc="True if the passage holds a fact that the answer needs")
 
 
+# Appendix B.
 class ShortenAnswer(dspy.Signature):
     """Give the answer to the question that the text arrives at, in the asked style."""
 

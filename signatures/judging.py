@@ -5,6 +5,7 @@ import dspy
 __all__ = ["AnswerFromText", "JudgeAnswer", "QuestionsOnText"]
 
 
+# The metric Acc† of MIGRES, table 11.
 class JudgeAnswer(dspy.Signature):
     """Decide whether the prediction implies the reference answer to the question.
 
@@ -18,6 +19,7 @@ class JudgeAnswer(dspy.Signature):
     correct: bool = dspy.OutputField(desc="True if the prediction implies the reference")
 
 
+# RAGQuestEval: CRUD-RAG, Lyu et al., 2024.
 class QuestionsOnText(dspy.Signature):
     """Name the key facts of the text, and write for each a question that the text alone answers, in its language."""
 
@@ -25,6 +27,7 @@ class QuestionsOnText(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="each about one fact, understandable without the text")
 
 
+# RAGQuestEval, as above.
 class AnswerFromText(dspy.Signature):
     """Answer each question from the text alone, with as few words of it as will do, in its language.
 

@@ -1,4 +1,8 @@
-"""What MIGRES asks: useful statements, what is missing, queries for it, and the model's own knowledge."""
+"""What MIGRES asks: useful statements, what is missing, queries for it, and the model's own knowledge.
+
+Source: "LLMs Know What They Need: Leveraging a Missing Information Guided Framework to Empower Retrieval-Augmented
+Generation", section 3.2.
+"""
 
 import dspy
 
@@ -7,7 +11,6 @@ from knowgap.signatures.types import SourcePassage, Statement
 __all__ = [
     "IRRELEVANT",
     "UNANSWERABLE",
-    "UNKNOWN",
     "ExtractSnippet",
     "ExtractUsefulInfo",
     "LastAnswer",
@@ -17,7 +20,14 @@ __all__ = [
     "SummarisePassage",
 ]
 
+UNANSWERABLE = "unanswerable"
+"""The answer of `MissingInfo` while the statements do not suffice."""
 
+IRRELEVANT = "irrelevant"
+"""What stands for a summary or snippet of a passage that does not help."""
+
+
+# Leaf.
 class ExtractUsefulInfo(dspy.Signature):
     """Pick out of the passages what helps to answer the question or one of the queries.
 
@@ -32,10 +42,7 @@ class ExtractUsefulInfo(dspy.Signature):
     statements: list[Statement] = dspy.OutputField(desc="useful facts with their source ids; may be empty")
 
 
-UNANSWERABLE = "unanswerable"
-"""The answer that means "not yet": what is known does not suffice."""
-
-
+# Main.
 class MissingInfo(dspy.Signature):
     """Answer the question from the known statements alone, or say what is missing.
 
@@ -53,6 +60,7 @@ class MissingInfo(dspy.Signature):
     missing: str = dspy.OutputField(desc="the facts still needed, in one sentence; empty if answered")
 
 
+# The last answer.
 class LastAnswer(dspy.Signature):
     """Answer the question now: nothing more will be looked up.
 
@@ -67,6 +75,7 @@ class LastAnswer(dspy.Signature):
     confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", ge=1, le=5)
 
 
+# Query.
 class ProposeQueries(dspy.Signature):
     """Write up to three search queries that ask for the missing information.
 
@@ -82,10 +91,7 @@ class ProposeQueries(dspy.Signature):
     queries: list[str] = dspy.OutputField(desc="one to three new single-fact queries")
 
 
-UNKNOWN = "unknown"
-"""What the model writes when it knows nothing."""
-
-
+# Prompted knowledge.
 class PromptedKnowledge(dspy.Signature):
     """Write down what you know yourself about the queries, as a short encyclopedia passage.
 
@@ -96,10 +102,7 @@ class PromptedKnowledge(dspy.Signature):
     passage: str = dspy.OutputField(desc="one short paragraph of facts, or exactly: unknown")
 
 
-IRRELEVANT = "irrelevant"
-"""What the model writes in place of a summary or snippet when the passage does not help."""
-
-
+# Table 5; ALCE's SUMM.
 class SummarisePassage(dspy.Signature):
     """Summarise in at most three sentences what the passage says about the question.
 
@@ -111,6 +114,7 @@ class SummarisePassage(dspy.Signature):
     summary: str = dspy.OutputField(desc="at most three sentences, or exactly: irrelevant")
 
 
+# Table 5; ALCE's SNIPPET.
 class ExtractSnippet(dspy.Signature):
     """Copy from the passage, word for word, the part that helps to answer the question.
 

@@ -1,4 +1,8 @@
-"""What RA-ISF asks: self-knowledge, relevance of a passage, sub-questions, and the answer from their answers."""
+"""What RA-ISF asks: self-knowledge, relevance of a passage, sub-questions, and the answer from their answers.
+
+Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback".
+The reader is `AnswerFromPassages` of `answers.py`.
+"""
 
 import dspy
 
@@ -7,6 +11,7 @@ from knowgap.signatures.types import SubAnswer
 __all__ = ["Decompose", "PassageRelevance", "SelfKnowledge", "Synthesise"]
 
 
+# Section 3.3, M_know.
 class SelfKnowledge(dspy.Signature):
     """Decide whether you can answer the question correctly from your own knowledge, without looking anything up.
 
@@ -17,6 +22,7 @@ class SelfKnowledge(dspy.Signature):
     knows: bool = dspy.OutputField(desc="True only if sure of the answer")
 
 
+# Section 3.3, M_rel.
 class PassageRelevance(dspy.Signature):
     """Decide whether the passage contains the answer to the question.
 
@@ -29,6 +35,7 @@ class PassageRelevance(dspy.Signature):
     relevant: bool = dspy.OutputField(desc="True only if the passage gives the answer")
 
 
+# Section 3.3, M_decom.
 class Decompose(dspy.Signature):
     """Break the question into simpler questions whose answers together answer it.
 
@@ -40,6 +47,7 @@ class Decompose(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="two to four self-contained sub-questions")
 
 
+# Equation 4.
 class Synthesise(dspy.Signature):
     """Answer the question from the sub-questions and their answers.
 

@@ -1,12 +1,16 @@
-"""What RQ-RAG asks: a query that is rewritten, decomposed or disambiguated."""
+"""What RQ-RAG asks: a query that is rewritten, decomposed or disambiguated, and an answer with its confidence.
+
+Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation".
+"""
 
 import dspy
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["DecomposeQuery", "DisambiguateQuery", "RewriteQuery"]
+__all__ = ["AnswerWithConfidence", "DecomposeQuery", "DisambiguateQuery", "RewriteQuery"]
 
 
+# Section 2.1.
 class RewriteQuery(dspy.Signature):
     """Write a better search query for the question: complete, specific, in the words of an encyclopedia.
 
@@ -19,6 +23,7 @@ class RewriteQuery(dspy.Signature):
     query: str = dspy.OutputField(desc="one rewritten query")
 
 
+# Section 2.1.
 class DecomposeQuery(dspy.Signature):
     """Write a search query for the one part of the question that should be settled next.
 
@@ -31,6 +36,7 @@ class DecomposeQuery(dspy.Signature):
     query: str = dspy.OutputField(desc="one query for one part of the question")
 
 
+# Section 2.1.
 class DisambiguateQuery(dspy.Signature):
     """Write a search query that resolves what is ambiguous in the question.
 
@@ -42,3 +48,17 @@ class DisambiguateQuery(dspy.Signature):
     searched: list[str] = dspy.InputField(desc="earlier queries; may be empty")
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     query: str = dspy.OutputField(desc="one unambiguous query")
+
+
+# Section 2.3: the stated confidence stands in where the model gives no token log-probabilities.
+class AnswerWithConfidence(dspy.Signature):
+    """Answer the question with the help of the passages, and say how sure you are of the answer.
+
+    Passages may be beside the point: use those that help. When none does, give your best answer with low confidence.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answer: str = dspy.OutputField(desc="the answer in the asked style")
+    confidence: float = dspy.OutputField(desc="probability that the answer is right, from 0 to 1", ge=0, le=1)

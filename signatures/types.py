@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-__all__ = ["STYLES", "SourcePassage", "Statement", "SubAnswer"]
-
-STYLES = {
-    "short": "the answer itself in one or a few words, no sentence around it",
-    "long": "a complete answer of several sentences that covers every reading of the question",
-    "yes_no": "yes or no, nothing else",
-    "news": "one or two factual sentences in the language of the question, with names, dates and figures",
-    "choice": "the letter of the right option, nothing else",
-}
-"""How an answer should be worded, by task family: the `style` input of every signature that answers."""
+__all__ = ["SourcePassage", "Statement", "SubAnswer"]
 
 
 class SourcePassage(BaseModel):

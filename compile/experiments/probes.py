@@ -25,6 +25,7 @@ from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import (
     STYLES,
+    UNANSWERABLE,
     AnswerDirectly,
     Decompose,
     ExtractUsefulInfo,
@@ -33,7 +34,6 @@ from knowgap.signatures import (
     PromptedKnowledge,
     SelfKnowledge,
 )
-from knowgap.signatures.migres import UNANSWERABLE
 
 __all__ = ["PROBES", "Extraction", "MissingInformation", "OwnKnowledge", "Probe", "SubModules", "measured"]
 

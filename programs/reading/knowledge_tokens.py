@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures.types import SourcePassage
+from knowgap.signatures import SourcePassage
 
 __all__ = ["knowledge_tokens", "split_words"]
 

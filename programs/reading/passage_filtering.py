@@ -18,7 +18,7 @@ from knowgap.programs.trace.recorder import at_once
 from knowgap.programs.trace.steps import Compressed, Reranked
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.sentences import split_sentences
-from knowgap.signatures.migres import IRRELEVANT
+from knowgap.signatures import IRRELEVANT
 
 if TYPE_CHECKING:
     from knowgap.retrieval.rerankers.reranker import Reranker

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures.types import SourcePassage
+from knowgap.signatures import SourcePassage
 
 __all__ = ["cited", "distinct", "numbered", "tidy_lines"]
 

@@ -9,7 +9,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.compile.evaluation.metrics.normalize import predicted_answer, reference_answers
-from knowgap.signatures.judging import JudgeAnswer
+from knowgap.signatures import JudgeAnswer
 
 __all__ = ["JudgedAccuracy"]
 

@@ -90,7 +90,7 @@ EXPECTED = {
     "ProposeQuestions": {},
     "ReasonRelevance": {},
     "ReasonedAnswer": {"answer": "Aarhus"},
-    "RelevantIds": {"relevant_ids": [1, 2]},
+    "FilterKnowledge": {"relevant_ids": [1, 2]},
     "RewriteQuery": {},
     "SelfKnowledge": {"knows": False},
     "ShortenAnswer": {"answer": "Aarhus"},
