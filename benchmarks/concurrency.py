@@ -23,7 +23,7 @@ from knowgap.compile.data.fictional import sample
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.retrieval.passage import Hit, Passage
 
 METHODS = ("1 + 3 calls", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
@@ -76,7 +76,7 @@ class OneAndThree(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """The last of the three answers."""
         first = self._ask(question)
-        answers = at_once([functools.partial(self._ask, f"{first} {n}") for n in range(3)])
+        answers = run_concurrently([functools.partial(self._ask, f"{first} {n}") for n in range(3)])
         return dspy.Prediction(answer=answers[-1], passages=[])
 
     def _ask(self, question: str) -> str:

@@ -11,7 +11,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Filtered, Judged, Reasoned
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
@@ -95,7 +95,7 @@ class BlendFilter(Program):
             branches["internal"] = lambda: self._internal(question)
         apart = self.knowledge_filter == "apart"
         tasks = [functools.partial(self._branch, question, branch, apart) for branch in branches.values()]
-        kept = distinct(passage for part in at_once(tasks, list(branches)) for passage in part)
+        kept = distinct(passage for part in run_concurrently(tasks, list(branches)) for passage in part)
         if self.knowledge_filter == "union":
             kept = self._filtered(question, kept)
         return self._answer(question, kept)
@@ -156,7 +156,7 @@ class BlendFilter(Program):
             functools.partial(self.ask, self.judge, shown=[p], question=question, passage=str(p)) for p in passages
         ]
         kept: list[Passage] = []
-        for passage, output in zip(passages, at_once(tasks), strict=True):
+        for passage, output in zip(passages, run_concurrently(tasks), strict=True):
             relevant = output is not None and bool(output.relevant)
             self.note(Judged(what="relevance", value=relevant, passage=passage.id))
             kept += [passage] if relevant else []

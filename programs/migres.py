@@ -12,7 +12,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.programs.reading.passage_filtering import Narrowed, compress, filter_sentences, rerank, threshold_of
 from knowgap.programs.reading.passage_numbering import cited, distinct, numbered, tidy_lines
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import (
     Answered,
     Asked,
@@ -234,7 +234,7 @@ class MIGRES(Program):
             for group in groups
         ]
         learnt: dict[str, list[Passage]] = {}
-        for part in at_once(tasks):
+        for part in run_concurrently(tasks):
             for statement, sources in part.items():
                 learnt[statement] = distinct([*learnt.get(statement, []), *sources])
         return learnt

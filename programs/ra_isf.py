@@ -12,7 +12,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
@@ -157,7 +157,7 @@ class RAISF(Program):
         """Passage-relevance inference (equation 3); None where no passage is relevant."""
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
         self.reads(passages)
-        judgements = at_once([functools.partial(self._relevant, question, passage) for passage in passages])
+        judgements = run_concurrently([functools.partial(self._relevant, question, passage) for passage in passages])
         relevant = [passage for passage, value in zip(passages, judgements, strict=True) if value]
         if not relevant:
             return None
@@ -182,7 +182,7 @@ class RAISF(Program):
         self.note(Decomposed(questions=questions))
         if not questions:
             return _Solved(UNKNOWN), "no sub-question"
-        solutions = at_once(
+        solutions = run_concurrently(
             [functools.partial(self._solve, sub_question, path) for sub_question in questions],
             branches=[str(number) for number in range(1, len(questions) + 1)],
         )

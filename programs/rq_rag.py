@@ -15,7 +15,7 @@ from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, take_tokens
 from knowgap.programs.outputs import probability_of
 from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, choose, worth
 from knowgap.retrieval.passage import Passage, Retriever
@@ -140,7 +140,7 @@ class RQRAG(Program):
         ]
         tasks += [functools.partial(self._refined, question, node, action, with_tokens) for node, action in growth]
         names = [node.name for node in waiting] + [_child(node.path, action) for node, action in growth]
-        done = at_once(tasks, names)
+        done = run_concurrently(tasks, names)
         return [node for node in done[: len(waiting)] if node], [node for node in done[len(waiting) :] if node]
 
     def _refined(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> Trajectory | None:

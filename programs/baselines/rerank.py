@@ -13,7 +13,7 @@ from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.citations import citation_recall
 from knowgap.programs.reading.passage_filtering import rerank
 from knowgap.programs.reading.passage_numbering import cited, numbered
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Extracted, Selected
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations
@@ -80,7 +80,7 @@ class CitationRerank(Program):
         self.reads(passages)
         names = [f"sample {number}" for number in range(1, self.samples + 1)]
         tasks = [functools.partial(self._sample, question, passages, number) for number in range(self.samples)]
-        samples = at_once(tasks, names)
+        samples = run_concurrently(tasks, names)
         recalls = [citation_recall(self.entailment, claims, self.entailment_threshold) for _, claims in samples]
         # A sample without an answer comes last, whatever it cites.
         best = max(range(self.samples), key=lambda n: (bool(samples[n][0]), recalls[n], -n))

@@ -14,7 +14,7 @@ import dspy
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.outputs import text_of
-from knowgap.programs.trace.recorder import at_once
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Compressed, Reranked
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -135,7 +135,7 @@ def compress(
             for entry in batch
         ]
         program.reads([entry.passage for entry in batch])
-        for (_, query, passage), output in zip(batch, at_once(tasks), strict=True):
+        for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
             if not text or text.casefold().startswith(IRRELEVANT) or len(result) == top_k:
                 continue

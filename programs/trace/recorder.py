@@ -21,7 +21,7 @@ from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["Run", "at_once", "current_run", "recording"]
+__all__ = ["Run", "current_run", "recording", "run_concurrently"]
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has none of the threads
 
 
-def at_once(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
+def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
     """Run independent tasks at the same time and return their results in order.
 
     DSPy's settings and the run follow into the threads. With concurrency switched off, or for a single task, the

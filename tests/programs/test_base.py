@@ -13,7 +13,7 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, RAG, Direct, Program, get_program
 from knowgap.programs.base import _Meter
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.trace.recorder import Run, at_once
+from knowgap.programs.trace.recorder import Run, run_concurrently
 from knowgap.programs.trace.steps import Answered, Malformed
 from knowgap.retrieval import SearchSettings
 from knowgap.retrieval.passage import Passage
@@ -192,7 +192,7 @@ class Twice(Program):
         self.answer = dspy.Predict(AnswerDirectly)
 
     def forward(self, question):
-        drafts = at_once([lambda n=n: self._draft(f"{question} ({n})") for n in range(self.width)])
+        drafts = run_concurrently([lambda n=n: self._draft(f"{question} ({n})") for n in range(self.width)])
         answer = self._draft(" ".join(drafts))
         self.note(Answered(answer=answer))
         return dspy.Prediction(answer=answer, passages=[])

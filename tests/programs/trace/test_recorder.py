@@ -10,7 +10,7 @@ import dspy
 import pytest
 from support import scripted_lm
 
-from knowgap.programs.trace.recorder import Run, at_once, current_run, recording
+from knowgap.programs.trace.recorder import Run, current_run, recording, run_concurrently
 from knowgap.programs.trace.steps import Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 
@@ -57,12 +57,12 @@ def test_recording_ends_with_its_block():
 
 
 def test_nothing_to_do(run):
-    assert at_once([]) == []
+    assert run_concurrently([]) == []
     assert run.steps == []
 
 
 def test_results_and_steps_are_in_the_order_of_the_tasks(run):
-    assert at_once([lambda n=n: (say(f"task {n}"), n)[1] for n in range(20)]) == list(range(20))
+    assert run_concurrently([lambda n=n: (say(f"task {n}"), n)[1] for n in range(20)]) == list(range(20))
     assert texts(run) == [f"task {n}" for n in range(20)]
 
 
@@ -78,21 +78,21 @@ def test_steps_are_in_order_whichever_ends_first(concurrent_run):
         say("last")
         last_ended.set()
 
-    at_once([first, lambda: say("middle"), last])
+    run_concurrently([first, lambda: say("middle"), last])
     assert texts(concurrent_run) == ["first", "middle", "last"]
 
 
 def test_tasks_run_at_the_same_time(concurrent_run):
     """Each of the tasks can only end when all have begun."""
     barrier = threading.Barrier(4)
-    at_once([lambda: barrier.wait(20)] * 4)
+    run_concurrently([lambda: barrier.wait(20)] * 4)
     assert not barrier.broken
 
 
 def test_one_by_one_uses_no_thread():
     with recording(Run(0.0, concurrent=False)):
         here = threading.get_ident()
-        assert set(at_once([threading.get_ident] * 5)) == {here}
+        assert set(run_concurrently([threading.get_ident] * 5)) == {here}
 
 
 def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent_run):
@@ -113,7 +113,7 @@ def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent_run):
         lambda: ended.append("well too"),
     ]
     with pytest.raises(KeyError, match="in order first"):
-        at_once(tasks)
+        run_concurrently(tasks)
     assert sorted(ended) == ["well", "well too"]
 
 
@@ -124,7 +124,7 @@ def test_failure_of_the_task_that_runs_here_waits_for_the_others(concurrent_run)
         raise OSError("here")
 
     with pytest.raises(OSError, match="here"):
-        at_once([fail, *[lambda: ended.append(1)] * 5])
+        run_concurrently([fail, *[lambda: ended.append(1)] * 5])
     assert len(ended) == 5
 
 
@@ -133,16 +133,16 @@ def test_failure_one_by_one():
         raise OSError("second")
 
     with recording(Run(0.0, concurrent=False)), pytest.raises(OSError, match="second"):
-        at_once([lambda: 1, fail])
+        run_concurrently([lambda: 1, fail])
 
 
 def test_branches_are_filed_under_their_names_also_when_nested(run):
     def outer(name):
         say(f"{name} before")
-        at_once([lambda n=n: say(f"{name} {n}") for n in range(2)], branches=["a", "b"])
+        run_concurrently([lambda n=n: say(f"{name} {n}") for n in range(2)], branches=["a", "b"])
         say(f"{name} after")
 
-    at_once([lambda: outer("one"), lambda: outer("two")], branches=["1", "2"])
+    run_concurrently([lambda: outer("one"), lambda: outer("two")], branches=["1", "2"])
     assert [(step.branch, step.text) for step in run.steps] == [
         ("1", "one before"),
         ("1/a", "one 0"),
@@ -157,7 +157,7 @@ def test_branches_are_filed_under_their_names_also_when_nested(run):
 
 def test_iteration_follows_into_branches(run):
     run.iteration = 3
-    at_once([lambda: say("x"), lambda: say("y")])
+    run_concurrently([lambda: say("x"), lambda: say("y")])
     assert [step.iteration for step in run.steps] == [3, 3]
 
 
@@ -167,7 +167,7 @@ def test_passages_follow_out_of_branches(run):
         current_run().add(Retrieved(queries=["q"], k=1, hits=[[passage.id]]), passage)
         current_run().read[passage.id] = None
 
-    at_once([lambda n=n: find(n % 2) for n in range(4)])
+    run_concurrently([lambda n=n: find(n % 2) for n in range(4)])
     trace = run.finish("test", "question?")
     assert list(trace.passages) == ["p0", "p1"]
     assert trace.cost.passages == 2
@@ -177,7 +177,7 @@ def test_passages_follow_out_of_branches(run):
 def test_critical_path_is_the_longest_branch():
     with recording(Run(0.0, concurrent=True)) as run:
         charge(1, 0.5)
-        at_once([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
+        run_concurrently([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
         charge(1, 0.5)
     assert run.cost.lm_calls == 10
     assert run.cost.critical_calls == 1 + 5 + 1
@@ -187,7 +187,7 @@ def test_critical_path_is_the_longest_branch():
 def test_critical_path_one_by_one_is_the_sum():
     with recording(Run(0.0, concurrent=False)) as run:
         charge(1, 0.5)
-        at_once([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
+        run_concurrently([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
         charge(1, 0.5)
     assert run.cost.lm_calls == run.cost.critical_calls == 10
     assert run.cost.critical_seconds == pytest.approx(4.25)
@@ -197,7 +197,7 @@ def test_critical_path_one_by_one_is_the_sum():
 def test_critical_path_through_nested_branches(concurrent, longest):
     def deep():
         charge(3)
-        at_once([lambda: charge(4), lambda: charge(1)])
+        run_concurrently([lambda: charge(4), lambda: charge(1)])
 
     def flat():
         charge(2)
@@ -205,7 +205,7 @@ def test_critical_path_through_nested_branches(concurrent, longest):
 
     with recording(Run(0.0, concurrent=concurrent)) as run:
         charge(1)
-        at_once([flat, deep])
+        run_concurrently([flat, deep])
         charge(1)
     assert run.cost.lm_calls == 15
     assert run.cost.critical_calls == longest
@@ -216,7 +216,7 @@ def test_iterations_are_those_of_the_deepest_branch(run):
         current_run().cost.iterations = n
 
     run.cost.iterations = 2
-    at_once([lambda: reach(1), lambda: reach(3)])
+    run_concurrently([lambda: reach(1), lambda: reach(3)])
     assert run.cost.iterations == 3
 
 
@@ -225,7 +225,7 @@ def test_settings_and_context_follow_into_the_threads(concurrent_run):
     variable.set("set")
     lm, _ = scripted_lm(lambda *_: {})
     with dspy.context(lm=lm):
-        assert at_once([lambda: (dspy.settings.lm, variable.get())] * 3) == [(lm, "set")] * 3
+        assert run_concurrently([lambda: (dspy.settings.lm, variable.get())] * 3) == [(lm, "set")] * 3
 
 
 def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks(concurrent_run):
@@ -242,7 +242,7 @@ def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks(concurrent_run)
 
     with dspy.context(lm=lm, trace=[]):
         predictor(word="before")
-        at_once([lambda n=n: task(n) for n in range(4)])
+        run_concurrently([lambda n=n: task(n) for n in range(4)])
         predictor(word="after")
         words = [inputs["word"] for _, inputs, _ in dspy.settings.trace]
     assert words == ["before", "0", "1", "2", "3", "after"]
@@ -252,17 +252,17 @@ def test_what_an_optimizer_collects_keeps_its_limit(run):
     predictor = dspy.Predict("word -> echo")
     lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
     with dspy.context(lm=lm, trace=[], max_trace_size=3):
-        at_once([lambda n=n: predictor(word=str(n)) for n in range(5)])
+        run_concurrently([lambda n=n: predictor(word=str(n)) for n in range(5)])
         assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == ["2", "3", "4"]
     with dspy.context(lm=lm, trace=None):
-        assert [p.echo for p in at_once([lambda: predictor(word="x")] * 2)] == ["x", "x"]
+        assert [p.echo for p in run_concurrently([lambda: predictor(word="x")] * 2)] == ["x", "x"]
 
 
 def test_tasks_wait_for_tasks_of_their_own(concurrent_run):
     """However deep and wide: the threads never run out."""
 
     def spread(depth):
-        return sum(at_once([functools.partial(spread, depth - 1)] * 4)) if depth else 1
+        return sum(run_concurrently([functools.partial(spread, depth - 1)] * 4)) if depth else 1
 
     assert spread(4) == 256
 
@@ -270,8 +270,8 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent_run):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(concurrent_run):
-    at_once([int] * 3)
+    run_concurrently([int] * 3)
     child = os.fork()
     if not child:
-        os._exit(7 if at_once([int] * 3) == [0] * 3 else 1)
+        os._exit(7 if run_concurrently([int] * 3) == [0] * 3 else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
