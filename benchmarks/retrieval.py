@@ -23,7 +23,7 @@ from knowgap.compile.evaluation.metrics import mrr, recall
 from knowgap.compile.evaluation.results import mean_interval
 from knowgap.programs import MIGRES
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank
-from knowgap.programs.trace.recorder import Run, recording
+from knowgap.programs.trace.recorder import TraceRecorder, recording
 from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever
 from knowgap.retrieval.dense import DenseIndex
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, HybridRetriever
@@ -246,7 +246,7 @@ def _reading(steps: int) -> Table:
             reranker, program = Counted(model, score), MIGRES(index)
             started = time.perf_counter()
             for queries, hits in zip(groups, found, strict=True):
-                with recording(Run(time.perf_counter(), concurrent=True)):
+                with recording(TraceRecorder(time.perf_counter(), concurrent=True)):
                     ranked = rerank(program, reranker, queries, hits)[: program.top_k]
                     filter_sentences(program, reranker, ranked, delta=-1e9)
             rows[name] = reranker.pairs, (time.perf_counter() - started) / steps

@@ -21,7 +21,7 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import SteadyChatAdapter
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Setting, Threshold
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
-from knowgap.programs.trace.recorder import Run, current_run, recording
+from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments
 
@@ -67,7 +67,7 @@ class _Meter:
         """Take one call."""
         self.entries.append(entry)
 
-    def charge(self, run: Run, seconds: float) -> None:
+    def charge(self, run: TraceRecorder, seconds: float) -> None:
         """Put the calls on the run's ledger."""
         for entry in self.entries:
             billed, response = entry.get("usage"), entry.get("response")
@@ -221,7 +221,7 @@ class Program(dspy.Module):
             raise UsageError(
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
-        run = Run(time.perf_counter(), self.concurrent)
+        run = TraceRecorder(time.perf_counter(), self.concurrent)
         with recording(run):
             output = super().__call__(question=question)
         prediction = output[0] if isinstance(output, tuple) else output  # an optimizer may wrap what forward returns
@@ -246,7 +246,7 @@ class Program(dspy.Module):
                 a list made by `numbered` count by themselves.
             **inputs: of the predictor's signature.
         """
-        run, meter, started = current_run(), _Meter(), time.perf_counter()
+        run, meter, started = current_recorder(), _Meter(), time.perf_counter()
         limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
         callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         problem = ""
@@ -281,7 +281,7 @@ class Program(dspy.Module):
         if source is None:
             raise UnknownName(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         found = source.search(list(queries), k, **self._thoroughness(source))
-        run = current_run()
+        run = current_recorder()
         run.cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in found]
         self.note(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in found for hit in hits))
@@ -298,18 +298,18 @@ class Program(dspy.Module):
 
     def note(self, step: Step, *passages: Passage) -> None:
         """Write a step to the trace."""
-        current_run().add(step, *passages)
+        current_recorder().add(step, *passages)
 
     def reads(self, passages: Sequence[Passage]) -> None:
         """Count passages as read by the language model."""
-        run = current_run()
+        run = current_recorder()
         for passage in passages:
             run.passages.setdefault(passage.id, passage)
             run.read[passage.id] = None
 
     def iteration(self, number: int) -> None:
         """Begin iteration `number`, from 1."""
-        run = current_run()
+        run = current_recorder()
         run.iteration = run.cost.iterations = number
 
     def _act(self, predictor: dspy.Module) -> str:

@@ -1,6 +1,6 @@
 """One question being answered: who is asked, what is written down, what runs at once.
 
-A `Run` belongs to one question. Branches that run at once write to runs of their own, which are joined in the order
+A `TraceRecorder` belongs to one question. Branches that run at once write to runs of their own, which are joined in the order
 in which they were started, so that the trace and the answer do not depend on which ended first.
 """
 
@@ -21,16 +21,16 @@ from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["Run", "current_run", "recording", "run_concurrently"]
+__all__ = ["TraceRecorder", "current_recorder", "recording", "run_concurrently"]
 
 T = TypeVar("T")
 
 _SUMMED = ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "knowledge_tokens")
 
-_RUN: contextvars.ContextVar[Run | None] = contextvars.ContextVar("knowgap_run", default=None)
+_RUN: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_run", default=None)
 
 
-class Run:
+class TraceRecorder:
     """The record of one question, or of one branch of it."""
 
     def __init__(self, started: float, concurrent: bool, iteration: int = 0, branch: str = ""):
@@ -53,16 +53,16 @@ class Run:
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
 
-    def fork(self, branch: str = "") -> Run:
+    def fork(self, branch: str = "") -> TraceRecorder:
         """A run for a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
-        child = Run(self.started, self.concurrent, self.iteration, path)
+        child = TraceRecorder(self.started, self.concurrent, self.iteration, path)
         child.own = set(self.own)
         child.cost.critical_calls = self.cost.critical_calls
         child.cost.critical_seconds = self.cost.critical_seconds
         return child
 
-    def join(self, children: Sequence[Run]) -> None:
+    def join(self, children: Sequence[TraceRecorder]) -> None:
         """Take over what branches wrote, in their order; the longest of them decides the critical path."""
         for child in children:
             self.steps += child.steps
@@ -91,7 +91,7 @@ class Run:
         )
 
 
-def current_run() -> Run:
+def current_recorder() -> TraceRecorder:
     """The run of the question being answered in this thread."""
     run = _RUN.get()
     if run is None:
@@ -100,7 +100,7 @@ def current_run() -> Run:
 
 
 @contextmanager
-def recording(run: Run) -> Iterator[Run]:
+def recording(run: TraceRecorder) -> Iterator[TraceRecorder]:
     """Make `run` the one that steps are written to."""
     token = _RUN.set(run)
     try:
@@ -120,7 +120,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
-    """Run independent tasks at the same time and return their results in order.
+    """TraceRecorder independent tasks at the same time and return their results in order.
 
     DSPy's settings and the run follow into the threads. With concurrency switched off, or for a single task, the
     same is done one by one. The first failure, in order, is raised after all have ended.
@@ -131,7 +131,7 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
     """
     if not tasks:
         return []
-    run = current_run()
+    run = current_recorder()
     children = [run.fork(branches[i] if branches else "") for i in range(len(tasks))]
     collected = dspy.settings.trace  # where an optimizer finds its demonstrations
     parts: list[list[Any]] = [[] for _ in tasks]

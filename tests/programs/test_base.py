@@ -13,7 +13,7 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, RAG, Direct, Program, get_program
 from knowgap.programs.base import _Meter
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.trace.recorder import Run, run_concurrently
+from knowgap.programs.trace.recorder import TraceRecorder, run_concurrently
 from knowgap.programs.trace.steps import Answered, Malformed
 from knowgap.retrieval import SearchSettings
 from knowgap.retrieval.passage import Passage
@@ -160,7 +160,7 @@ def test_ledger_counts_whatever_history_the_user_keeps(rag, setting):
 
 
 def test_ledger_takes_calls_without_usage_for_fresh_ones():
-    meter, run = _Meter(), Run(0.0, True)
+    meter, run = _Meter(), TraceRecorder(0.0, True)
     meter.history.append({"usage": {}, "response": None})
     meter.history.append({"usage": {}, "response": ({"usage": None}, {"usage": None})})
     meter.charge(run, 0.5)

@@ -10,31 +10,31 @@ import dspy
 import pytest
 from support import scripted_lm
 
-from knowgap.programs.trace.recorder import Run, current_run, recording, run_concurrently
+from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 
 
 @pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
 def run(request):
-    run = Run(time.perf_counter(), concurrent=request.param)
+    run = TraceRecorder(time.perf_counter(), concurrent=request.param)
     with recording(run):
         yield run
 
 
 @pytest.fixture
 def concurrent_run():
-    run = Run(time.perf_counter(), concurrent=True)
+    run = TraceRecorder(time.perf_counter(), concurrent=True)
     with recording(run):
         yield run
 
 
 def say(text):
-    current_run().add(Reasoned(what="test", text=text))
+    current_recorder().add(Reasoned(what="test", text=text))
 
 
 def charge(calls, seconds=0.0):
-    cost = current_run().cost
+    cost = current_recorder().cost
     cost.lm_calls += calls
     cost.critical_calls += calls
     cost.critical_seconds += seconds
@@ -46,14 +46,14 @@ def texts(run):
 
 def test_no_run_outside_a_question():
     with pytest.raises(RuntimeError, match="call the program, not its forward"):
-        current_run()
+        current_recorder()
 
 
 def test_recording_ends_with_its_block():
-    with recording(Run(0.0, True)) as run:
-        assert current_run() is run
+    with recording(TraceRecorder(0.0, True)) as run:
+        assert current_recorder() is run
     with pytest.raises(RuntimeError):
-        current_run()
+        current_recorder()
 
 
 def test_nothing_to_do(run):
@@ -90,7 +90,7 @@ def test_tasks_run_at_the_same_time(concurrent_run):
 
 
 def test_one_by_one_uses_no_thread():
-    with recording(Run(0.0, concurrent=False)):
+    with recording(TraceRecorder(0.0, concurrent=False)):
         here = threading.get_ident()
         assert set(run_concurrently([threading.get_ident] * 5)) == {here}
 
@@ -132,7 +132,7 @@ def test_failure_one_by_one():
     def fail():
         raise OSError("second")
 
-    with recording(Run(0.0, concurrent=False)), pytest.raises(OSError, match="second"):
+    with recording(TraceRecorder(0.0, concurrent=False)), pytest.raises(OSError, match="second"):
         run_concurrently([lambda: 1, fail])
 
 
@@ -164,8 +164,8 @@ def test_iteration_follows_into_branches(run):
 def test_passages_follow_out_of_branches(run):
     def find(n):
         passage = Passage(f"p{n}", "", f"text {n}")
-        current_run().add(Retrieved(queries=["q"], k=1, hits=[[passage.id]]), passage)
-        current_run().read[passage.id] = None
+        current_recorder().add(Retrieved(queries=["q"], k=1, hits=[[passage.id]]), passage)
+        current_recorder().read[passage.id] = None
 
     run_concurrently([lambda n=n: find(n % 2) for n in range(4)])
     trace = run.finish("test", "question?")
@@ -175,7 +175,7 @@ def test_passages_follow_out_of_branches(run):
 
 
 def test_critical_path_is_the_longest_branch():
-    with recording(Run(0.0, concurrent=True)) as run:
+    with recording(TraceRecorder(0.0, concurrent=True)) as run:
         charge(1, 0.5)
         run_concurrently([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
         charge(1, 0.5)
@@ -185,7 +185,7 @@ def test_critical_path_is_the_longest_branch():
 
 
 def test_critical_path_one_by_one_is_the_sum():
-    with recording(Run(0.0, concurrent=False)) as run:
+    with recording(TraceRecorder(0.0, concurrent=False)) as run:
         charge(1, 0.5)
         run_concurrently([lambda: charge(2, 1.0), lambda: charge(5, 0.25), lambda: charge(1, 2.0)])
         charge(1, 0.5)
@@ -203,7 +203,7 @@ def test_critical_path_through_nested_branches(concurrent, longest):
         charge(2)
         charge(3)
 
-    with recording(Run(0.0, concurrent=concurrent)) as run:
+    with recording(TraceRecorder(0.0, concurrent=concurrent)) as run:
         charge(1)
         run_concurrently([flat, deep])
         charge(1)
@@ -213,7 +213,7 @@ def test_critical_path_through_nested_branches(concurrent, longest):
 
 def test_iterations_are_those_of_the_deepest_branch(run):
     def reach(n):
-        current_run().cost.iterations = n
+        current_recorder().cost.iterations = n
 
     run.cost.iterations = 2
     run_concurrently([lambda: reach(1), lambda: reach(3)])
