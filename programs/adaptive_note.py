@@ -102,7 +102,7 @@ class AdaptiveNote(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         found = self.retrieve([question], self.top_k)[0]
         if not self.collect:
             return self._answer_from_passages(question, [hit.passage for hit in found])
@@ -113,7 +113,7 @@ class AdaptiveNote(Program):
         step = invalid = 0
         while not (reason := self._stop(step, invalid, len(read))):
             step += 1
-            self.iteration(step)
+            self.begin_iteration(step)
             questions = self._new_questions(question, best_note, asked)
             if not questions:
                 reason = "no new question"
@@ -125,7 +125,7 @@ class AdaptiveNote(Program):
                 best_note, sources = note, distinct([*sources, *passages])
             elif self.review:
                 invalid += 1
-        self.note(Stopped(reason=reason))
+        self.record(Stopped(reason=reason))
         output = self.ask(self.generate, question=question, note=best_note, style=STYLES[self.style])
         return self._answered(output, sources, note=best_note, questions=asked)
 
@@ -143,7 +143,7 @@ class AdaptiveNote(Program):
             if len(read) < self.max_passages:
                 read.setdefault(hit.passage.id, hit.passage)
         passages = [hit.passage for hit in hits if hit.passage.id in read]
-        self.reads(passages)
+        self.count_read(passages)
         return passages
 
     def _init_note(self, question: str, passages: list[Passage]) -> str:
@@ -156,7 +156,7 @@ class AdaptiveNote(Program):
         output = self.ask(self.propose, question=question, note=best_note, asked=asked)
         proposed = output.questions if output is not None else None
         questions, repeated = tidy_lines(proposed, QUESTIONS, [question, *asked])
-        self.note(Queried(queries=questions, repeated=repeated))
+        self.record(Queried(queries=questions, repeated=repeated))
         return questions
 
     def _updated_note(self, question: str, best_note: str, passages: list[Passage]) -> str:
@@ -169,7 +169,7 @@ class AdaptiveNote(Program):
     def _noted(self, output: dspy.Prediction | None, passages: list[Passage]) -> str:
         note = (output.note or "").strip() if output is not None else ""
         if note:
-            self.note(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
+            self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
         return note
 
     def _better(self, question: str, best_note: str, note: str, passages: list[Passage]) -> bool:
@@ -187,19 +187,19 @@ class AdaptiveNote(Program):
             output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
             better = output is not None and bool(output.better)
             reason = (output.reason or "").strip() if output is not None else "the comparison could not be read"
-        self.note(Compared(better=better, reason=reason))
+        self.record(Compared(better=better, reason=reason))
         return better
 
     def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Plain retrieval-augmented generation: without notes (table 2, w/o IIC & AMR)."""
-        self.reads(passages)
+        self.count_read(passages)
         output = self.ask(self.vanilla, question=question, passages=numbered(passages), style=STYLES[self.style])
         return self._answered(output, passages, note="", questions=[])
 
     def _answered(self, output: dspy.Prediction | None, passages: list[Passage], **added: Any) -> dspy.Prediction:
         answer = (output.answer or "").strip() if output is not None else ""
         answer = answer or UNKNOWN
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(answer=answer, passages=passages, **added)
 
 

@@ -268,7 +268,7 @@ class Program(dspy.Module):
         meter.charge(run, time.perf_counter() - started)
         run.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(inputs, shown, run.own)
         if prediction is None:
-            self.note(Malformed(act=self._act(predictor), problem=problem))
+            self.record(Malformed(act=self._act(predictor), problem=problem))
         else:
             for name, value in prediction.items():
                 if name != "logprobs":  # thousands of numbers, which need no repair
@@ -284,7 +284,7 @@ class Program(dspy.Module):
         run = current_recorder()
         run.cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in found]
-        self.note(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in found for hit in hits))
+        self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in found for hit in hits))
         return found
 
     def _thoroughness(self, source: Retriever) -> dict[str, Any]:
@@ -296,18 +296,18 @@ class Program(dspy.Module):
         own = self.quality == "set"
         return quality_arguments(source, SearchSettings(self.cells, self.rescored) if own else self.quality)
 
-    def note(self, step: Step, *passages: Passage) -> None:
+    def record(self, step: Step, *passages: Passage) -> None:
         """Write a step to the trace."""
         current_recorder().add(step, *passages)
 
-    def reads(self, passages: Sequence[Passage]) -> None:
+    def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages as read by the language model."""
         run = current_recorder()
         for passage in passages:
             run.passages.setdefault(passage.id, passage)
             run.read[passage.id] = None
 
-    def iteration(self, number: int) -> None:
+    def begin_iteration(self, number: int) -> None:
         """Begin iteration `number`, from 1."""
         run = current_recorder()
         run.iteration = run.cost.iterations = number

@@ -83,8 +83,8 @@ class BlendFilter(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the filtered union of three searches; the prediction adds `reasoning`."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         direct = self._search(question) if self.original or self.external else []
         branches: dict[str, Callable[[], list[Passage]]] = {}
         if self.original:
@@ -111,7 +111,7 @@ class BlendFilter(Program):
         """Equations 1 and 2: what the question finds together with a reasoned draft of its answer."""
         if not passages:
             return []
-        self.reads(passages)
+        self.count_read(passages)
         output = self.ask(self.draft, question=question, passages=numbered(passages))
         text = _joined(output.reasoning, output.answer) if output is not None else ""
         return self._augmented(question, "external knowledge", text)
@@ -125,20 +125,20 @@ class BlendFilter(Program):
         """Search with generated text in front of the question; without any, that would be the original query again."""
         if not text:
             return []
-        self.note(Reasoned(what=source, text=text))
+        self.record(Reasoned(what=source, text=text))
         return self._search(f"{text} {question}")
 
     def _filtered(self, question: str, passages: list[Passage]) -> list[Passage]:
         """Equation 7: the passages that the model finds relevant; none where its reply cannot be read."""
         if not passages:
             return []
-        self.reads(passages)
+        self.count_read(passages)
         if self.relevance is None:
             kept, why = self._listed(question, passages)
         else:
             kept, why = self._judged(question, passages), ""
         dropped = [passage.id for passage in passages if passage not in kept]
-        self.note(Filtered(kept=[passage.id for passage in kept], dropped=dropped, reason=why))
+        self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped, reason=why))
         return kept
 
     def _listed(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
@@ -158,24 +158,24 @@ class BlendFilter(Program):
         kept: list[Passage] = []
         for passage, output in zip(passages, run_concurrently(tasks), strict=True):
             relevant = output is not None and bool(output.relevant)
-            self.note(Judged(what="relevance", value=relevant, passage=passage.id))
+            self.record(Judged(what="relevance", value=relevant, passage=passage.id))
             kept += [passage] if relevant else []
         return kept
 
     def _answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Equation 9: reason over the kept passages, then word the answer."""
-        self.reads(passages)
+        self.count_read(passages)
         style = STYLES[self.style]
         output = self.ask(self.answer, question=question, passages=numbered(passages), style=style)
         answer = (output.answer or "").strip() if output is not None else ""
         reasoning = (output.reasoning or "").strip() if output is not None else ""
         if reasoning or answer:
-            self.note(Reasoned(what="chain of thought", text=reasoning))
+            self.record(Reasoned(what="chain of thought", text=reasoning))
             text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
             output = self.ask(self.shorten, question=question, text=text, style=style)
             answer = ((output.answer or "").strip() if output is not None else "") or answer
         answer = answer or UNKNOWN
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
         return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning)
 
 

@@ -145,13 +145,13 @@ class MIGRES(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         known: dict[str, list[Passage]] = {}
         asked, queries, missing = [question], [question], ""
         seen: dict[str, str] = {}  # passage id → what of it is unread
         reason = "iterations"
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             found = self._search(queries, seen)
             learnt = self._read(question, queries, found, seen)
             new = {statement: sources for statement, sources in learnt.items() if statement not in known}
@@ -161,16 +161,16 @@ class MIGRES(Program):
             if new or not missing:  # without anything new, main would repeat itself
                 decision = self.ask(self.main, question=question, known=list(known), style=STYLES[self.style])
                 if decision is not None and not _unanswerable(decision.answer):
-                    self.note(Stopped(reason="answered"))
+                    self.record(Stopped(reason="answered"))
                     return self._answer(decision, known, missing="")
                 missing = _missing(decision) or missing or question
-                self.note(Missing(missing=missing, known=list(known), explanation=_explanation(decision)))
+                self.record(Missing(missing=missing, known=list(known), explanation=_explanation(decision)))
             queries = self._new_queries(question, known, missing, asked)
             if not queries:
                 reason = "no new query"
                 break
             asked += queries
-        self.note(Stopped(reason=reason))
+        self.record(Stopped(reason=reason))
         decision = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
         return self._answer(decision, known, missing)
 
@@ -226,7 +226,7 @@ class MIGRES(Program):
             return {}
         for shown, (_, original) in found.items():
             seen[shown.id] = self._rest(shown, seen.get(shown.id) or original.text)
-        self.reads([original for _, original in found.values()])
+        self.count_read([original for _, original in found.values()])
         # What the model knows itself is one passage for all queries.
         groups = [[q] for q in concerned] if self.read_apart and len(found) > 1 else [concerned]
         tasks = [
@@ -250,7 +250,7 @@ class MIGRES(Program):
                 claims[statement] = distinct([*claims.get(statement, []), *sources])
         if self.check_entailment:
             claims = self._entailed(claims)
-        self.note(
+        self.record(
             Extracted(
                 statements=list(claims), sources=[[passage.id for passage in sources] for sources in claims.values()]
             )
@@ -268,7 +268,7 @@ class MIGRES(Program):
                 result[statement] = holding
             else:
                 why = "no cited passage entails it" if sources else "no passage cited"
-                self.note(Rejected(what=statement, why=why))
+                self.record(Rejected(what=statement, why=why))
         return result
 
     def _prompted(self, queries: Sequence[str], seen: dict[str, str]) -> Narrowed:
@@ -276,11 +276,11 @@ class MIGRES(Program):
         output = self.ask(self.knowledge, queries=list(queries))
         text = output.passage.strip() if output is not None else ""
         if not text or text.casefold().rstrip(".").strip() == UNKNOWN:
-            self.note(Judged(what="knowledge of its own", value=False))
+            self.record(Judged(what="knowledge of its own", value=False))
             return {}
         number = 1 + sum(passage_id.startswith("model:") for passage_id in seen)
         passage = Passage(f"model:{number}", "the model's own knowledge", text)
-        self.note(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
+        self.record(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
         return {passage: (queries[0], passage)}
 
     def _new_queries(self, question: str, known: dict[str, list[Passage]], missing: str, asked: list[str]) -> list[str]:
@@ -291,7 +291,7 @@ class MIGRES(Program):
         queries, repeated = tidy_lines(output.queries if output is not None else None, self.max_queries, besides)
         if not queries:  # the missing information itself is the next best query
             queries, _ = tidy_lines([missing], 1, besides)
-        self.note(Queried(queries=queries, repeated=repeated))
+        self.record(Queried(queries=queries, repeated=repeated))
         return queries
 
     def _answer(
@@ -302,7 +302,7 @@ class MIGRES(Program):
             answer = UNKNOWN
         confidence = min(5, max(1, decision.confidence)) if decision is not None else 1
         passages = distinct(passage for sources in known.values() for passage in sources)
-        self.note(
+        self.record(
             Answered(
                 answer=answer,
                 confidence=confidence,

@@ -129,8 +129,8 @@ class RAISF(Program):
 
     def _solve(self, question: str, above: tuple[str, ...]) -> _Solved:
         """Algorithm 1 for `question`, which came out of the questions `above`, the first of them the user's."""
-        self.iteration(len(above) + 1)
-        self.note(Asked(question=question))
+        self.begin_iteration(len(above) + 1)
+        self.record(Asked(question=question))
         style = STYLES["short" if above else self.style]
         solved, reason = None, ""
         if self.self_knowledge:
@@ -139,15 +139,15 @@ class RAISF(Program):
             solved, reason = self._from_passages(question, style), "relevant passages"
         if solved is None:
             solved, reason = self._from_sub_questions(question, style, above)
-        self.note(Stopped(reason=reason))
-        self.note(Answered(answer=solved.answer, passages=[passage.id for passage in solved.passages]))
+        self.record(Stopped(reason=reason))
+        self.record(Answered(answer=solved.answer, passages=[passage.id for passage in solved.passages]))
         return solved
 
     def _from_knowledge(self, question: str, style: str) -> _Solved | None:
         """Self-knowledge inference (equation 2); None where the model does not know."""
         output = self._ask(self.know, self.know_lm, question=question)
         knows = output is not None and bool(output.knows)
-        self.note(Judged(what="self-knowledge", value=knows))
+        self.record(Judged(what="self-knowledge", value=knows))
         if not knows:
             return None
         answer = _answer(self.ask(self.answer, question=question, style=style))
@@ -156,7 +156,7 @@ class RAISF(Program):
     def _from_passages(self, question: str, style: str) -> _Solved | None:
         """Passage-relevance inference (equation 3); None where no passage is relevant."""
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         judgements = run_concurrently([functools.partial(self._relevant, question, passage) for passage in passages])
         relevant = [passage for passage, value in zip(passages, judgements, strict=True) if value]
         if not relevant:
@@ -167,7 +167,7 @@ class RAISF(Program):
     def _relevant(self, question: str, passage: Passage) -> bool:
         output = self._ask(self.relevance, self.relevance_lm, shown=[passage], question=question, passage=str(passage))
         relevant = output is not None and bool(output.relevant)
-        self.note(Judged(what="relevance", value=relevant, passage=passage.id), passage)
+        self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
         return relevant
 
     def _from_sub_questions(self, question: str, style: str, above: tuple[str, ...]) -> tuple[_Solved, str]:
@@ -179,7 +179,7 @@ class RAISF(Program):
         output = self._ask(self.decompose, self.decompose_lm, question=question)
         path = (*above, question)
         questions, _ = tidy_lines(output.questions if output is not None else None, self.max_questions, path)
-        self.note(Decomposed(questions=questions))
+        self.record(Decomposed(questions=questions))
         if not questions:
             return _Solved(UNKNOWN), "no sub-question"
         solutions = run_concurrently(

@@ -97,13 +97,13 @@ class RQRAG(Program):
         log-probabilities" or "stated confidence"), `answers` (of all trajectories, for the upper bound) and `leaves`
         (a record of each trajectory: path, queries, answer, confidence, perplexity, ids of its passages).
         """
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
         with_tokens = self.logprobs == "auto"
         leaves: list[Trajectory] = []
         level, reason = [Trajectory()], "depth"
         for depth in range(self.depth + 1):
-            self.iteration(depth + 1)
+            self.begin_iteration(depth + 1)
             waiting, parents = level, level if depth < self.depth else []
             if len(parents) > self.beam_width:  # which are best shows in their answers
                 level, _ = self._at_level(question, level, [], with_tokens)
@@ -120,7 +120,7 @@ class RQRAG(Program):
                 reason = "no new query" if growth else reason
                 break
             level = self._retrieved(children)
-        self.note(Stopped(reason=reason))
+        self.record(Stopped(reason=reason))
         return self._chosen(leaves)
 
     def _at_level(
@@ -150,9 +150,9 @@ class RQRAG(Program):
         queries, repeated = tidy_lines([reply.text], 1, node.queries)
         if not queries:
             if repeated:
-                self.note(Rejected(what=repeated[0], why="searched before on this path"))
+                self.record(Rejected(what=repeated[0], why="searched before on this path"))
             return None
-        self.note(Refined(action=action, query=queries[0]))
+        self.record(Refined(action=action, query=queries[0]))
         return Trajectory(
             path=_child(node.path, action),
             queries=[*node.queries, queries[0]],
@@ -183,14 +183,14 @@ class RQRAG(Program):
         )
         if node.answer:
             ids = [passage.id for passage in node.passages]
-            self.note(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
+            self.record(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
         return node
 
     def _reply(
         self, predictor: dspy.Module, wanted: str, passages: Sequence[Passage], with_tokens: bool, **inputs: Any
     ) -> _Reply:
         """Ask for the output field `wanted`, with its log-probabilities; without, where the backend refuses them."""
-        self.reads(passages)
+        self.count_read(passages)
         inputs["passages"] = numbered(passages)
         # Under every strategy, so that the calls stay the same and a study's cache serves all three.
         tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
@@ -221,11 +221,11 @@ class RQRAG(Program):
             why = "they were not asked for" if self.logprobs == "never" else "they did not come back for every answer"
             if any(leaf.refused for leaf in leaves):
                 why = "the language model refused them"
-            self.note(Judged(what="token log-probabilities", value=False, reason=f"{why}; stated confidence instead"))
+            self.record(Judged(what="token log-probabilities", value=False, reason=f"{why}; stated confidence instead"))
         best = selection.best
-        self.note(Selected(strategy=self.strategy, answer=best.answer, scores=selection.scores))
+        self.record(Selected(strategy=self.strategy, answer=best.answer, scores=selection.scores))
         ids = [passage.id for passage in best.passages]
-        self.note(Answered(answer=best.answer, confidence=best.confidence, passages=ids), *best.passages)
+        self.record(Answered(answer=best.answer, confidence=best.confidence, passages=ids), *best.passages)
         return dspy.Prediction(
             answer=best.answer,
             passages=best.passages,

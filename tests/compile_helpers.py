@@ -60,16 +60,16 @@ class Tunable(Program):
         self.answer = dspy.Predict(AnswerFromPassages)
 
     def forward(self, question: str) -> dspy.Prediction:
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         if self.careful:
             self.ask(self.split, question=question)
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         style = f"k={self.top_k} limit={self.limit} careful={self.careful} weight={self.weight:.3f}"
         output = self.ask(self.answer, question=question, passages=numbered(passages), style=style)
         answer = (output.answer or "").strip() if output is not None else ""
-        self.note(Answered(answer=answer, passages=[p.id for p in passages]))
+        self.record(Answered(answer=answer, passages=[p.id for p in passages]))
         return dspy.Prediction(answer=answer, passages=passages)
 
 

@@ -86,7 +86,7 @@ class Probe(Program):
 
     def result(self, answer: str, **values: float | None) -> dspy.Prediction:
         """The prediction with what was measured."""
-        self.note(Answered(answer=answer))
+        self.record(Answered(answer=answer))
         return dspy.Prediction(answer=answer, passages=[], measured=values)
 
 
@@ -141,7 +141,7 @@ class Extraction(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         steps = evidence(self.example(question))
         hits = self.retrieve([question], self.retrieve_k)[0]
         gold = set(self.example(question).get("gold_ids") or [])
@@ -153,7 +153,7 @@ class Extraction(Probe):
         chosen = [*first, *draw.sample(rest, min(len(rest), self.passages - len(first)))]
         draw.shuffle(chosen)
         positive = {p.id for p in chosen if any(says(str(p), answer) for _, answer in steps)}
-        self.reads(chosen)
+        self.count_read(chosen)
         output = self.ask(self.leaf, question=question, queries=[q for q, _ in steps], passages=numbered(chosen))
         statements = [
             (s.statement, cited(chosen, s.sources)) for s in (output.statements if output is not None else [])
@@ -197,7 +197,7 @@ class MissingInformation(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         steps = evidence(self.example(question))
         given = self.draw(question).randrange(len(steps)) if self.partial else len(steps)
         known = [f"{q} {a}" for q, a in steps[:given]]
@@ -231,7 +231,7 @@ class OwnKnowledge(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         example = self.example(question)
         worded = any(step.get("answer") for step in example.get("decomposition") or [])
         steps = evidence(example) if worded or example.get("evidences") else []
@@ -266,7 +266,7 @@ class SubModules(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         example = self.example(question)
         closed = example.answer in ("yes", "no")
         said = self.ask(self.know, question=question)
@@ -274,7 +274,7 @@ class SubModules(Probe):
         answer = str(output.get("answer") or "") if output is not None else ""
         right = f1(example, dspy.Prediction(answer=answer)) >= 0.5
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         judged = [self.ask(self.relevance, shown=[p], question=question, passage=str(p)) for p in passages]
         agree = [
             (out is not None and out.relevant is True) == self._relevant(example, p, closed)

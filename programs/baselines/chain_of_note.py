@@ -39,13 +39,13 @@ class ChainOfNote(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `note`."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         ids = [passage.id for passage in passages]
         output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
         answer, note = text_of(output), text_of(output, "note")
-        self.note(Noted(note=note, passages=ids))
-        self.note(Answered(answer=answer, passages=ids))
+        self.record(Noted(note=note, passages=ids))
+        self.record(Answered(answer=answer, passages=ids))
         return dspy.Prediction(answer=answer, passages=passages, note=note)

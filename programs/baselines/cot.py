@@ -28,10 +28,10 @@ class ChainOfThought(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         output = self.ask(self.answer, question=question, style=STYLES[self.style])
         answer = (output.answer or "").strip() if output is not None else ""
         reasoning = (output.reasoning or "").strip() if output is not None else ""
-        self.note(Reasoned(what="chain of thought", text=reasoning))
-        self.note(Answered(answer=answer))
+        self.record(Reasoned(what="chain of thought", text=reasoning))
+        self.record(Answered(answer=answer))
         return dspy.Prediction(answer=answer, passages=[], reasoning=reasoning)

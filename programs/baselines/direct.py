@@ -31,8 +31,8 @@ class Direct(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         output = self.ask(self.answer, question=question, style=STYLES[self.style])
         answer = (output.answer or "").strip() if output is not None else ""
-        self.note(Answered(answer=answer))
+        self.record(Answered(answer=answer))
         return dspy.Prediction(answer=answer, passages=[])

@@ -60,22 +60,22 @@ class FLARE(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `sentences`, the text that led to the answer."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         sentences: list[str] = []
         answer, reason = "", "iterations"
         passages = self._found(question)
         read = list(passages)
         with_tokens = self.logprobs == "auto"
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             draft = self._draft(question, passages, sentences, with_tokens)
             with_tokens = with_tokens and not draft.refused
             if draft.sentence:
                 sure = draft.confidence >= self.theta
                 why = f"{draft.measure} {draft.confidence:.2f}, θ = {self.theta:g}"
-                self.note(Judged(what="sure of the next sentence", value=sure, reason=why))
+                self.record(Judged(what="sure of the next sentence", value=sure, reason=why))
                 if not sure:
-                    self.note(Queried(queries=[draft.query]))
+                    self.record(Queried(queries=[draft.query]))
                     passages = self._found(draft.query)
                     read += passages
                     again = self._draft(question, passages, sentences, with_tokens)
@@ -85,18 +85,18 @@ class FLARE(Program):
                 reason = "repeated sentence" if repeated else "no sentence"
                 break
             sentences += new
-            self.note(Reasoned(what="sentence", text=new[0]))
+            self.record(Reasoned(what="sentence", text=new[0]))
             if draft.answer:
                 answer, reason = draft.answer, "answered"
                 break
-        self.note(Stopped(reason=reason))
+        self.record(Stopped(reason=reason))
         read = distinct(read)
         if not answer:
             shown = [] if sentences else passages
             text = " ".join(sentences) or "\n".join(str(passage) for passage in passages)
             output = self.ask(self.final, shown=shown, question=question, text=text, style=STYLES[self.style])
             answer = text_of(output)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in read]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in read]))
         return dspy.Prediction(answer=answer, passages=read, sentences=sentences)
 
     def _found(self, query: str) -> list[Passage]:
@@ -104,7 +104,7 @@ class FLARE(Program):
 
     def _draft(self, question: str, passages: list[Passage], sentences: list[str], with_tokens: bool) -> _Draft:
         """The next sentence, with how sure the model is of it."""
-        self.reads(passages)
+        self.count_read(passages)
         inputs: dict[str, Any] = {"question": question, "passages": numbered(passages), "known": list(sentences)}
         inputs["style"] = STYLES[self.style]
         tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}

@@ -44,31 +44,31 @@ class IRCoT(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`, the reader's, and `chain`, the interleaved sentences."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         chain: list[str] = []
         passages: list[Passage] = []
         query, reason = question, "iterations"
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             found = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
             passages = distinct([*passages, *found])[: self.max_collected]
-            self.reads(passages)
+            self.count_read(passages)
             output = self.ask(self.step, question=question, passages=numbered(passages), known=list(chain))
             sentences, repeated = tidy_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:
                 reason = "repeated sentence" if repeated else "no sentence"
                 break
             chain += sentences
-            self.note(Reasoned(what="chain of thought", text=sentences[0]))
+            self.record(Reasoned(what="chain of thought", text=sentences[0]))
             if text_of(output):
                 reason = "answered"
                 break
             if step < self.iterations:
                 query = sentences[0]
-                self.note(Queried(queries=[query]))
-        self.note(Stopped(reason=reason))
+                self.record(Queried(queries=[query]))
+        self.record(Stopped(reason=reason))
         output = self.ask(self.reader, question=question, passages=numbered(passages), style=STYLES[self.style])
         answer, reasoning = text_of(output), text_of(output, "reasoning")
-        self.note(Reasoned(what="chain of thought", text=reasoning))
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Reasoned(what="chain of thought", text=reasoning))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning, chain=chain)

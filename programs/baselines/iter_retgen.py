@@ -41,21 +41,21 @@ class IterRetGen(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         answer, reasoning = "", ""
         passages: list[Passage] = []
         query = question
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             if step > 1:
                 query = " ".join(part for part in (reasoning, answer, question) if part)
-                self.note(Queried(queries=[query]))
+                self.record(Queried(queries=[query]))
             passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-            self.reads(passages)
+            self.count_read(passages)
             output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
-            self.note(Reasoned(what="chain of thought", text=reasoning))
-            self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        self.note(Stopped(reason="iterations"))
+            self.record(Reasoned(what="chain of thought", text=reasoning))
+            self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Stopped(reason="iterations"))
         return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning)

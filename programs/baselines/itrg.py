@@ -43,16 +43,16 @@ class ITRG(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note`, the last document."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         document = ""
         sources: list[Passage] = []
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             query = f"{document} {question}" if document else question
             if document:
-                self.note(Queried(queries=[query]))
+                self.record(Queried(queries=[query]))
             passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-            self.reads(passages)
+            self.count_read(passages)
             inputs = {"question": question, "passages": numbered(passages)}
             if document and self.strategy == "refine":
                 written = text_of(self.ask(self.refine, best_note=document, **inputs), "note")
@@ -61,8 +61,8 @@ class ITRG(Program):
                 written = text_of(self.ask(self.refresh, **inputs), "note")
                 sources = passages if written else sources
             document = written or document
-            self.note(Noted(note=document, passages=[passage.id for passage in sources]))
-        self.note(Stopped(reason="iterations"))
+            self.record(Noted(note=document, passages=[passage.id for passage in sources]))
+        self.record(Stopped(reason="iterations"))
         answer = text_of(self.ask(self.answer, question=question, note=document, style=STYLES[self.style]))
-        self.note(Answered(answer=answer, passages=[passage.id for passage in sources]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in sources]))
         return dspy.Prediction(answer=answer, passages=sources, note=document)

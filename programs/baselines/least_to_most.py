@@ -38,10 +38,10 @@ class LeastToMost(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `sub_answers`."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         output = self.ask(self.decompose, question=question)
         questions, _ = tidy_lines(output.questions if output is not None else None, self.max_questions, [question])
-        self.note(Decomposed(questions=questions))
+        self.record(Decomposed(questions=questions))
         sub_answers: list[SubAnswer] = []
         for sub_question in questions:
             answer = self._solve(sub_question, sub_answers, "short") or "unknown"
@@ -51,5 +51,5 @@ class LeastToMost(Program):
 
     def _solve(self, question: str, sub_answers: list[SubAnswer], style: str) -> str:
         answer = text_of(self.ask(self.solve, question=question, sub_answers=list(sub_answers), style=STYLES[style]))
-        self.note(Answered(answer=answer))
+        self.record(Answered(answer=answer))
         return answer

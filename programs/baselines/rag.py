@@ -33,11 +33,11 @@ class RAG(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
         answer = (output.answer or "").strip() if output is not None else ""
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages)

@@ -47,32 +47,32 @@ class ReAct(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         turns: list[tuple[str, list[Passage]]] = []
         read: list[Passage] = []
         reason = "iterations"
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             output = self._over(self.turn, turns, question)
             if output is None:
                 reason = "unreadable turn"
                 break
             thought = text_of(output, "next_thought")
-            self.note(Reasoned(what="thought", text=thought))
+            self.record(Reasoned(what="thought", text=thought))
             query = str((output.next_tool_args or {}).get("query") or "").strip()
             if output.next_tool_name != "search" or not query:
                 reason = "finished" if output.next_tool_name == "finish" else "no query"
                 break
-            self.note(Queried(queries=[query]))
+            self.record(Queried(queries=[query]))
             found = self.search(query)
-            self.reads(found)
+            self.count_read(found)
             read = distinct([*read, *found])
             turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(found)}", found))
-        self.note(Stopped(reason=reason))
+        self.record(Stopped(reason=reason))
         output = self._over(self.extract, turns, question)
         answer, reasoning = text_of(output), text_of(output, "reasoning")
-        self.note(Reasoned(what="chain of thought", text=reasoning))
-        self.note(Answered(answer=answer, passages=[passage.id for passage in read]))
+        self.record(Reasoned(what="chain of thought", text=reasoning))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in read]))
         return dspy.Prediction(answer=answer, passages=read, reasoning=reasoning)
 
     def _over(

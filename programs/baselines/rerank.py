@@ -73,11 +73,11 @@ class CitationRerank(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence`, the citation recall, and `answers`, of all samples."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         passages = [entry.passage for entry in rerank(self, self.reranker, [question], hits)[: self.top_k]]
-        self.reads(passages)
+        self.count_read(passages)
         names = [f"sample {number}" for number in range(1, self.samples + 1)]
         tasks = [functools.partial(self._sample, question, passages, number) for number in range(self.samples)]
         samples = run_concurrently(tasks, names)
@@ -86,9 +86,9 @@ class CitationRerank(Program):
         best = max(range(self.samples), key=lambda n: (bool(samples[n][0]), recalls[n], -n))
         answer, claims = samples[best]
         scores = dict(zip(names, recalls, strict=True))
-        self.note(Selected(strategy="citation recall", answer=answer, scores=scores))
+        self.record(Selected(strategy="citation recall", answer=answer, scores=scores))
         rests_on = {passage.id: passage for sources in claims.values() for passage in sources}
-        self.note(Answered(answer=answer, confidence=recalls[best], passages=list(rests_on)))
+        self.record(Answered(answer=answer, confidence=recalls[best], passages=list(rests_on)))
         return dspy.Prediction(
             answer=answer,
             passages=list(rests_on.values()),
@@ -108,7 +108,7 @@ class CitationRerank(Program):
             if statement:
                 claims[statement] = cited(passages, item.sources)
         ids = [[passage.id for passage in sources] for sources in claims.values()]
-        self.note(Extracted(statements=list(claims), sources=ids))
+        self.record(Extracted(statements=list(claims), sources=ids))
         answer = text_of(output)
-        self.note(Answered(answer=answer))
+        self.record(Answered(answer=answer))
         return answer, claims

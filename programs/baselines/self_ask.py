@@ -49,41 +49,41 @@ class SelfAsk(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `sub_answers`."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         sub_answers: list[SubAnswer] = []
         read: list[Passage] = []
         reason = "iterations"
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             output = self.ask(self.follow_up, question=question, sub_answers=list(sub_answers))
             needed = output is not None and bool(output.needed)
-            self.note(Judged(what="follow-up needed", value=needed))
+            self.record(Judged(what="follow-up needed", value=needed))
             if not needed:
                 reason = "no follow-up needed" if output is not None else "unreadable follow-up"
                 break
             asked = [sub.question for sub in sub_answers]
             queries, repeated = tidy_lines([text_of(output, "query")], 1, asked)
-            self.note(Queried(queries=queries, repeated=repeated))
+            self.record(Queried(queries=queries, repeated=repeated))
             if not queries:
                 reason = "no new follow-up"
                 break
             answer = self._look_up(queries[0], read, "short") or _UNKNOWN
             sub_answers.append(SubAnswer(question=queries[0], answer=answer))
-        self.note(Stopped(reason=reason))
+        self.record(Stopped(reason=reason))
         if not sub_answers:
             answer = self._look_up(question, read, self.style)
             return dspy.Prediction(answer=answer, passages=read, sub_answers=[])
         output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=STYLES[self.style])
         answer, passages = text_of(output), distinct(read)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages, sub_answers=sub_answers)
 
     def _look_up(self, query: str, read: list[Passage], style: str) -> str:
         """Retrieve for a question and answer it; what was read goes to `read`."""
         passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         read += passages
         output = self.ask(self.intermediate, question=query, passages=numbered(passages), style=STYLES[style])
         answer = text_of(output)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return answer

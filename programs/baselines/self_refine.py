@@ -37,15 +37,15 @@ class SelfRefine(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `note`."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         ids = [passage.id for passage in passages]
         note = text_of(self.ask(self.refine, question=question, passages=numbered(passages)), "note")
-        self.note(Noted(note=note, passages=ids))
+        self.record(Noted(note=note, passages=ids))
         source, shown = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
         output = self.ask(self.answer, shown=shown, question=question, note=source, style=STYLES[self.style])
         answer = text_of(output)
-        self.note(Answered(answer=answer, passages=ids))
+        self.record(Answered(answer=answer, passages=ids))
         return dspy.Prediction(answer=answer, passages=passages, note=note)

@@ -37,15 +37,15 @@ class SelfRerank(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the passages that the model keeps."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.reads(passages)
+        self.count_read(passages)
         output = self.ask(self.rank, question=question, passages=numbered(passages)) if passages else None
         kept = passages if output is None else cited(passages, output.relevant_ids or ())
         dropped = [passage.id for passage in passages if passage not in kept]
-        self.note(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
+        self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
         output = self.ask(self.answer, question=question, passages=numbered(kept), style=STYLES[self.style])
         answer = text_of(output)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in kept]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in kept]))
         return dspy.Prediction(answer=answer, passages=kept)

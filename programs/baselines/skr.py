@@ -149,18 +149,18 @@ class SKR(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `knows`, whether the model was taken to know the answer."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         knows = self._knows(question)
         passages: list[Passage] = []
         if knows:
             output = self.ask(self.direct, question=question, style=STYLES[self.style])
         else:
-            self.iteration(1)
+            self.begin_iteration(1)
             passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-            self.reads(passages)
+            self.count_read(passages)
             output = self.ask(self.read, question=question, passages=numbered(passages), style=STYLES[self.style])
         answer = text_of(output)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages, knows=knows)
 
     def _knows(self, question: str) -> bool:
@@ -169,5 +169,5 @@ class SKR(Program):
         # right / (near - right) >= overall / (everything - overall), without dividing by zero
         knows = right > 0 and right * (len(everything) - overall) >= (len(near) - right) * overall
         reason = f"{right} of the {len(near)} nearest labelled questions and {overall} of all {len(everything)}"
-        self.note(Judged(what="knows", value=knows, reason=f"{reason} were answered rightly without retrieval"))
+        self.record(Judged(what="knows", value=knows, reason=f"{reason} were answered rightly without retrieval"))
         return knows

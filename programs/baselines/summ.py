@@ -56,13 +56,13 @@ class Summ(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits)[: self.compressed]
         cut = compress(self, self.compress, self._how, ranked, self.top_k)
         passages = [found for _, found in cut.values()]
         output = self.ask(self.answer, question=question, passages=numbered(list(cut)), style=STYLES[self.style])
         answer = text_of(output)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages)

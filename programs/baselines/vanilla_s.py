@@ -69,14 +69,14 @@ class VanillaS(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""
-        self.note(Asked(question=question))
-        self.iteration(1)
+        self.record(Asked(question=question))
+        self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits, self.threshold)[: self.top_k]
         cut = filter_sentences(self, self.reranker, ranked, self.threshold)
         passages = [found for _, found in cut.values()]
-        self.reads(passages)
+        self.count_read(passages)
         output = self.ask(self.answer, question=question, passages=numbered(list(cut)), style=STYLES[self.style])
         answer = text_of(output)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages)

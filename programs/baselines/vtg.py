@@ -66,12 +66,12 @@ class VTG(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `known`, the verified statements."""
-        self.note(Asked(question=question))
+        self.record(Asked(question=question))
         known: Claims = {}
         failed: list[str] = []
         answer, asked, queries, reason = "", [question], [question], "iterations"
         for step in range(1, self.iterations + 1):
-            self.iteration(step)
+            self.begin_iteration(step)
             found = distinct(hit.passage for hits in self.retrieve(queries, self.top_k) for hit in hits)
             failed = self._search_evidence(failed, found, known)
             if answer and not failed:
@@ -93,18 +93,18 @@ class VTG(Program):
                     break
                 asked += queries
         for statement in failed:
-            self.note(Rejected(what=statement, why="no passage found entails it"))
-        self.note(Stopped(reason=reason))
+            self.record(Rejected(what=statement, why="no passage found entails it"))
+        self.record(Stopped(reason=reason))
         if reason != "verified":
             output = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
             answer = text_of(output)
         passages = distinct(passage for sources in known.values() for passage in sources)
-        self.note(Answered(answer=answer, passages=[passage.id for passage in passages]))
+        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return dspy.Prediction(answer=answer, passages=passages, known=list(known))
 
     def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
         """An answer, and the statements that lead to it with what they cite."""
-        self.reads(passages)
+        self.count_read(passages)
         output = self.ask(self.draft, question=question, passages=numbered(passages), style=STYLES[self.style])
         claims: Claims = {}
         for item in (output.statements or ()) if output is not None else ():
@@ -137,15 +137,15 @@ class VTG(Program):
 
     def _extracted(self, claims: Claims) -> None:
         sources = [[passage.id for passage in passages] for passages in claims.values()]
-        self.note(Extracted(statements=list(claims), sources=sources))
+        self.record(Extracted(statements=list(claims), sources=sources))
 
     def _queries(self, question: str, known: Claims, failed: list[str], asked: list[str]) -> list[str]:
         """New queries for evidence of the failed statements; the statements themselves where none was written."""
         missing = " ".join(failed) or question
-        self.note(Missing(missing=missing, known=list(known)))
+        self.record(Missing(missing=missing, known=list(known)))
         output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=list(asked))
         queries, repeated = tidy_lines(output.queries if output is not None else None, self.max_queries, asked)
         if not queries:
             queries, _ = tidy_lines(failed, self.max_queries, asked)
-        self.note(Queried(queries=queries, repeated=repeated))
+        self.record(Queried(queries=queries, repeated=repeated))
         return queries

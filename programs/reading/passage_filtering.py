@@ -77,7 +77,7 @@ def rerank(
             best[passage.id] = Ranked(score, query, passage)
     ranked = sorted(best.values(), key=lambda entry: (-entry.score, entry.passage.id))
     kept = [entry for entry in ranked if delta is None or entry.score >= delta]
-    program.note(
+    program.record(
         Reranked(
             threshold=delta,
             kept={entry.passage.id: round(entry.score, 4) for entry in kept},
@@ -104,7 +104,7 @@ def filter_sentences(program: Program, reranker: Reranker, ranked: Sequence[Rank
             result[passage] = (query, passage)
             continue
         cut = Passage(passage.id, passage.title, " ".join(chosen))
-        program.note(Compressed(how="sentences", passage=passage.id, text=cut.text), passage)
+        program.record(Compressed(how="sentences", passage=passage.id, text=cut.text), passage)
         result[cut] = (query, passage)
     return result
 
@@ -134,13 +134,13 @@ def compress(
             )
             for entry in batch
         ]
-        program.reads([entry.passage for entry in batch])
+        program.count_read([entry.passage for entry in batch])
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
             if not text or text.casefold().startswith(IRRELEVANT) or len(result) == top_k:
                 continue
             cut = Passage(passage.id, passage.title, text)
-            program.note(Compressed(how=how, passage=passage.id, text=cut.text), passage)
+            program.record(Compressed(how=how, passage=passage.id, text=cut.text), passage)
             result[cut] = (query, passage)
         if len(result) == top_k:
             break

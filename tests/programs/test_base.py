@@ -194,7 +194,7 @@ class Twice(Program):
     def forward(self, question):
         drafts = run_concurrently([lambda n=n: self._draft(f"{question} ({n})") for n in range(self.width)])
         answer = self._draft(" ".join(drafts))
-        self.note(Answered(answer=answer))
+        self.record(Answered(answer=answer))
         return dspy.Prediction(answer=answer, passages=[])
 
     def _draft(self, question):

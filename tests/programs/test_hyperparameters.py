@@ -37,11 +37,11 @@ class Sure(Program):
 
     def forward(self, question):
         knows = self.ask(self.gate, question=question)
-        self.note(Judged(what="knows", value=bool(knows and knows.knows)))
+        self.record(Judged(what="knows", value=bool(knows and knows.knows)))
         answer = "unknown"
         if knows and knows.knows:
             answer = self.ask(self.answer, question=question, style="short").answer
-        self.note(Answered(answer=answer))
+        self.record(Answered(answer=answer))
         return dspy.Prediction(answer=answer, passages=[])
 
 
