@@ -8,10 +8,10 @@ from typing import Any
 import dspy
 from dspy.adapters.utils import format_field_value
 
-__all__ = ["SteadyChatAdapter"]
+__all__ = ["CachingChatAdapter"]
 
 
-class SteadyChatAdapter(dspy.ChatAdapter):
+class CachingChatAdapter(dspy.ChatAdapter):
     """The same messages as `dspy.ChatAdapter`'s, in less time.
 
     DSPy describes the fields of a signature anew for every call, JSON schemas included, and takes every text through a

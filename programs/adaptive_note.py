@@ -89,7 +89,7 @@ class AdaptiveNote(Program):
         "probability from which a new note is better; none asks for a plain yes or no",
         when={"collect": [True], "review": [True]},
     )
-    style = Choice("short", "how the answer is worded (table A4)", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded (table A4)", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -18,7 +18,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
-from knowgap.programs.adapter import SteadyChatAdapter
+from knowgap.programs.adapter import CachingChatAdapter
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Setting, Threshold
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
@@ -27,7 +27,7 @@ from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments
 
 __all__ = ["Program"]
 
-_ADAPTER = SteadyChatAdapter()
+_ADAPTER = CachingChatAdapter()
 
 
 _OF_SEARCH = ("quality", "cells", "rescored")
@@ -136,12 +136,12 @@ class Program(dspy.Module):
     name: ClassVar[str] = "program"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
-    _shared: ClassVar[tuple[str, ...]] = ("retriever",)
+    part_names: ClassVar[tuple[str, ...]] = ("retriever",)
 
     quality = Choice(
         "index",
         "how thoroughly a large ColBERT index is searched: as it was opened, by name, or as set by cells and rescored",
-        among=("index", "fast", "balanced", "exact", "set"),
+        choices=("index", "fast", "balanced", "exact", "set"),
         tune=False,
     )
     cells = Integer(
@@ -162,6 +162,10 @@ class Program(dspy.Module):
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
         """The declared hyperparameters by name, a base class' first."""
         return dict(_declared(cls))
+
+    def parts(self) -> dict[str, Any]:
+        """The index and the models that copies of the program share, by name; None for one that was not given."""
+        return {name: getattr(self, name) for name in self.part_names}
 
     @classmethod
     def _thresholds(cls) -> Sequence[Threshold]:
@@ -235,14 +239,14 @@ class Program(dspy.Module):
 
     # What `forward` is written with.
 
-    def ask(self, predictor: dspy.Module, *, shown: Sequence[Passage] = (), **inputs: Any) -> dspy.Prediction | None:
+    def ask(self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), **inputs: Any) -> dspy.Prediction | None:
         """Ask the language model; None where its output could not be read, which the trace records.
 
         DSPy's adapter has then tried its fallback already. Errors of the language model itself are raised.
 
         Args:
             predictor: one of the program's.
-            shown: passages whose text stands within a text input, so that they count as external knowledge; those in
+            inlined: passages whose text stands within a text input, so that they count as external knowledge; those in
                 a list made by `numbered` count by themselves.
             **inputs: of the predictor's signature.
         """
@@ -266,7 +270,7 @@ class Program(dspy.Module):
                 raise
             problem = " ".join(str(error).split())[:300] or type(error).__name__
         meter.charge(run, time.perf_counter() - started)
-        run.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(inputs, shown, run.own)
+        run.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(inputs, inlined, run.own)
         if prediction is None:
             self.record(Malformed(act=self._act(predictor), problem=problem))
         else:
@@ -338,7 +342,7 @@ class Program(dspy.Module):
         memo[id(self)] = twin
         held: Any = twin.__dict__
         for key, value in self.__getstate__().items():
-            shared = key in self._shared or isinstance(value, type)
+            shared = key in self.part_names or isinstance(value, type)
             held[key] = value if shared else copy.deepcopy(value, memo)
         twin.history, twin.callbacks = [], list(self.callbacks)
         return twin

@@ -61,7 +61,7 @@ class BlendFilter(Program):
     knowledge_filter = Choice(
         "apart",
         "filter each query's passages by themselves, their union (remark 2), or nothing (equation 6)",
-        among=("apart", "union", "none"),
+        choices=("apart", "union", "none"),
     )
     relevance = Threshold(
         "judge",
@@ -69,7 +69,7 @@ class BlendFilter(Program):
         "probability from which a passage is relevant; none lets the model reason and list ids (equation 7)",
         when={"knowledge_filter": ["apart", "union"]},
     )
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -153,7 +153,7 @@ class BlendFilter(Program):
     def _judged(self, question: str, passages: list[Passage]) -> list[Passage]:
         """Every passage by its own probability."""
         tasks = [
-            functools.partial(self.ask, self.judge, shown=[p], question=question, passage=str(p)) for p in passages
+            functools.partial(self.ask, self.judge, inlined=[p], question=question, passage=str(p)) for p in passages
         ]
         kept: list[Passage] = []
         for passage, output in zip(passages, run_concurrently(tasks), strict=True):

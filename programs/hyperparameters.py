@@ -210,20 +210,20 @@ class Switch(Hyperparameter[bool]):
 class Choice(Hyperparameter[str]):
     """One of a few words."""
 
-    def __init__(self, default: str, help: str, *, among: Sequence[str], **kwargs: Any):
+    def __init__(self, default: str, help: str, *, choices: Sequence[str], **kwargs: Any):
         super().__init__(default, help, **kwargs)
-        self.among = tuple(among)
+        self.choices = tuple(choices)
 
     def check(self, value: Any) -> str:
         """Accept a word of the list."""
-        if value not in self.among:
+        if value not in self.choices:
             raise self.refuse(value)
         return value
 
     @property
     def bounds(self) -> str:
         """The range in words."""
-        return "one of " + ", ".join(self.among)
+        return "one of " + ", ".join(self.choices)
 
 
 class Setting(Parameter):

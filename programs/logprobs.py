@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-__all__ = ["FieldLogprobs", "field_logprobs", "perplexity", "take_tokens"]
+__all__ = ["FieldLogprobs", "field_logprobs", "perplexity", "pop_token_logprobs"]
 
 
 _SPACE = b" \t\r\n\f\v"
@@ -28,7 +28,7 @@ class FieldLogprobs(NamedTuple):
     value: list[float]
 
 
-def take_tokens(prediction: dspy.Prediction) -> list[tuple[bytes, float]]:
+def pop_token_logprobs(prediction: dspy.Prediction) -> list[tuple[bytes, float]]:
     """The reply's tokens with their log-probabilities, taken out of the prediction; empty where none came back.
 
     They are taken out because an optimizer makes demonstrations of predictions as they stand.
@@ -44,8 +44,8 @@ def field_logprobs(tokens: Sequence[tuple[bytes, float]], field: str, value: str
     """Find the tokens of an output field's value in the reply.
 
     Args:
-        tokens: what `take_tokens` gives; together they spell the reply in a chat, JSON or XML format. White space
-            does not count, since some tokenizers lose it where they spell tokens one by one.
+        tokens: from `pop_token_logprobs`; together they spell the reply in a chat, JSON or XML format. White space does
+            not count, since some tokenizers lose it where they spell tokens one by one.
         field: name of the output field; its value is looked for behind the first place where it stands as a header.
         value: the value as it was parsed.
 

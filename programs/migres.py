@@ -10,7 +10,13 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.reading.passage_filtering import Narrowed, compress, filter_sentences, rerank, threshold_of
+from knowgap.programs.reading.passage_filtering import (
+    ReadPassages,
+    compress,
+    filter_sentences,
+    rerank,
+    resolve_threshold,
+)
 from knowgap.programs.reading.passage_numbering import cited, distinct, numbered, tidy_lines
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import (
@@ -75,7 +81,7 @@ class MIGRES(Program):
         "open_domain": {"iterations": 3, "delta": 5.0},
         "commonsense": {"iterations": 5, "delta": 0.0, "style": "yes_no"},
     }
-    _shared = ("retriever", "reranker", "entailment")
+    part_names = ("retriever", "reranker", "entailment")
 
     iterations = Integer(5, "iterations at most (T, table 12)", low=1, high=10)
     delta = OptionalReal(
@@ -91,7 +97,7 @@ class MIGRES(Program):
     compression = Choice(
         "sentences",
         "how a passage is cut down before reading: sentence filter, nothing, summary or snippet (table 5)",
-        among=("sentences", "none", "summary", "snippet"),
+        choices=("sentences", "none", "summary", "snippet"),
     )
     check_entailment = Switch(True, "keep a statement only if a cited passage entails it (section 3.2)")
     entailment_threshold = Real(
@@ -106,11 +112,11 @@ class MIGRES(Program):
     remember = Choice(
         "sentences",
         "what of a passage counts as read once it was cut down: the sentences that were shown, or all of it",
-        among=("sentences", "passages"),
+        choices=("sentences", "passages"),
         when={"memory": [True], "compression": ["sentences"]},
     )
     read_apart = Switch(False, "read each query's passages in a call of its own", tune=False)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,
@@ -174,7 +180,7 @@ class MIGRES(Program):
         decision = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
         return self._answer(decision, known, missing)
 
-    def _search(self, queries: Sequence[str], seen: dict[str, str]) -> Narrowed:
+    def _search(self, queries: Sequence[str], seen: dict[str, str]) -> ReadPassages:
         """Retrieve, rerank and filter: what is to be read, and the passage as it stands in the index."""
         hits = self.retrieve(queries, self.retrieve_k)
         whole = {hit.passage.id: hit.passage for found in hits for hit in found}
@@ -213,10 +219,10 @@ class MIGRES(Program):
     @property
     def threshold(self) -> float:
         """The δ in force: the hyperparameter, or the reranker's own default."""
-        return threshold_of(self.reranker, self.delta)
+        return resolve_threshold(self.reranker, self.delta)
 
     def _read(
-        self, question: str, queries: Sequence[str], found: Narrowed, seen: dict[str, str]
+        self, question: str, queries: Sequence[str], found: ReadPassages, seen: dict[str, str]
     ) -> dict[str, list[Passage]]:
         """The leaf module: useful statements and the passages that support each."""
         concerned = list(dict.fromkeys(query for query, _ in found.values()))
@@ -271,7 +277,7 @@ class MIGRES(Program):
                 self.record(Rejected(what=statement, why=why))
         return result
 
-    def _prompted(self, queries: Sequence[str], seen: dict[str, str]) -> Narrowed:
+    def _prompted(self, queries: Sequence[str], seen: dict[str, str]) -> ReadPassages:
         """What the model knows about the queries, as a passage marked as its own."""
         output = self.ask(self.knowledge, queries=list(queries))
         text = output.passage.strip() if output is not None else ""

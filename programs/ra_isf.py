@@ -70,7 +70,7 @@ class RAISF(Program):
         "open_domain": {"depth": 3, "style": "short"},
         "commonsense": {"depth": 3, "style": "yes_no"},
     }
-    _shared = ("retriever", "know_lm", "relevance_lm", "decompose_lm")
+    part_names = ("retriever", "know_lm", "relevance_lm", "decompose_lm")
 
     top_k = Integer(
         5, "passages retrieved and judged per question (figure 3)", low=1, high=20, when={"passage_relevance": [True]}
@@ -100,7 +100,7 @@ class RAISF(Program):
         "probability from which a passage is relevant; none asks for a plain yes or no",
         when={"passage_relevance": [True]},
     )
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,
@@ -165,7 +165,9 @@ class RAISF(Program):
         return _Solved(answer, relevant) if answer != UNKNOWN else None
 
     def _relevant(self, question: str, passage: Passage) -> bool:
-        output = self._ask(self.relevance, self.relevance_lm, shown=[passage], question=question, passage=str(passage))
+        output = self._ask(
+            self.relevance, self.relevance_lm, inlined=[passage], question=question, passage=str(passage)
+        )
         relevant = output is not None and bool(output.relevant)
         self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
         return relevant

@@ -12,7 +12,7 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, take_tokens
+from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, pop_token_logprobs
 from knowgap.programs.outputs import probability_of
 from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
 from knowgap.programs.trace.recorder import run_concurrently
@@ -75,13 +75,13 @@ class RQRAG(Program):
     actions = Choice(
         "all",
         "how queries are refined: in all three ways or in one (figure 4b)",
-        among=("all", *_ACTIONS),
+        choices=("all", *_ACTIONS),
     )
-    strategy = Choice("ensemble", "how the trajectory is chosen (section 2.3)", among=STRATEGIES)
+    strategy = Choice("ensemble", "how the trajectory is chosen (section 2.3)", choices=STRATEGIES)
     beam_width = Integer(27, "nodes of a level that are refined at most, best first", low=1, high=81)
     max_leaves = Integer(121, "answers in the whole tree at most", low=1, high=364)
-    logprobs = Choice("auto", "ask for token log-probabilities, or never", among=("auto", "never"), tune=False)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -203,7 +203,7 @@ class RQRAG(Program):
             refused, output = True, self.ask(predictor, **inputs)
         if output is None:
             return _Reply(refused=refused)
-        tokens, text = take_tokens(output), (output[wanted] or "").strip()
+        tokens, text = pop_token_logprobs(output), (output[wanted] or "").strip()
         return _Reply(text, field_logprobs(tokens, wanted, text), probability_of(output), refused)
 
     def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:

@@ -50,8 +50,8 @@ class Tunable(Program):
     limit = OptionalReal(None, "a threshold", low=-10.0, high=10.0, search=(0.0, 1.0))
     careful = Switch(False, "whether to be careful")
     weight = Real(0.5, "only read when careful", low=0.0, high=1.0, when={"careful": (True,)})
-    mode = Choice("plain", "how", among=("plain", "fancy"), tune=False)
-    _shared = ("retriever", "reranker", "entailment")
+    mode = Choice("plain", "how", choices=("plain", "fancy"), tune=False)
+    part_names = ("retriever", "reranker", "entailment")
 
     def __init__(self, retriever: Any = None, *, reranker: Any = None, entailment: Any = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

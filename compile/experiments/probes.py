@@ -72,7 +72,7 @@ class Probe(Program):
         self.examples = {example.question: example for example in examples}
         self.seed = seed
 
-    _shared: ClassVar = ("retriever", "examples", "entailment")
+    part_names: ClassVar = ("retriever", "examples", "entailment")
 
     def example(self, question: str) -> dspy.Example:
         """What the data say about a question."""
@@ -275,7 +275,7 @@ class SubModules(Probe):
         right = f1(example, dspy.Prediction(answer=answer)) >= 0.5
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
         self.count_read(passages)
-        judged = [self.ask(self.relevance, shown=[p], question=question, passage=str(p)) for p in passages]
+        judged = [self.ask(self.relevance, inlined=[p], question=question, passage=str(p)) for p in passages]
         agree = [
             (out is not None and out.relevant is True) == self._relevant(example, p, closed)
             for out, p in zip(judged, passages, strict=True)

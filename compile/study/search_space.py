@@ -104,7 +104,7 @@ class Space:
             case Switch():
                 return trial.suggest_categorical(name, [False, True])
             case Choice():
-                return trial.suggest_categorical(name, list(declaration.among))
+                return trial.suggest_categorical(name, list(declaration.choices))
             case Integer():
                 low, high = self.ranges[name] or (declaration.low, declaration.high)
                 return trial.suggest_int(name, int(low), int(high))

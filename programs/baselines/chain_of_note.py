@@ -31,7 +31,7 @@ class ChainOfNote(Program):
     name = "chain_of_note"
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

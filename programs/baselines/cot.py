@@ -20,7 +20,7 @@ class ChainOfThought(Program):
     name = "cot"
     needs_retriever = False
 
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Any = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -10,7 +10,7 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
-from knowgap.programs.logprobs import field_logprobs, take_tokens
+from knowgap.programs.logprobs import field_logprobs, pop_token_logprobs
 from knowgap.programs.outputs import probability_of, text_of
 from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Reasoned, Stopped
@@ -50,8 +50,8 @@ class FLARE(Program):
     beta = Real(0.4, "probability below which a token is left out of the query (β)", low=0.0, high=1.0)
     iterations = Integer(8, "sentences at most", low=1, high=16)
     top_k = Integer(5, "passages read at a time", low=1, high=50)
-    logprobs = Choice("auto", "ask for token log-probabilities, or never", among=("auto", "never"), tune=False)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -117,7 +117,7 @@ class FLARE(Program):
             refused, output = True, self.ask(self.sentence, **inputs)
         if output is None:
             return _Draft(refused=refused)
-        tokens, sentence, answer = take_tokens(output), text_of(output, "reasoning"), text_of(output)
+        tokens, sentence, answer = pop_token_logprobs(output), text_of(output, "reasoning"), text_of(output)
         found = field_logprobs(tokens, "reasoning", sentence)
         if found is None:
             return _Draft(sentence, answer, probability_of(output), query=sentence, refused=refused)

@@ -35,7 +35,7 @@ class IRCoT(Program):
     iterations = Integer(8, "sentences of reasoning at most (section 3.1)", low=1, high=16)
     top_k = Integer(4, "passages retrieved per sentence (section 4)", low=1, high=20)
     max_collected = Integer(15, "passages collected at most (section 3.1)", low=1, high=50)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

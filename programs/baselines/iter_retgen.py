@@ -33,7 +33,7 @@ class IterRetGen(Program):
 
     iterations = Integer(2, "rounds of retrieval and generation", low=1, high=7)
     top_k = Integer(5, "passages retrieved and read per round", low=1, high=50)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

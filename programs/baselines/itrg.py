@@ -32,8 +32,8 @@ class ITRG(Program):
 
     iterations = Integer(5, "rounds of retrieval and generation", low=1, high=10)
     top_k = Integer(5, "passages retrieved per round", low=1, high=50)
-    strategy = Choice("refresh", "write each document anew, or refine the last one", among=("refresh", "refine"))
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    strategy = Choice("refresh", "write each document anew, or refine the last one", choices=("refresh", "refine"))
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -29,7 +29,7 @@ class LeastToMost(Program):
     needs_retriever = False
 
     max_questions = Integer(4, "simpler questions at most", low=1, high=10)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Any = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

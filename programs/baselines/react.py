@@ -34,7 +34,7 @@ class ReAct(Program):
 
     iterations = Integer(7, "turns at most (section 3.2)", low=1, high=20)
     top_k = Integer(5, "passages retrieved per search", low=1, high=50)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -42,14 +42,14 @@ class CitationRerank(Program):
     """
 
     name = "rerank"
-    _shared = ("retriever", "reranker", "entailment")
+    part_names = ("retriever", "reranker", "entailment")
 
     samples = Integer(4, "answers sampled (MIGRES, section 4.2)", low=1, high=16)
     temperature = Real(1.0, "temperature of the samples", low=0.1, high=2.0, tune=False)
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
     top_k = Integer(5, "passages read (MIGRES, section 4.4)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved and reranked (MIGRES, table 12)", low=1, high=200)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,

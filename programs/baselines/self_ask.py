@@ -39,7 +39,7 @@ class SelfAsk(Program):
     follow_up_threshold = Threshold(
         "follow_up", "needed", "probability from which a follow-up counts as needed; none asks for a plain yes or no"
     )
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

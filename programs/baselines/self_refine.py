@@ -28,7 +28,7 @@ class SelfRefine(Program):
     name = "self_refine"
 
     top_k = Integer(5, "passages retrieved and refined", low=1, high=50)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

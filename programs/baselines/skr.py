@@ -110,7 +110,7 @@ class SKR(Program):
 
     neighbours = Integer(5, "labelled questions asked (k)", low=1, high=50)
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,

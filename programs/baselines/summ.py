@@ -35,14 +35,14 @@ class Summ(Program):
     """
 
     name = "summ"
-    _shared = ("retriever", "reranker")
+    part_names = ("retriever", "reranker")
     _how: ClassVar[Literal["summary", "snippet"]] = "summary"
     _signature: ClassVar[type[dspy.Signature]] = SummarisePassage
 
     top_k = Integer(5, "relevant passages read (MIGRES, section 4.4)", low=1, high=20)
     compressed = Integer(20, "passages compressed at most", low=1, high=100)
     retrieve_k = Integer(50, "passages retrieved and reranked (MIGRES, table 12)", low=1, high=200)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

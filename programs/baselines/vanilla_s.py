@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_filtering import filter_sentences, rerank, threshold_of
+from knowgap.programs.reading.passage_filtering import filter_sentences, rerank, resolve_threshold
 from knowgap.programs.reading.passage_numbering import numbered
 from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Retriever
@@ -40,7 +40,7 @@ class VanillaS(Program):
         "open_domain": {"delta": 5.0},
         "commonsense": {"delta": 0.0, "style": "yes_no"},
     }
-    _shared = ("retriever", "reranker")
+    part_names = ("retriever", "reranker")
 
     delta = OptionalReal(
         None,
@@ -51,7 +51,7 @@ class VanillaS(Program):
     )
     top_k = Integer(5, "passages read at most (section 4.4)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved and reranked (table 12)", low=1, high=200)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -65,7 +65,7 @@ class VanillaS(Program):
     @property
     def threshold(self) -> float:
         """The δ in force: the hyperparameter, or the reranker's own default."""
-        return threshold_of(self.reranker, self.delta)
+        return resolve_threshold(self.reranker, self.delta)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""

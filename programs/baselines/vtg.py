@@ -44,14 +44,14 @@ class VTG(Program):
     """
 
     name = "vtg"
-    _shared = ("retriever", "entailment")
+    part_names = ("retriever", "entailment")
 
     iterations = Integer(3, "drafts at most", low=1, high=10)
     top_k = Integer(5, "passages retrieved per query", low=1, high=50)
     max_queries = Integer(3, "queries for evidence per round", low=1, high=5)
     memory = Integer(10, "passages that a draft reads at most, verified ones first", low=1, high=50)
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
-    style = Choice("short", "how the answer is worded", among=tuple(STYLES), tune=False)
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -22,14 +22,14 @@ def split_words(text: str) -> list[str]:
     return _WORDS.findall(text)
 
 
-def knowledge_tokens(inputs: Mapping[str, Any], shown: Iterable[Passage] = (), own: Collection[str] = ()) -> int:
+def knowledge_tokens(inputs: Mapping[str, Any], inlined: Iterable[Passage] = (), own: Collection[str] = ()) -> int:
     """Words of retrieved text in the inputs of one call.
 
     Args:
         inputs: of a predictor. Passages under a number (`SourcePassage`) count with title and text.
-        shown: passages whose text stands within one of the other inputs.
+        inlined: passages whose text stands within one of the other inputs.
         own: texts that the model wrote itself; a passage that consists of one is no external knowledge.
     """
     listed = [p for value in inputs.values() if isinstance(value, (list, tuple)) for p in value]
-    texts = [(p.title, p.text) for p in [*listed, *shown] if isinstance(p, (SourcePassage, Passage))]
+    texts = [(p.title, p.text) for p in [*listed, *inlined] if isinstance(p, (SourcePassage, Passage))]
     return sum(len(split_words(title)) + len(split_words(text)) for title, text in texts if text not in own)

@@ -23,10 +23,10 @@ from knowgap.signatures import IRRELEVANT
 if TYPE_CHECKING:
     from knowgap.retrieval.rerankers.reranker import Reranker
 
-__all__ = ["Narrowed", "Ranked", "compress", "filter_sentences", "rerank", "threshold_of"]
+__all__ = ["ReadPassages", "ScoredPassage", "compress", "filter_sentences", "rerank", "resolve_threshold"]
 
 
-class Ranked(NamedTuple):
+class ScoredPassage(NamedTuple):
     """A passage with its best score, and the query that it got it for."""
 
     score: float
@@ -34,11 +34,11 @@ class Ranked(NamedTuple):
     passage: Passage
 
 
-Narrowed = dict[Passage, tuple[str, Passage]]
+ReadPassages = dict[Passage, tuple[str, Passage]]
 """The passage as it will be read → its query, and the passage as it was found; best first."""
 
 
-def threshold_of(reranker: Reranker, delta: float | None) -> float:
+def resolve_threshold(reranker: Reranker, delta: float | None) -> float:
     """The threshold δ in force: `delta`, or the reranker's own default where that is None.
 
     Raises:
@@ -56,7 +56,7 @@ def rerank(
     queries: Sequence[str],
     hits: Sequence[Sequence[Hit]],
     delta: float | None = None,
-) -> list[Ranked]:
+) -> list[ScoredPassage]:
     """Score passages against the queries that found them and note it.
 
     Args:
@@ -71,10 +71,10 @@ def rerank(
     """
     pairs = [(query, hit.passage) for query, found in zip(queries, hits, strict=True) for hit in found]
     scores = reranker.score([(query, str(passage)) for query, passage in pairs])
-    best: dict[str, Ranked] = {}
+    best: dict[str, ScoredPassage] = {}
     for (query, passage), score in zip(pairs, scores, strict=True):
         if passage.id not in best or score > best[passage.id].score:
-            best[passage.id] = Ranked(score, query, passage)
+            best[passage.id] = ScoredPassage(score, query, passage)
     ranked = sorted(best.values(), key=lambda entry: (-entry.score, entry.passage.id))
     kept = [entry for entry in ranked if delta is None or entry.score >= delta]
     program.record(
@@ -87,7 +87,9 @@ def rerank(
     return kept
 
 
-def filter_sentences(program: Program, reranker: Reranker, ranked: Sequence[Ranked], delta: float) -> Narrowed:
+def filter_sentences(
+    program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float
+) -> ReadPassages:
     """Keep the sentences that score `delta` or more; the whole passage where it outscores them all."""
     split = [split_sentences(entry.passage.text) for entry in ranked]
     pairs = [
@@ -96,7 +98,7 @@ def filter_sentences(program: Program, reranker: Reranker, ranked: Sequence[Rank
         for sentence in sentences
     ]
     scores = iter(reranker.score(pairs))
-    result: Narrowed = {}
+    result: ReadPassages = {}
     for (score, query, passage), sentences in zip(ranked, split, strict=True):
         scored = [(sentence, next(scores)) for sentence in sentences]
         chosen = [sentence for sentence, value in scored if value >= delta]
@@ -113,9 +115,9 @@ def compress(
     program: Program,
     predictor: dspy.Module,
     how: Literal["summary", "snippet"],
-    ranked: Sequence[Ranked],
+    ranked: Sequence[ScoredPassage],
     top_k: int,
-) -> Narrowed:
+) -> ReadPassages:
     """Let the model summarise or excerpt passages, best first, until `top_k` of them are relevant.
 
     Args:
@@ -125,12 +127,12 @@ def compress(
         ranked: the passages, best first; `top_k` at a time are read at once.
         top_k: how many are wanted.
     """
-    result: Narrowed = {}
+    result: ReadPassages = {}
     for start in range(0, len(ranked), top_k):
         batch = ranked[start : start + top_k]
         tasks = [
             functools.partial(
-                program.ask, predictor, shown=[entry.passage], question=entry.query, passage=str(entry.passage)
+                program.ask, predictor, inlined=[entry.passage], question=entry.query, passage=str(entry.passage)
             )
             for entry in batch
         ]

@@ -1,7 +1,7 @@
-"""One question being answered: who is asked, what is written down, what runs at once.
+"""Records the trace of a question while it is answered, and runs independent steps concurrently.
 
-A `TraceRecorder` belongs to one question. Branches that run at once write to runs of their own, which are joined in the order
-in which they were started, so that the trace and the answer do not depend on which ended first.
+A `TraceRecorder` belongs to one question. Each concurrent branch writes to a fork of it. The forks are joined in the
+order in which the branches were started, so neither trace nor answer depends on which branch ends first.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
-    """TraceRecorder independent tasks at the same time and return their results in order.
+    """Run independent tasks at the same time and return their results in order.
 
     DSPy's settings and the run follow into the threads. With concurrency switched off, or for a single task, the
     same is done one by one. The first failure, in order, is raised after all have ended.

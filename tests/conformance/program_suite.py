@@ -98,7 +98,7 @@ def other_value(declared):
     if isinstance(declared, Switch):
         return not declared.default
     assert isinstance(declared, Choice)
-    return next(word for word in declared.among if word != declared.default)
+    return next(word for word in declared.choices if word != declared.default)
 
 
 class ProgramConformance:

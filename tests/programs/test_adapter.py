@@ -10,7 +10,7 @@ from support import scripted_lm
 
 from knowgap import signatures
 from knowgap.programs import Direct
-from knowgap.programs.adapter import SteadyChatAdapter
+from knowgap.programs.adapter import CachingChatAdapter
 from knowgap.signatures import SourcePassage, Statement, SubAnswer
 
 SIGNATURES = [
@@ -39,18 +39,18 @@ def test_the_messages_are_dspys(signature):
     outputs = {name: value(field.annotation) for name, field in signature.output_fields.items()}
     demos = [{**inputs, **outputs}, {**outputs, next(iter(inputs)): "incomplete"}]
     for _ in range(2):
-        assert SteadyChatAdapter().format(signature, demos, inputs) == dspy.ChatAdapter().format(
+        assert CachingChatAdapter().format(signature, demos, inputs) == dspy.ChatAdapter().format(
             signature, demos, inputs
         )
 
 
 def test_new_instructions_are_written_anew():
     signature = SIGNATURES[0]
-    before = SteadyChatAdapter().format_system_message(signature)
+    before = CachingChatAdapter().format_system_message(signature)
     other = signature.with_instructions("Do something else.")
-    after = SteadyChatAdapter().format_system_message(other)
+    after = CachingChatAdapter().format_system_message(other)
     assert "Do something else." in after
-    assert before == SteadyChatAdapter().format_system_message(signature) != after
+    assert before == CachingChatAdapter().format_system_message(signature) != after
 
 
 def test_an_adapter_of_ones_own_is_used():

@@ -27,7 +27,7 @@ class Sure(Program):
     weight = Real(0.5, "weight of something", low=0.0, high=1.0)
     delta = OptionalReal(None, "a cut", low=-5.0, high=5.0, search=(-1.0, 1.0))
     strict = Switch(True, "be strict")
-    mode = Choice("fast", "how", among=("fast", "slow"), when={"strict": [True]})
+    mode = Choice("fast", "how", choices=("fast", "slow"), when={"strict": [True]})
     sure = Threshold("gate", "knows", "probability from which the model counts as sure")
 
     def __init__(self, retriever=None, **kwargs):

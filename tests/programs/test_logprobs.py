@@ -5,7 +5,7 @@ import math
 import dspy
 import pytest
 
-from knowgap.programs.logprobs import field_logprobs, perplexity, take_tokens
+from knowgap.programs.logprobs import field_logprobs, perplexity, pop_token_logprobs
 
 
 def tokens(*pieces):
@@ -60,15 +60,15 @@ def test_letters_spread_over_several_tokens_are_put_together_by_their_bytes():
         {"token": "\\xb6", "logprob": -3.0, "bytes": list(second)},
     ]
     prediction = dspy.Prediction(answer="Malmö", logprobs={"content": content})
-    assert field_logprobs(take_tokens(prediction), "answer", "Malmö").value == [-1, -2, -3]
+    assert field_logprobs(pop_token_logprobs(prediction), "answer", "Malmö").value == [-1, -2, -3]
 
 
 def test_tokens_are_taken_out_of_the_prediction():
     prediction = dspy.Prediction(answer="x", logprobs={"content": [{"token": "x", "logprob": -0.5}]})
-    assert take_tokens(prediction) == [(b"x", -0.5)]
+    assert pop_token_logprobs(prediction) == [(b"x", -0.5)]
     assert prediction.toDict() == {"answer": "x"}
-    assert take_tokens(prediction) == []
-    assert take_tokens(dspy.Prediction(answer="x", logprobs={"content": []})) == []
+    assert pop_token_logprobs(prediction) == []
+    assert pop_token_logprobs(dspy.Prediction(answer="x", logprobs={"content": []})) == []
 
 
 def test_perplexity_by_hand():

@@ -40,7 +40,7 @@ def test_of_the_inputs_passages_count_and_nothing_else():
     assert knowledge_tokens({"question": QUESTION, "known": [MOOR.text], "passages": listed}) == 13 + 8
     assert knowledge_tokens({"passages": listed}, own=[MOOR.text]) == 13
     assert knowledge_tokens({"passage": str(MOOR)}) == 0
-    assert knowledge_tokens({"passage": str(MOOR)}, shown=[MOOR]) == 8
+    assert knowledge_tokens({"passage": str(MOOR)}, inlined=[MOOR]) == 8
 
 
 @pytest.fixture
