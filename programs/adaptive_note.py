@@ -9,7 +9,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.outputs import clean_lines
+from knowgap.programs.reading.passage_numbering import distinct, numbered
 from knowgap.programs.trace.steps import Answered, Asked, Compared, Noted, Queried, Stopped
 from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
 from knowgap.signatures import (
@@ -155,7 +156,7 @@ class AdaptiveNote(Program):
         """Two questions that were not asked before (equation 3)."""
         output = self.ask(self.propose, question=question, note=best_note, asked=asked)
         proposed = output.questions if output is not None else None
-        questions, repeated = tidy_lines(proposed, QUESTIONS, [question, *asked])
+        questions, repeated = clean_lines(proposed, QUESTIONS, [question, *asked])
         self.record(Queried(queries=questions, repeated=repeated))
         return questions
 

@@ -10,6 +10,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.outputs import clean_lines
 from knowgap.programs.reading.passage_filtering import (
     ReadPassages,
     compress,
@@ -17,7 +18,7 @@ from knowgap.programs.reading.passage_filtering import (
     rerank,
     resolve_threshold,
 )
-from knowgap.programs.reading.passage_numbering import cited, distinct, numbered, tidy_lines
+from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import (
     Answered,
@@ -294,9 +295,9 @@ class MIGRES(Program):
         before = asked if self.memory else [question]
         output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=before)
         besides = asked if self.memory else []
-        queries, repeated = tidy_lines(output.queries if output is not None else None, self.max_queries, besides)
+        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, besides)
         if not queries:  # the missing information itself is the next best query
-            queries, _ = tidy_lines([missing], 1, besides)
+            queries, _ = clean_lines([missing], 1, besides)
         self.record(Queried(queries=queries, repeated=repeated))
         return queries
 

@@ -11,7 +11,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.outputs import clean_lines
+from knowgap.programs.reading.passage_numbering import distinct, numbered
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
@@ -180,7 +181,7 @@ class RAISF(Program):
             return _Solved(UNKNOWN), "depth"
         output = self._ask(self.decompose, self.decompose_lm, question=question)
         path = (*above, question)
-        questions, _ = tidy_lines(output.questions if output is not None else None, self.max_questions, path)
+        questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, path)
         self.record(Decomposed(questions=questions))
         if not questions:
             return _Solved(UNKNOWN), "no sub-question"

@@ -13,11 +13,11 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, pop_token_logprobs
-from knowgap.programs.outputs import probability_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.outputs import clean_lines, probability_of
+from knowgap.programs.reading.passage_numbering import distinct, numbered
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
-from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, choose, worth
+from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 
@@ -147,7 +147,7 @@ class RQRAG(Program):
         """A child of `node` with a query of its own, nothing retrieved yet; None where no new query was written."""
         inputs = {"question": question, "searched": node.queries}
         reply = self._reply(getattr(self, action), "query", node.passages, with_tokens, **inputs)
-        queries, repeated = tidy_lines([reply.text], 1, node.queries)
+        queries, repeated = clean_lines([reply.text], 1, node.queries)
         if not queries:
             if repeated:
                 self.record(Rejected(what=repeated[0], why="searched before on this path"))
@@ -208,13 +208,13 @@ class RQRAG(Program):
 
     def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:
         """The best nodes of an answered level, in the order of their paths."""
-        weights, _ = worth(self.strategy, level)
+        weights, _ = trajectory_weights(self.strategy, level)
         best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
         return [level[i] for i in sorted(best)]
 
     def _chosen(self, leaves: Sequence[Trajectory]) -> dspy.Prediction:
         """Choose the trajectory and answer with it."""
-        selection = choose(self.strategy, leaves)
+        selection = select_trajectory(self.strategy, leaves)
         if selection is None:
             selection = Selection(Trajectory(answer=UNKNOWN), {}, False, [])
         elif not selection.measured:
@@ -234,7 +234,7 @@ class RQRAG(Program):
             queries=best.queries,
             measure="token log-probabilities" if selection.measured else "stated confidence",
             answers=[leaf.answer for leaf in selection.leaves],
-            leaves=[leaf.record() for leaf in selection.leaves],
+            leaves=[leaf.to_dict() for leaf in selection.leaves],
         )
 
 

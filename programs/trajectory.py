@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from knowgap.programs.logprobs import perplexity
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["STRATEGIES", "Selection", "Trajectory", "choose", "worth"]
+__all__ = ["STRATEGIES", "Selection", "Trajectory", "select_trajectory", "trajectory_weights"]
 
 STRATEGIES = ("perplexity", "confidence", "ensemble")
 """Lowest perplexity of the generated text; highest confidence in the answer; highest sum of that per answer."""
@@ -56,7 +56,7 @@ class Trajectory:
         """The probability of the answer's tokens, or the stated one where they are not known."""
         return self.stated if self.answer_logprob is None else math.exp(self.answer_logprob)
 
-    def record(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The trajectory for a prediction: JSON-ready."""
         return {
             "path": self.name,
@@ -84,7 +84,7 @@ class Selection(NamedTuple):
     leaves: list[Trajectory]
 
 
-def worth(strategy: str, leaves: Sequence[Trajectory]) -> tuple[list[float], bool]:
+def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[list[float], bool]:
     """What each answered trajectory is worth by itself under a strategy: more is better.
 
     Returns:
@@ -101,7 +101,7 @@ def worth(strategy: str, leaves: Sequence[Trajectory]) -> tuple[list[float], boo
     return [leaf.stated for leaf in leaves], False
 
 
-def choose(strategy: str, leaves: Sequence[Trajectory]) -> Selection | None:
+def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection | None:
     """Choose among trajectories, breadth first in order: ties go to the earliest.
 
     An ensemble adds up confidences, as probabilities, over answers that are equal apart from case, punctuation and
@@ -113,7 +113,7 @@ def choose(strategy: str, leaves: Sequence[Trajectory]) -> Selection | None:
     leaves = [leaf for leaf in leaves if leaf.answer]
     if not leaves:
         return None
-    weights, measured = worth(strategy, leaves)
+    weights, measured = trajectory_weights(strategy, leaves)
     if not measured:
         leaves = [replace(leaf, generated=None, answer_logprob=None) for leaf in leaves]
     pool, scores = range(len(leaves)), {}

@@ -11,8 +11,8 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.logprobs import field_logprobs, pop_token_logprobs
-from knowgap.programs.outputs import probability_of, text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.outputs import clean_lines, probability_of, text_of
+from knowgap.programs.reading.passage_numbering import distinct, numbered
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, NextSentence, ShortenAnswer
@@ -80,7 +80,7 @@ class FLARE(Program):
                     read += passages
                     again = self._draft(question, passages, sentences, with_tokens)
                     draft = again if again.sentence else draft
-            new, repeated = tidy_lines([draft.sentence], 1, sentences)
+            new, repeated = clean_lines([draft.sentence], 1, sentences)
             if not new:
                 reason = "repeated sentence" if repeated else "no sentence"
                 break

@@ -8,8 +8,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.outputs import clean_lines, text_of
+from knowgap.programs.reading.passage_numbering import distinct, numbered
 from knowgap.programs.trace.steps import Answered, Asked, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, NextStep, ReasonedAnswer
@@ -54,7 +54,7 @@ class IRCoT(Program):
             passages = distinct([*passages, *found])[: self.max_collected]
             self.count_read(passages)
             output = self.ask(self.step, question=question, passages=numbered(passages), known=list(chain))
-            sentences, repeated = tidy_lines([text_of(output, "reasoning")], 1, chain)
+            sentences, repeated = clean_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:
                 reason = "repeated sentence" if repeated else "no sentence"
                 break

@@ -8,8 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import tidy_lines
+from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed
 from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
 
@@ -40,7 +39,7 @@ class LeastToMost(Program):
         """Answer `question` without passages; the prediction adds `sub_answers`."""
         self.record(Asked(question=question))
         output = self.ask(self.decompose, question=question)
-        questions, _ = tidy_lines(output.questions if output is not None else None, self.max_questions, [question])
+        questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, [question])
         self.record(Decomposed(questions=questions))
         sub_answers: list[SubAnswer] = []
         for sub_question in questions:

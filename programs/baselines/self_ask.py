@@ -8,8 +8,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Threshold
-from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered, tidy_lines
+from knowgap.programs.outputs import clean_lines, text_of
+from knowgap.programs.reading.passage_numbering import distinct, numbered
 from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
@@ -62,7 +62,7 @@ class SelfAsk(Program):
                 reason = "no follow-up needed" if output is not None else "unreadable follow-up"
                 break
             asked = [sub.question for sub in sub_answers]
-            queries, repeated = tidy_lines([text_of(output, "query")], 1, asked)
+            queries, repeated = clean_lines([text_of(output, "query")], 1, asked)
             self.record(Queried(queries=queries, repeated=repeated))
             if not queries:
                 reason = "no new follow-up"

@@ -8,9 +8,9 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
-from knowgap.programs.outputs import text_of
+from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.citations import supported
-from knowgap.programs.reading.passage_numbering import cited, distinct, numbered, tidy_lines
+from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
 from knowgap.programs.trace.steps import Answered, Asked, Extracted, Missing, Queried, Rejected, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations, LastAnswer, ProposeQueries
@@ -144,8 +144,8 @@ class VTG(Program):
         missing = " ".join(failed) or question
         self.record(Missing(missing=missing, known=list(known)))
         output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=list(asked))
-        queries, repeated = tidy_lines(output.queries if output is not None else None, self.max_queries, asked)
+        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, asked)
         if not queries:
-            queries, _ = tidy_lines(failed, self.max_queries, asked)
+            queries, _ = clean_lines(failed, self.max_queries, asked)
         self.record(Queried(queries=queries, repeated=repeated))
         return queries

@@ -1,4 +1,4 @@
-"""Passages as a language model sees them, and back."""
+"""Passages under the numbers by which a language model cites them, and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import SourcePassage
 
-__all__ = ["cited", "distinct", "numbered", "tidy_lines"]
+__all__ = ["cited", "distinct", "numbered"]
 
 
 def numbered(passages: Sequence[Passage]) -> list[SourcePassage]:
@@ -24,34 +24,3 @@ def cited(passages: Sequence[Passage], ids: Iterable[int]) -> list[Passage]:
 def distinct(passages: Iterable[Passage]) -> list[Passage]:
     """Each passage once, in order of first appearance."""
     return list({passage.id: passage for passage in passages}.values())
-
-
-def tidy_lines(lines: Iterable[str] | None, most: int, besides: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Clean a list that a model wrote.
-
-    Args:
-        lines: what the model wrote; None counts as empty.
-        most: how many to keep at most.
-        besides: lines that are not wanted again; compared without case, spacing and closing punctuation.
-
-    Returns:
-        The kept lines, and those left out because they are in `besides`.
-    """
-    seen = {_key(line) for line in besides}
-    kept: list[str] = []
-    repeated: list[str] = []
-    for line in lines or ():
-        text = " ".join(str(line).split())
-        key = _key(text)
-        if not key:
-            continue
-        if key in seen:
-            repeated.append(text)
-        elif len(kept) < most:
-            seen.add(key)
-            kept.append(text)
-    return kept, repeated
-
-
-def _key(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".?!。？！؟ ")

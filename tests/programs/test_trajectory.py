@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from knowgap.programs.trajectory import Trajectory, choose, worth
+from knowgap.programs.trajectory import Trajectory, select_trajectory, trajectory_weights
 
 
 def leaf(path, answer, probability=None, stated=0.0, generated=None):
@@ -13,7 +13,7 @@ def leaf(path, answer, probability=None, stated=0.0, generated=None):
 
 
 def test_confidence_takes_the_likeliest_answer():
-    selection = choose(
+    selection = select_trajectory(
         "confidence", [leaf("", "Rome", 0.5), leaf("rewrite", "Paris", 0.6), leaf("decompose", "Rome", 0.4)]
     )
     assert selection.best.path == "rewrite"
@@ -23,7 +23,7 @@ def test_confidence_takes_the_likeliest_answer():
 
 def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
     leaves = [leaf("", "the Rome.", 0.2), leaf("rewrite", "Paris", 0.6), leaf("decompose", "Rome", 0.5)]
-    selection = choose("ensemble", leaves)
+    selection = select_trajectory("ensemble", leaves)
     assert selection.scores == pytest.approx({"the Rome.": 0.7, "Paris": 0.6})
     assert (selection.best.path, selection.best.answer) == ("decompose", "Rome")  # the surest of the group
     # A sum of log-probabilities would have preferred the one that stands alone.
@@ -33,7 +33,7 @@ def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
 def test_perplexity_counts_every_generated_token():
     short = leaf("", "Rome", 0.5, generated=[math.log(0.5)])  # 2.0
     long = leaf("rewrite", "Paris", 0.25, generated=[math.log(1.0), math.log(1.0), math.log(0.25)])  # 4 ** (1/3)
-    selection = choose("perplexity", [short, long])
+    selection = select_trajectory("perplexity", [short, long])
     assert selection.best.path == "rewrite"
     assert selection.scores == pytest.approx({"direct": 2.0, "rewrite": 4 ** (1 / 3)})
 
@@ -41,8 +41,8 @@ def test_perplexity_counts_every_generated_token():
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
 def test_ties_go_to_the_earliest_path(strategy):
     leaves = [leaf(path, path, 0.5, generated=[math.log(0.5)]) for path in ("rewrite", "decompose", "disambiguate")]
-    assert choose(strategy, leaves).best.path == "rewrite"
-    assert choose(strategy, leaves[::-1]).best.path == "disambiguate"
+    assert select_trajectory(strategy, leaves).best.path == "rewrite"
+    assert select_trajectory(strategy, leaves[::-1]).best.path == "disambiguate"
 
 
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
@@ -52,27 +52,29 @@ def test_one_answer_without_tokens_puts_all_on_stated_confidence(strategy):
         leaf("rewrite", "Paris", None, stated=0.7),
         leaf("decompose", "Oslo", 0.8, stated=0.3, generated=[-0.2]),
     ]
-    selection = choose(strategy, leaves)
+    selection = select_trajectory(strategy, leaves)
     assert (selection.best.answer, selection.measured) == ("Paris", False)
     assert [one.confidence for one in selection.leaves] == [0.2, 0.7, 0.3]
     assert sorted(selection.scores.values()) == [0.2, 0.3, 0.7]
 
 
 def test_an_unreadable_answer_neither_counts_nor_spoils_the_measure():
-    selection = choose("ensemble", [leaf("", "", None), leaf("rewrite", "Paris", 0.1)])
+    selection = select_trajectory("ensemble", [leaf("", "", None), leaf("rewrite", "Paris", 0.1)])
     assert (selection.best.answer, selection.measured) == ("Paris", True)
-    assert choose("ensemble", [leaf("", "")]) is None
-    assert choose("perplexity", []) is None
+    assert select_trajectory("ensemble", [leaf("", "")]) is None
+    assert select_trajectory("perplexity", []) is None
 
 
 def test_answers_too_long_for_a_float_are_still_told_apart():
     long = [Trajectory(path=str(n), answer=f"answer {n}", answer_logprob=-2000.0 - n) for n in (5, 1, 3)]
     assert all(one.confidence == 0.0 for one in long)
-    assert choose("confidence", long).best.path == "1"
-    assert choose("ensemble", long).best.path == "1"
-    assert worth("ensemble", long)[0] == pytest.approx([math.exp(-4), 1.0, math.exp(-2)])
+    assert select_trajectory("confidence", long).best.path == "1"
+    assert select_trajectory("ensemble", long).best.path == "1"
+    assert trajectory_weights("ensemble", long)[0] == pytest.approx([math.exp(-4), 1.0, math.exp(-2)])
 
 
 def test_answers_of_punctuation_alone_stay_apart():
-    selection = choose("ensemble", [leaf("", "?", 0.5), leaf("rewrite", "!", 0.4), leaf("decompose", "?", 0.1)])
+    selection = select_trajectory(
+        "ensemble", [leaf("", "?", 0.5), leaf("rewrite", "!", 0.4), leaf("decompose", "?", 0.1)]
+    )
     assert selection.scores == pytest.approx({"?": 0.6, "!": 0.4})
