@@ -73,4 +73,4 @@ bench: install ## the benchmarks, one table each; KNOWGAP_TEST_DATA=/path/to/dat
 	$(BIN)/python benchmarks/run.py
 
 clean: ## remove the environment and all outputs
-	rm -rf $(VENV) build *.egg-info $(DEMO_DIR) bench-output .pytest_cache .ruff_cache
+	rm -rf $(VENV) build *.egg-info $(DEMO_DIR) .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""The command that runs the tables of the papers, and one's own: bench."""
+"""The command that runs the tables of the papers, and one's own: experiment."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from knowgap.cli.basic import load_lm
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UsageError
 
-__all__ = ["COMMANDS", "bench"]
+__all__ = ["COMMANDS", "experiment"]
 
 
-def bench(
-    table: Annotated[str, typer.Argument(help="A table: a name of `knowgap bench --list`, or a TOML file.")] = "",
+def experiment(
+    table: Annotated[str, typer.Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
     list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
     data_path: Annotated[
         list[str] | None,
@@ -66,7 +66,7 @@ def bench(
     as_json: o.Json = False,
 ) -> None:
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
-    from knowgap.compile.experiments.runner import run_bench
+    from knowgap.compile.experiments.runner import run_experiment
     from knowgap.compile.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
 
@@ -74,9 +74,11 @@ def bench(
         _list(as_json)
         return
     if not table:
-        raise UsageError("name a table (`knowgap bench --list` shows those that come with knowgap), or a TOML file")
+        raise UsageError(
+            "name a table (`knowgap experiment --list` shows those that come with knowgap), or a TOML file"
+        )
     read = read_table(table)
-    folder = output_dir or Path(f"bench-{read.name}")
+    folder = output_dir or Path(f"experiment-{read.name}")
     setup: dict[str, Any] = {
         "data": _named(data_path, "--data-path"),
         "corpora": _named(corpus, "--corpus"),
@@ -101,7 +103,7 @@ def bench(
         _plan(read, folder, ask, prices, setup, as_json)
         return
     with progress(read.name) as report:
-        found = run_bench(
+        found = run_experiment(
             read,
             output=folder,
             baseline=baseline,
@@ -116,7 +118,7 @@ def bench(
         out.print_json(found.model_dump_json())
         return
     _show(found)
-    remark(f"written to {folder}: index.html, bench.md, bench.csv, bench.json")
+    remark(f"written to {folder}: index.html, experiment.md, experiment.csv, experiment.json")
 
 
 def _named(pieces: list[str] | None, option: str) -> dict[str, str]:
@@ -158,9 +160,9 @@ def _list(as_json: bool) -> None:
 
 
 def _plan(table: Any, folder: Path, ask: int, prices: Any, setup: dict[str, Any], as_json: bool) -> None:
-    from knowgap.compile.experiments.estimate import plan_bench
+    from knowgap.compile.experiments.cost import estimate_cost
 
-    plan = plan_bench(table, output=folder, ask=ask, prices=prices, **setup)
+    plan = estimate_cost(table, output=folder, ask=ask, prices=prices, **setup)
     if as_json:
         totals = {"calls": plan.calls, "tokens": plan.tokens, "price": plan.price}
         out.print_json(json.dumps({**plan.model_dump(), **totals}))
@@ -209,4 +211,4 @@ def _show(found: Any) -> None:
         show_table(column.title, ["row", *column.metrics, "failed"], rows, caption=note)
 
 
-COMMANDS = {"bench": bench}
+COMMANDS = {"experiment": experiment}

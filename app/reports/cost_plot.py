@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.experiments.measures import is_cost
-from knowgap.compile.experiments.result import Bench
+from knowgap.compile.experiments.result import ExperimentResult
 from knowgap.errors import UnknownName
 
 __all__ = ["ALONE", "MARKS", "Point", "cost_plot", "plot"]
@@ -42,11 +42,11 @@ class Point(NamedTuple):
     high: float
 
 
-def cost_plot(bench: Bench, column: int = 0, cost: str = "", *, style: str = ALONE) -> str:
+def cost_plot(experiment: ExperimentResult, column: int = 0, cost: str = "", *, style: str = ALONE) -> str:
     """The main score of a data set's rows against what they cost per question.
 
     Args:
-        bench: what was found.
+        experiment: what was found.
         column: number of the data set.
         cost: a name of `compile.evaluation.results.COSTS`; tokens where absent, or calls where none were counted.
         style: CSS that goes into the picture, to stand alone; empty for a page that has its own.
@@ -59,14 +59,16 @@ def cost_plot(bench: Bench, column: int = 0, cost: str = "", *, style: str = ALO
     """
     if cost and cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)
-    metrics = bench.table.columns[column].metrics
+    metrics = experiment.table.columns[column].metrics
     place = next((n for n, name in enumerate(metrics) if not is_cost(name)), None)
-    cells = [cell for cell in bench.cells if cell.column == column and cell.figures]
+    cells = [cell for cell in experiment.cells if cell.column == column and cell.figures]
     if place is None or not cells:
         return ""
     counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")
     points = [
-        Point(bench.table.rows[c.row].label, c.costs.get(counted, 0.0), *(100 * v for v in (f.mean, f.low, f.high)))
+        Point(
+            experiment.table.rows[c.row].label, c.costs.get(counted, 0.0), *(100 * v for v in (f.mean, f.low, f.high))
+        )
         for c in cells
         if (f := c.figures[place].ours) is not None
     ]

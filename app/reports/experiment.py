@@ -1,4 +1,4 @@
-"""A bench as one page that needs no network: table, plots, comparisons, and what it was measured on."""
+"""An experiment as one page that needs no network: table, plots, comparisons, and what it was measured on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from knowgap.compile.experiments.result import Bench, CellResult, Figure
+from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure
 from knowgap.reports.cost_plot import MARKS, cost_plot
 from knowgap.reports.experiment_markdown import SAME_PROMPTS, difference_notes, markdown, origins, shown
 
@@ -43,15 +43,15 @@ th:first-child,td:first-child{min-width:7rem;max-width:8.5rem}}
 """
 
 
-def write_experiment_report(bench: Bench, folder: str | Path) -> list[Path]:
-    """Write `bench.md` and `index.html`; each is complete, or as it was before.
+def write_experiment_report(experiment: ExperimentResult, folder: str | Path) -> list[Path]:
+    """Write `experiment.md` and `index.html`; each is complete, or as it was before.
 
     Returns:
         The two files.
     """
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    texts = {"bench.md": markdown(bench), "index.html": page(bench)}
+    texts = {"experiment.md": markdown(experiment), "index.html": page(experiment)}
     for name, text in texts.items():
         beside = target / f".{name}.{os.getpid()}"
         beside.write_text(text, encoding="utf-8", newline="")
@@ -59,19 +59,19 @@ def write_experiment_report(bench: Bench, folder: str | Path) -> list[Path]:
     return [target / name for name in texts]
 
 
-def page(bench: Bench) -> str:
+def page(experiment: ExperimentResult) -> str:
     """The page, as well-formed HTML with its style inside."""
-    table = bench.table
+    table = experiment.table
     source = f'<p class="soft">{escape(f"{table.paper.table} of {table.paper.citation}.")}</p>' if table.paper else ""
     body = [
         f"<h1>{escape(table.title)}</h1>{source}",
         "<p>Scores in percent with 95% bootstrap intervals. Compared question by question with "
-        f'<b>{escape(bench.baseline)}</b>: <span class="up">▲ better</span> or <span class="down">▼ worse</span>, '
+        f'<b>{escape(experiment.baseline)}</b>: <span class="up">▲ better</span> or <span class="down">▼ worse</span>, '
         "significant at 5% (paired permutation test, corrected for the number of rows by Holm's method).</p>",
-        _main_table(bench),
-        _plots(bench),
-        _comparisons(bench),
-        _notes(bench),
+        _main_table(experiment),
+        _plots(experiment),
+        _comparisons(experiment),
+        _notes(experiment),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
@@ -81,11 +81,13 @@ def page(bench: Bench) -> str:
     )
 
 
-def _main_table(bench: Bench) -> str:
-    table, notes = bench.table, difference_notes(bench)
+def _main_table(experiment: ExperimentResult) -> str:
+    table, notes = experiment.table, difference_notes(experiment)
     top, names = "<th></th>", "<th></th>"
     for number, column in enumerate(table.columns):
-        reasons = {cell.reason for cell in bench.cells if cell.column == number and not table.rows[cell.row].left_out}
+        reasons = {
+            cell.reason for cell in experiment.cells if cell.column == number and not table.rows[cell.row].left_out
+        }
         reason = f"<small>{escape(reasons.pop())}</small>" if len(reasons) == 1 and "" not in reasons else ""
         top += f'<th class="data" colspan="{len(column.metrics)}">{escape(column.title)}{reason}</th>'
         names += "".join(
@@ -95,17 +97,17 @@ def _main_table(bench: Bench) -> str:
     width = 1 + sum(len(column.metrics) for column in table.columns)
     rows, group = [], ""
     for number, row in enumerate(table.rows):
-        cells = [bench.cell(number, c) for c in range(len(table.columns))]
+        cells = [experiment.cell(number, c) for c in range(len(table.columns))]
         if not any(cells):
             continue
         if row.group != group:
             group = row.group
             rows.append(f'<tr class="group"><th colspan="{width}">{escape(group)}</th></tr>')
         reason = row.left_out and f"<small>not run: {escape(row.left_out)}</small>"
-        base = ' class="base"' if row.label == bench.baseline else ""
+        base = ' class="base"' if row.label == experiment.baseline else ""
         rows.append(
             f"<tr><th{base}>{escape(row.label)}{reason}</th>"
-            + "".join(_cell(bench, cell, notes) for cell in cells if cell is not None)
+            + "".join(_cell(experiment, cell, notes) for cell in cells if cell is not None)
             + "</tr>"
         )
     head = f"<thead><tr>{top}</tr><tr>{names}</tr></thead>"
@@ -116,10 +118,12 @@ def _edge(place: int) -> str:
     return ' class="data"' if place == 0 else ""
 
 
-def _cell(bench: Bench, cell: CellResult, notes: dict[tuple[str, ...], int]) -> str:
+def _cell(experiment: ExperimentResult, cell: CellResult, notes: dict[tuple[str, ...], int]) -> str:
     parts = []
-    shared = {c.reason for c in bench.cells if c.column == cell.column and not bench.table.rows[c.row].left_out}
-    for place, figure in enumerate(bench.figures(cell)):
+    shared = {
+        c.reason for c in experiment.cells if c.column == cell.column and not experiment.table.rows[c.row].left_out
+    }
+    for place, figure in enumerate(experiment.figures(cell)):
         mean, interval = shown(figure)
         text = f"{mean}{_arrow(figure)}"
         if interval:
@@ -136,7 +140,7 @@ def _cell(bench: Bench, cell: CellResult, notes: dict[tuple[str, ...], int]) -> 
             text += f'<small class="paper">paper {figure.paper:g}{mark}</small>'
         if place == 0 and cell.failed:
             text += f'<small class="down">{cell.failed} of {cell.questions} failed</small>'
-        if place == 0 and cell.reason and len(shared) > 1 and not bench.table.rows[cell.row].left_out:
+        if place == 0 and cell.reason and len(shared) > 1 and not experiment.table.rows[cell.row].left_out:
             text += f"<small>{escape(cell.reason)}</small>"
         parts.append(f"<td{_edge(place)}>{text}</td>")
     return "".join(parts)
@@ -151,10 +155,10 @@ def _arrow(figure: Figure) -> str:
     return f' <span class="{kind}" title={quoteattr(tip)}>{sign}</span>'
 
 
-def _plots(bench: Bench) -> str:
+def _plots(experiment: ExperimentResult) -> str:
     figures = []
-    for number, column in enumerate(bench.table.columns):
-        drawn = cost_plot(bench, number, style="")
+    for number, column in enumerate(experiment.table.columns):
+        drawn = cost_plot(experiment, number, style="")
         if drawn:
             figures.append(f"<figure><figcaption>{escape(column.title)}</figcaption>{drawn}</figure>")
     if not figures:
@@ -165,14 +169,14 @@ def _plots(bench: Bench) -> str:
     )
 
 
-def _comparisons(bench: Bench) -> str:
+def _comparisons(experiment: ExperimentResult) -> str:
     rows = []
-    for cell in bench.cells:
+    for cell in experiment.cells:
         for figure in cell.figures:
             pair = figure.comparison
             if pair is None:
                 continue
-            row, column = bench.table.rows[cell.row].label, bench.table.columns[cell.column].title
+            row, column = experiment.table.rows[cell.row].label, experiment.table.columns[cell.column].title
             values = [
                 f"{100 * pair.difference:+.1f} <small>{100 * pair.low:+.1f} to {100 * pair.high:+.1f}</small>",
                 f"{pair.wins}",
@@ -190,26 +194,26 @@ def _comparisons(bench: Bench) -> str:
     names = ["row", "data", "metric", "difference", "better", "worse", "equal", "p", "p (Holm)"]
     head = "".join(f"<th>{name}</th>" for name in names)
     return (
-        f"<h2>Question by question against {escape(bench.baseline)}</h2>"
+        f"<h2>Question by question against {escape(experiment.baseline)}</h2>"
         f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     )
 
 
-def _notes(bench: Bench) -> str:
+def _notes(experiment: ExperimentResult) -> str:
     parts = []
-    notes = difference_notes(bench)
-    if bench.table.paper:
+    notes = difference_notes(experiment)
+    if experiment.table.paper:
         items = "".join(f'<li id="note-{n}">{escape("; ".join(reasons))}</li>' for reasons, n in notes.items())
         parts.append(
             f"<h2>Our setting and the paper's</h2><p>{escape(SAME_PROMPTS)}</p>" + (items and f"<ol>{items}</ol>")
         )
-    spent = bench.spent
+    spent = experiment.spent
     run = (
         f"This run asked the language model {spent.calls} times ({spent.cached_calls} more answers came from its cache)"
-        f"; {bench.failed} questions failed."
+        f"; {experiment.failed} questions failed."
     )
-    lines = "".join(f"<li>{escape(line)}</li>" for line in [*origins(bench), run, *bench.table.notes])
-    origin = next((cell.provenance for cell in bench.cells if cell.provenance), None)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in [*origins(experiment), run, *experiment.table.notes])
+    origin = next((cell.provenance for cell in experiment.cells if cell.provenance), None)
     made = ", ".join(f"{name} {version}" for name, version in origin.versions.items()) if origin else ""
     commit = f", commit {origin.git_commit[:12]}" if origin and origin.git_commit else ""
     return "".join(parts) + f'<h2>Measured on</h2><ul>{lines}</ul><p class="soft">{escape(made + commit)}</p>'

@@ -1,9 +1,9 @@
-"""A bench in words: what stands under its tables, and the whole as Markdown."""
+"""An experiment in words: what stands under its tables, and the whole as Markdown."""
 
 from __future__ import annotations
 
 from knowgap.compile.experiments.measures import is_cost
-from knowgap.compile.experiments.result import Bench, CellResult, Figure
+from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure
 
 __all__ = ["SAME_PROMPTS", "difference_notes", "markdown", "origins", "shown", "table_markdown"]
 
@@ -24,23 +24,23 @@ def shown(figure: Figure) -> tuple[str, str]:
     return mean, f"{low}–{high}"
 
 
-def difference_notes(bench: Bench) -> dict[tuple[str, ...], int]:
+def difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int]:
     """Numbers of the notes that say in what our setting is not the paper's, by what they say."""
     numbers: dict[tuple[str, ...], int] = {}
-    for cell in bench.cells:
-        if cell.differs and any(figure.paper is not None for figure in bench.figures(cell)):
+    for cell in experiment.cells:
+        if cell.differs and any(figure.paper is not None for figure in experiment.figures(cell)):
             numbers.setdefault(tuple(cell.differs), len(numbers) + 1)
     return numbers
 
 
-def origins(bench: Bench) -> list[str]:
+def origins(experiment: ExperimentResult) -> list[str]:
     """What the figures were measured on, a line each."""
     found: dict[str, None] = {}
-    for cell in bench.cells:
+    for cell in experiment.cells:
         origin = cell.provenance
         if origin is None:
             continue
-        column = bench.table.columns[cell.column]
+        column = experiment.table.columns[cell.column]
         index = origin.retriever
         engine = f", retriever {index['name']}" if index.get("name") else ""
         digest = f" (index {str(index['digest'])[:12]})" if index.get("digest") else ""
@@ -52,51 +52,52 @@ def origins(bench: Bench) -> list[str]:
     return list(found)
 
 
-def markdown(bench: Bench) -> str:
-    """The whole bench: a table for each data set, the comparisons with the baseline, notes and origins."""
-    table = bench.table
+def markdown(experiment: ExperimentResult) -> str:
+    """The whole experiment: a table for each data set, the comparisons with the baseline, notes and origins."""
+    table = experiment.table
     parts = [f"# {table.title}", ""]
     if table.paper:
         parts += [f"{table.paper.table} of {table.paper.citation}.", ""]
     parts += [
-        f"Compared with: {bench.baseline}. * marks a difference significant at 5% (paired permutation test, Holm).",
+        f"Compared with: {experiment.baseline}. * marks a difference significant at 5% (paired permutation test, "
+        "Holm).",
         "",
     ]
     for number, column in enumerate(table.columns):
-        parts += [f"## {column.title}", "", table_markdown(bench, number), ""]
-    parts += ["## Question by question", "", *_comparisons(bench), ""]
-    notes = difference_notes(bench)
+        parts += [f"## {column.title}", "", table_markdown(experiment, number), ""]
+    parts += ["## Question by question", "", *_comparisons(experiment), ""]
+    notes = difference_notes(experiment)
     if table.paper:
         parts += ["## Our setting and the paper's", "", SAME_PROMPTS, ""]
         parts += [f"{number}. {'; '.join(reasons)}" for reasons, number in notes.items()] + ([""] if notes else [])
-    parts += ["## Measured on", "", *(f"- {line}" for line in origins(bench)), ""]
-    spent = bench.spent
+    parts += ["## Measured on", "", *(f"- {line}" for line in origins(experiment)), ""]
+    spent = experiment.spent
     parts += [
         f"- This run: {spent.calls} calls of the language model, {spent.cached_calls} more from its cache, "
-        f"{bench.failed} questions failed.",
+        f"{experiment.failed} questions failed.",
         *(f"- {note}" for note in table.notes),
         "",
     ]
     return "\n".join(parts)
 
 
-def table_markdown(bench: Bench, column: int) -> str:
+def table_markdown(experiment: ExperimentResult, column: int) -> str:
     """One data set's rows."""
-    metrics = bench.table.columns[column].metrics
-    with_paper = [any(f.paper is not None for f in column_figures) for column_figures in _by_metric(bench, column)]
+    metrics = experiment.table.columns[column].metrics
+    with_paper = [any(f.paper is not None for f in column_figures) for column_figures in _by_metric(experiment, column)]
     header = ["row"]
     for name, paper in zip(metrics, with_paper, strict=True):
         header += [name] + ([f"paper's {name}"] if paper else [])
     costs = [name for name in ("lm_calls", "tokens") if name not in metrics]
     header += [*costs, "failed"]
     lines = [header, ["---"] * len(header)]
-    notes = difference_notes(bench)
-    for number, row in enumerate(bench.table.rows):
-        cell = bench.cell(number, column)
-        if cell is None or (not cell.figures and all(f.paper is None for f in bench.figures(cell))):
+    notes = difference_notes(experiment)
+    for number, row in enumerate(experiment.table.rows):
+        cell = experiment.cell(number, column)
+        if cell is None or (not cell.figures and all(f.paper is None for f in experiment.figures(cell))):
             continue
         line = [row.label]
-        for figure, paper in zip(bench.figures(cell), with_paper, strict=True):
+        for figure, paper in zip(experiment.figures(cell), with_paper, strict=True):
             mean, interval = shown(figure)
             star = "*" if figure.significant else ""
             line.append(f"{mean}{star} [{interval}]" if interval else mean)
@@ -116,19 +117,19 @@ def _mark(cell: CellResult, notes: dict[tuple[str, ...], int]) -> str:
     return f"≠{notes[tuple(cell.differs)]}" if cell.differs else "="
 
 
-def _by_metric(bench: Bench, column: int) -> list[tuple[Figure, ...]]:
-    cells = [cell for cell in bench.cells if cell.column == column]
-    return list(zip(*(bench.figures(cell) for cell in cells), strict=True))
+def _by_metric(experiment: ExperimentResult, column: int) -> list[tuple[Figure, ...]]:
+    cells = [cell for cell in experiment.cells if cell.column == column]
+    return list(zip(*(experiment.figures(cell) for cell in cells), strict=True))
 
 
-def _comparisons(bench: Bench) -> list[str]:
+def _comparisons(experiment: ExperimentResult) -> list[str]:
     lines = ["| row | data | metric | difference [95% interval] | better | worse | p | p (Holm) |", "|" + " --- |" * 8]
-    for cell in bench.cells:
+    for cell in experiment.cells:
         for figure in cell.figures:
             pair = figure.comparison
             if pair is None or is_cost(figure.metric):
                 continue
-            label, data = bench.table.rows[cell.row].label, bench.table.columns[cell.column].title
+            label, data = experiment.table.rows[cell.row].label, experiment.table.columns[cell.column].title
             gain, low, high = (f"{100 * value:+.1f}" for value in (pair.difference, pair.low, pair.high))
             lines.append(
                 f"| {label} | {data} | {figure.metric} | {gain} [{low}, {high}] | {pair.wins} | {pair.losses} | "

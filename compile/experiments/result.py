@@ -14,11 +14,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.results import Comparison, Interval
 from knowgap.compile.experiments.measures import is_cost
-from knowgap.compile.experiments.table import BenchTable
+from knowgap.compile.experiments.table import ExperimentTable
 from knowgap.compile.study.budget import Spent
 from knowgap.errors import DataError
 
-__all__ = ["Bench", "CellResult", "Figure", "holm"]
+__all__ = ["CellResult", "ExperimentResult", "Figure", "holm"]
 
 SIGNIFICANT = 0.05
 _CSV = (
@@ -80,7 +80,7 @@ class CellResult(_Part):
     provenance: Provenance | None = None
 
 
-class Bench(_Part):
+class ExperimentResult(_Part):
     """A table with what was found.
 
     Attributes:
@@ -92,7 +92,7 @@ class Bench(_Part):
         seed: of samples, splits and intervals.
     """
 
-    table: BenchTable
+    table: ExperimentTable
     baseline: str
     cells: list[CellResult]
     spent: Spent = Spent()
@@ -109,8 +109,8 @@ class Bench(_Part):
         return sum(cell.failed for cell in self.cells)
 
     @classmethod
-    def load(cls, path: str | Path) -> Bench:
-        """Read a `bench.json`.
+    def load(cls, path: str | Path) -> ExperimentResult:
+        """Read a `experiment.json`.
 
         Raises:
             DataError: the file is absent or something else.
@@ -120,13 +120,13 @@ class Bench(_Part):
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", path=path) from None
         except ValidationError as error:
-            raise DataError(f"not a bench saved by knowgap: {error.errors()[0]['msg']}", path=path) from None
+            raise DataError(f"not an experiment saved by knowgap: {error.errors()[0]['msg']}", path=path) from None
 
     def save(self, folder: str | Path) -> None:
-        """Write `bench.json` and `bench.csv`; each is complete, or as it was before."""
+        """Write `experiment.json` and `experiment.csv`; each is complete, or as it was before."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        for name, text in {"bench.json": self.model_dump_json(indent=1), "bench.csv": self.csv()}.items():
+        for name, text in {"experiment.json": self.model_dump_json(indent=1), "experiment.csv": self.csv()}.items():
             beside = target / f".{name}.{os.getpid()}"
             beside.write_text(text, encoding="utf-8", newline="")
             beside.replace(target / name)

@@ -14,23 +14,23 @@ from knowgap.compile.evaluation.provenance import digest, lm_name, lm_settings, 
 from knowgap.compile.evaluation.results import Comparison, Evaluation, paired
 from knowgap.compile.evaluation.runner import language_model
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
+from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.question_candidates import AmongCandidates
-from knowgap.compile.experiments.result import Bench, CellResult, Figure, holm
-from knowgap.compile.experiments.setup import BenchCell, BenchSetup, prepare
-from knowgap.compile.experiments.table import BenchTable, read_table
+from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure, holm
+from knowgap.compile.experiments.table import ExperimentTable, read_table
 from knowgap.compile.study.budget import Meter, metering
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 
-__all__ = ["run_bench"]
+__all__ = ["run_experiment"]
 
 Progress = Callable[[int, int, str], None]
-Spread = Callable[[BenchCell], Any]
+Spread = Callable[[Cell], Any]
 
 
-def run_bench(
-    table: BenchTable | str | Path,
+def run_experiment(
+    table: ExperimentTable | str | Path,
     *,
     output: str | Path,
     baseline: str | None = None,
@@ -39,8 +39,8 @@ def run_bench(
     prices: tuple[float, float] | None = None,
     ray_address: str | None = None,
     **setup: Any,
-) -> Bench:
-    """Run a table and save its results: `bench.json` and `bench.csv`.
+) -> ExperimentResult:
+    """Run a table and save its results: `experiment.json` and `experiment.csv`.
 
     Every answer is written to `output` at once. The same call continues from there: a question that was answered is
     not asked again, whether the run was killed or came to its end. Lists of passages, scores of rerankers and answers
@@ -54,17 +54,17 @@ def run_bench(
         progress: called with questions done, questions in all, and what is being asked.
         prices: US dollars per million prompt and completion tokens, where DSPy does not know them.
         ray_address: a Ray cluster that answers the questions, or `local` for one on this machine.
-        **setup: data, language model and so on: see `BenchSetup`.
+        **setup: data, language model and so on: see `ExperimentSetup`.
 
     Raises:
         UsageError: an option that does not fit the table, or no data for any column.
         DataError: data that cannot be read or scored.
         LanguageModelUnreachable: the language model is gone; the same call goes on.
     """
-    read = table if isinstance(table, BenchTable) else read_table(table)
+    read = table if isinstance(table, ExperimentTable) else read_table(table)
     if baseline is not None and baseline not in [row.label for row in read.rows]:
         raise UsageError(f"the baseline {baseline!r} is not the label of a row of {read.name}")
-    given = BenchSetup(output=Path(output), **setup)
+    given = ExperimentSetup(output=Path(output), **setup)
     default = language_model(given.lm)
     cells = prepare(read, given, progress=progress)
     for cell in cells:
@@ -76,15 +76,17 @@ def run_bench(
     results = [result for result, _ in found]
     label = baseline or read.baseline or next((c.row.label for c in cells if c.program is not None), "")
     _compare(read, label, results, [evaluation for _, evaluation in found])
-    bench = Bench(table=read, baseline=label, cells=results, spent=meter.spent, limit=given.limit, seed=given.seed)
-    bench.save(given.output)
-    return bench
+    experiment = ExperimentResult(
+        table=read, baseline=label, cells=results, spent=meter.spent, limit=given.limit, seed=given.seed
+    )
+    experiment.save(given.output)
+    return experiment
 
 
-def _spreading(ray_address: str | None, setup: BenchSetup, meter: Meter) -> AbstractContextManager[Spread | None]:
+def _spreading(ray_address: str | None, setup: ExperimentSetup, meter: Meter) -> AbstractContextManager[Spread | None]:
     if not ray_address:
         return nullcontext(None)
-    from knowgap.compile.experiments.ray_workers import spreading
+    from knowgap.compile.experiments.ray import spreading
 
     return spreading(ray_address, setup, meter)
 
@@ -92,11 +94,13 @@ def _spreading(ray_address: str | None, setup: BenchSetup, meter: Meter) -> Abst
 class _Run:
     """The cells of one run, one after another; questions within a cell at the same time."""
 
-    def __init__(self, table: BenchTable, setup: BenchSetup, num_threads: int, progress: Progress | None, total: int):
+    def __init__(
+        self, table: ExperimentTable, setup: ExperimentSetup, num_threads: int, progress: Progress | None, total: int
+    ):
         self.table, self.setup, self.num_threads = table, setup, num_threads
         self.progress, self.total, self.done = progress, total, 0
 
-    def cell(self, cell: BenchCell, spread: Spread | None) -> tuple[CellResult, Evaluation | None]:
+    def cell(self, cell: Cell, spread: Spread | None) -> tuple[CellResult, Evaluation | None]:
         """Evaluate a cell, or say why not."""
         result = CellResult(row=cell.row_number, column=cell.column_number, reason=cell.reason, differs=cell.differs)
         if cell.program is None:
@@ -119,7 +123,7 @@ class _Run:
             result.figures.append(Figure(metric=name, ours=measure(evaluation, name), paper=theirs))
         return result, evaluation
 
-    def _evaluate(self, cell: BenchCell, spread: Spread | None) -> Evaluation:
+    def _evaluate(self, cell: Cell, spread: Spread | None) -> Evaluation:
         program = cast("Program", cell.program)
         if spread is not None:
             return self.evaluate(cell, spread(cell))
@@ -130,7 +134,7 @@ class _Run:
         finally:
             close()
 
-    def evaluate(self, cell: BenchCell, program: Program, **over: Any) -> Evaluation:
+    def evaluate(self, cell: Cell, program: Program, **over: Any) -> Evaluation:
         """Ask a program the questions of a cell, continuing from its file of answers."""
         cell_lm, dataset, split = cell.lm, cell.dataset, over.pop("split", cell.column.split)
         examples = over.pop("examples", cell.examples)
@@ -167,7 +171,7 @@ class _LeftOut(Exception):
     """A cell that cannot be run, and why."""
 
 
-def _label_questions(cell: BenchCell, run: _Run) -> None:
+def _label_questions(cell: Cell, run: _Run) -> None:
     """Give SKR its labelled questions: those of the train split, answered without and with retrieval.
 
     Raises:
@@ -197,7 +201,7 @@ def _label_questions(cell: BenchCell, run: _Run) -> None:
 
 
 def _compare(
-    table: BenchTable, baseline: str, results: Sequence[CellResult], evaluations: Sequence[Evaluation | None]
+    table: ExperimentTable, baseline: str, results: Sequence[CellResult], evaluations: Sequence[Evaluation | None]
 ) -> None:
     """Test every row against the baseline, column by column, and correct for the number of rows (Holm)."""
     for number, column in enumerate(table.columns):

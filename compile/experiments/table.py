@@ -37,7 +37,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["TASKS", "BenchTable", "Column", "PaperSetting", "Row", "read_table", "shipped_tables"]
+__all__ = ["TASKS", "Column", "ExperimentTable", "PaperSetting", "Row", "read_table", "shipped_tables"]
 
 TASKS = {
     "multi_hop": "short",
@@ -158,7 +158,7 @@ class Row(_Part):
         return self
 
 
-class BenchTable(_Part):
+class ExperimentTable(_Part):
     """Rows of programs by columns of data sets.
 
     Attributes:
@@ -184,7 +184,7 @@ class BenchTable(_Part):
     rows: tuple[Row, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _fits(self) -> BenchTable:
+    def _fits(self) -> ExperimentTable:
         labels = [row.label for row in self.rows]
         if len(set(labels)) != len(labels):
             raise ValueError(f"two rows have the label {next(x for x in labels if labels.count(x) > 1)!r}")
@@ -213,7 +213,7 @@ def shipped_tables() -> dict[str, Path]:
     return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
 
 
-def read_table(source: str | Path) -> BenchTable:
+def read_table(source: str | Path) -> ExperimentTable:
     """Read a table: the name of one that comes with knowgap, or a file.
 
     Raises:
@@ -230,7 +230,7 @@ def read_table(source: str | Path) -> BenchTable:
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"is not TOML: {error}", path=path) from None
     try:
-        return BenchTable.model_validate({"name": path.stem, **values})
+        return ExperimentTable.model_validate({"name": path.stem, **values})
     except ValidationError as error:
         problem = error.errors()[0]
         where = ".".join(str(part) for part in problem["loc"])

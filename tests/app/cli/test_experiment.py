@@ -1,4 +1,4 @@
-"""`knowgap bench` as a user meets it."""
+"""`knowgap experiment` as a user meets it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
-from bench_helpers import write_data
+from experiment_helpers import write_data
 from typer.testing import CliRunner
 
-from knowgap.cli import experiment as cli_bench
+from knowgap.cli import experiment as cli_experiment
 from knowgap.compile.experiments.table import shipped_tables
 from knowgap.errors import UnknownName, UsageError
 
@@ -45,7 +45,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(*arguments: str) -> str:
     app = typer.Typer()
-    app.command("bench")(cli_bench.bench)
+    app.command("experiment")(cli_experiment.experiment)
     result = CliRunner().invoke(app, list(arguments))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -63,7 +63,11 @@ def test_lists_the_tables(desk: Path):
 def test_runs_a_table_of_ones_own(desk: Path):
     found = json.loads(run(*OWN, "--limit", "2", "--json"))
     assert [cell["questions"] for cell in found["cells"]] == [2, 2]
-    assert {path.name for path in (desk / "bench-houses").iterdir()} >= {"index.html", "bench.md", "bench.csv"}
+    assert {path.name for path in (desk / "experiment-houses").iterdir()} >= {
+        "index.html",
+        "experiment.md",
+        "experiment.csv",
+    }
     assert found["spent"]["calls"] == 4
     assert json.loads(run(*OWN, "--limit", "2", "--json"))["spent"]["calls"] == 0
 

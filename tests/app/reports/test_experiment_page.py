@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from bench_helpers import logging_lm, make_table, write_data
+from experiment_helpers import logging_lm, make_table, write_data
 
-from knowgap.compile.experiments.runner import run_bench
+from knowgap.compile.experiments.runner import run_experiment
 from knowgap.errors import UnknownName
 from knowgap.reports.cost_plot import Point, cost_plot, plot
 from knowgap.reports.experiment import page, write_experiment_report
@@ -25,7 +25,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_the_page_is_well_formed_and_needs_nothing_else(world, log: Path):
-    text = page(run_bench(make_table(), lm=logging_lm(log), **world))
+    text = page(run_experiment(make_table(), lm=logging_lm(log), **world))
     root = ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
     elements = list(root.iter())
     assert {"table", "svg", "style"} <= {element.tag for element in elements}
@@ -42,13 +42,13 @@ def test_the_page_is_well_formed_and_needs_nothing_else(world, log: Path):
 
 
 def test_page_and_markdown_mark_the_papers_figures(world, log: Path):
-    bench = run_bench(make_table(), lm=logging_lm(log), **world)
-    markdown, html = write_experiment_report(bench, world["output"])
+    experiment = run_experiment(make_table(), lm=logging_lm(log), **world)
+    markdown, html = write_experiment_report(experiment, world["output"])
     text = markdown.read_text(encoding="utf-8")
     assert "| retrieval | 100.0* [100.0–100.0] | 90 ≠" in text
     assert "| trained | – | 50 (not run)" in text
     assert "paper 90 ≠" in html.read_text(encoding="utf-8")
-    same = run_bench(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
+    same = run_experiment(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
     assert "paper 90 =" in page(same)
     assert "paper 50 (not run)" in page(same)
 
@@ -68,12 +68,12 @@ def test_the_plot_joins_what_nothing_cheaper_beats():
 
 
 def test_a_plot_stands_alone_against_any_cost(world, log: Path):
-    bench = run_bench(make_table(), lm=logging_lm(log), **world)
-    drawn = ET.fromstring(cost_plot(bench, cost="knowledge_tokens"))
+    experiment = run_experiment(make_table(), lm=logging_lm(log), **world)
+    drawn = ET.fromstring(cost_plot(experiment, cost="knowledge_tokens"))
     assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
     titles = [title.text or "" for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == ["retrieval: 100.0 [100.0–100.0], 14 knowledge tokens per question"]  # memory reads nothing
-    assert "tokens per question" in cost_plot(bench)
-    assert "<style>" not in cost_plot(bench, style="")
+    assert "tokens per question" in cost_plot(experiment)
+    assert "<style>" not in cost_plot(experiment, style="")
     with pytest.raises(UnknownName, match="'money'"):
-        cost_plot(bench, cost="money")
+        cost_plot(experiment, cost="money")

@@ -1,4 +1,4 @@
-"""`knowgap bench`: tables, runs that are killed and continued, comparisons, and the files of results."""
+"""`knowgap experiment`: tables, runs that are killed and continued, comparisons, and the files of results."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pathlib import Path
 
 import dspy
 import pytest
-from bench_helpers import LoggingEngine, asked, logging_lm, make_table, write_data
 from compile_helpers import NAMES, reading_rule
+from experiment_helpers import LoggingEngine, asked, logging_lm, make_table, write_data
 from support import scripted_lm
 
 from knowgap.compile.evaluation.results import Comparison
-from knowgap.compile.experiments.estimate import call_bounds, plan_bench, price_of
+from knowgap.compile.experiments.cells import ExperimentSetup, prepare
+from knowgap.compile.experiments.cost import call_bounds, estimate_cost, price_of
 from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.result import Bench, Figure, holm
-from knowgap.compile.experiments.runner import run_bench
-from knowgap.compile.experiments.setup import BenchSetup, prepare
+from knowgap.compile.experiments.result import ExperimentResult, Figure, holm
+from knowgap.compile.experiments.runner import run_experiment
 from knowgap.compile.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms import extractive_lm
@@ -47,10 +47,10 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_table_resolves_and_is_estimated(name: str, tmp_path: Path):
     table = read_table(name)
-    cells = prepare(table, BenchSetup(output=tmp_path), dry=True)
+    cells = prepare(table, ExperimentSetup(output=tmp_path), dry=True)
     assert len(cells) == len(table.rows) * len(table.columns)
     assert all((cell.program is None) == bool(cell.reason) for cell in cells)
-    plan = plan_bench(table, output=tmp_path, prices=(1.0, 2.0))
+    plan = estimate_cost(table, output=tmp_path, prices=(1.0, 2.0))
     assert plan.cells
     assert 0 < plan.calls[0] <= plan.calls[1]
     assert 0 < plan.tokens[0] < plan.tokens[1]
@@ -137,13 +137,13 @@ def test_figures_that_do_not_fit_the_columns_are_refused():
 )
 def test_options_that_fit_nothing_are_refused(setup: dict, message: str, tmp_path: Path):
     with pytest.raises(UsageError, match=message):
-        prepare(make_table(), BenchSetup(output=tmp_path, **setup))
+        prepare(make_table(), ExperimentSetup(output=tmp_path, **setup))
 
 
 def test_unknown_names_in_a_table_are_refused_with_the_row(world, tmp_path: Path):
     table = make_table(rows=[{"label": "typo", "program": "mirgres"}], baseline="")
     with pytest.raises(UsageError, match=r"'typo' on houses: .*migres"):
-        run_bench(table, lm=logging_lm(tmp_path / "log"), **world)
+        run_experiment(table, lm=logging_lm(tmp_path / "log"), **world)
     with pytest.raises(UnknownName, match="exact_mach"):
         score_metrics(["exact_mach"])
     with pytest.raises(UnknownName, match="no_such_table"):
@@ -151,7 +151,7 @@ def test_unknown_names_in_a_table_are_refused_with_the_row(world, tmp_path: Path
 
 
 def test_a_column_decides_on_presets_and_wording():
-    cells = prepare(read_table("migres_table3"), BenchSetup(output=Path()), dry=True)
+    cells = prepare(read_table("migres_table3"), ExperimentSetup(output=Path()), dry=True)
     values = {c.column.dataset: c.program.values() for c in cells if c.row.label == "MIGRES" and c.program}
     assert [values[name]["iterations"] for name in ("hotpotqa", "nq_open", "strategyqa")] == [5, 3, 5]
     assert [values[name]["style"] for name in ("hotpotqa", "nq_open", "strategyqa")] == ["short", "short", "yes_no"]
@@ -162,9 +162,9 @@ def test_a_column_decides_on_presets_and_wording():
 
 
 def test_a_run_measures_compares_and_marks_the_papers_figures(world, log: Path):
-    bench = run_bench(make_table(), lm=logging_lm(log), **world)
+    experiment = run_experiment(make_table(), lm=logging_lm(log), **world)
     assert len(asked(log)) == 16
-    memory, retrieval, trained = bench.cells
+    memory, retrieval, trained = experiment.cells
     assert [memory.figures[0].ours.mean, retrieval.figures[0].ours.mean] == [0.0, 1.0]
     assert retrieval.figures[2].ours.mean == 1.0
     pair = retrieval.figures[0].comparison
@@ -176,43 +176,43 @@ def test_a_run_measures_compares_and_marks_the_papers_figures(world, log: Path):
     assert retrieval.figures[0].paper == 90.0
     assert any("corpus: a corpus of one's own" in reason for reason in retrieval.differs)
     assert not any("language model" in reason for reason in retrieval.differs)
-    assert bench.failed == 0
+    assert experiment.failed == 0
 
 
 def test_a_setting_that_is_the_papers_is_not_marked(world, log: Path):
-    bench = run_bench(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
-    assert [cell.differs for cell in bench.cells] == [[], [], []]
-    limited = run_bench(make_table(), lm=logging_lm(log), limit=3, **world)
+    experiment = run_experiment(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
+    assert [cell.differs for cell in experiment.cells] == [[], [], []]
+    limited = run_experiment(make_table(), lm=logging_lm(log), limit=3, **world)
     assert any("questions: 3, not 8" in reason for reason in limited.cells[1].differs)
 
 
 def test_a_second_run_asks_nothing(world, log: Path):
-    first = run_bench(make_table(), lm=logging_lm(log), **world)
-    second = run_bench(make_table(), lm=logging_lm(log), **world)
+    first = run_experiment(make_table(), lm=logging_lm(log), **world)
+    second = run_experiment(make_table(), lm=logging_lm(log), **world)
     assert len(asked(log)) == 16
     assert (first.spent.calls, second.spent.calls, second.spent.cached_calls) == (16, 0, 0)
     assert first.cells == second.cells
 
 
 def test_a_killed_run_goes_on_and_nothing_is_asked_twice(tmp_path: Path):
-    log, worker = tmp_path / "asked.jsonl", Path(__file__).parents[2] / "bench_helpers.py"
+    log, worker = tmp_path / "asked.jsonl", Path(__file__).parents[2] / "experiment_helpers.py"
     run = [sys.executable, str(worker), str(tmp_path), "11"]
     killed = subprocess.run(run, capture_output=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert len(asked(log)) == 10
     data = write_data(tmp_path)
-    bench = run_bench(make_table(), output=tmp_path / "out", lm=logging_lm(log), num_threads=1, **data)
+    experiment = run_experiment(make_table(), output=tmp_path / "out", lm=logging_lm(log), num_threads=1, **data)
     assert len(asked(log)) == len({tuple(line) for line in asked(log)}) == 16
-    assert [cell.questions for cell in bench.cells] == [8, 8, 0]
-    whole = run_bench(make_table(), output=tmp_path / "whole", lm=logging_lm(tmp_path / "w.jsonl"), **data)
-    assert [c.figures for c in whole.cells] == [c.figures for c in bench.cells]
+    assert [cell.questions for cell in experiment.cells] == [8, 8, 0]
+    whole = run_experiment(make_table(), output=tmp_path / "whole", lm=logging_lm(tmp_path / "w.jsonl"), **data)
+    assert [c.figures for c in whole.cells] == [c.figures for c in experiment.cells]
 
 
 def test_rows_of_the_same_program_share_their_answers(world, log: Path):
     rows = [{"label": label, "program": "rag", "settings": {"top_k": 2}} for label in ("a", "b")]
-    bench = run_bench(make_table(rows=rows, baseline=""), lm=logging_lm(log), **world)
+    experiment = run_experiment(make_table(rows=rows, baseline=""), lm=logging_lm(log), **world)
     assert len(asked(log)) == 8
-    assert bench.cells[0].figures[0].ours == bench.cells[1].figures[0].ours
+    assert experiment.cells[0].figures[0].ours == experiment.cells[1].figures[0].ours
 
 
 def test_failures_count_as_wrong_and_are_shown(world, log: Path, monkeypatch: pytest.MonkeyPatch):
@@ -227,31 +227,31 @@ def test_failures_count_as_wrong_and_are_shown(world, log: Path, monkeypatch: py
         return rule(outputs, inputs)
 
     engine.rule = sometimes
-    bench = run_bench(make_table(), lm=lm, **world)
-    assert [cell.failed for cell in bench.cells] == [1, 1, 0]
-    assert bench.cells[1].figures[0].ours.mean == 7 / 8
-    assert bench.cells[1].figures[2].ours.n == 7
+    experiment = run_experiment(make_table(), lm=lm, **world)
+    assert [cell.failed for cell in experiment.cells] == [1, 1, 0]
+    assert experiment.cells[1].figures[0].ours.mean == 7 / 8
+    assert experiment.cells[1].figures[2].ours.n == 7
 
 
 def test_one_row_can_be_run_alone_and_another_be_the_baseline(world, log: Path):
-    alone = run_bench(make_table(), lm=logging_lm(log), rows=["retrieval"], **world)
+    alone = run_experiment(make_table(), lm=logging_lm(log), rows=["retrieval"], **world)
     assert [cell.row for cell in alone.cells] == [1]
-    other = run_bench(make_table(), lm=logging_lm(log), baseline="retrieval", **world)
+    other = run_experiment(make_table(), lm=logging_lm(log), baseline="retrieval", **world)
     assert other.cells[0].figures[0].comparison.difference == -1.0
     with pytest.raises(UsageError, match="'nobody'"):
-        run_bench(make_table(), lm=logging_lm(log), baseline="nobody", **world)
+        run_experiment(make_table(), lm=logging_lm(log), baseline="nobody", **world)
 
 
 def test_a_papers_language_model_can_be_stood_for_row_by_row(world, log: Path, tmp_path: Path):
     rows = [{"label": "a", "program": "direct"}, {"label": "b", "program": "direct", "lm": "big"}]
     big = tmp_path / "big.jsonl"
-    run_bench(make_table(rows=rows, baseline=""), lm=logging_lm(log), lms={"big": logging_lm(big)}, **world)
+    run_experiment(make_table(rows=rows, baseline=""), lm=logging_lm(log), lms={"big": logging_lm(big)}, **world)
     assert (len(asked(log)), len(asked(big))) == (8, 0)  # of the same name, they share answers
     lm = logging_lm(big)
     lm.model = "test/big"
-    bench = run_bench(make_table(rows=rows, baseline=""), lm=logging_lm(log), lms={"big": lm}, **world)
+    experiment = run_experiment(make_table(rows=rows, baseline=""), lm=logging_lm(log), lms={"big": lm}, **world)
     assert len(asked(big)) == 8
-    assert bench.cells[1].provenance.lm == "test/big"
+    assert experiment.cells[1].provenance.lm == "test/big"
 
 
 def test_a_row_may_search_the_questions_own_paragraphs_alone(tmp_path: Path, log: Path):
@@ -265,8 +265,8 @@ def test_a_row_may_search_the_questions_own_paragraphs_alone(tmp_path: Path, log
     file.write_text("".join(json.dumps(line) + "\n" for line in own), encoding="utf-8")
     rows = [{"label": str(c), "program": "rag", "candidates": c} for c in (False, True)]
     table = make_table(rows=rows, baseline="False")
-    bench = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), data={"own": file}, num_threads=1)
-    assert [cell.figures[0].ours.mean for cell in bench.cells] == [1.0, 0.5]
+    experiment = run_experiment(table, output=tmp_path / "out", lm=logging_lm(log), data={"own": file}, num_threads=1)
+    assert [cell.figures[0].ours.mean for cell in experiment.cells] == [1.0, 0.5]
     assert len(asked(log)) == 4
 
 
@@ -293,23 +293,23 @@ def test_the_upper_bound_of_rq_rag_by_name(tmp_path: Path, log: Path):
         return {"confidence": 0.1, **reading_rule(outputs, inputs)} if inputs.get("passages") else WRONG
 
     lm, _ = scripted_lm(rule)
-    bench = run_bench(table, output=tmp_path / "out", lm=lm, **write_data(tmp_path))
-    means = [[figure.ours.mean for figure in cell.figures] for cell in bench.cells]
+    experiment = run_experiment(table, output=tmp_path / "out", lm=lm, **write_data(tmp_path))
+    means = [[figure.ours.mean for figure in cell.figures] for cell in experiment.cells]
     # Three passages of seven words are read by each of the three children's answers; they refine no further, as their
     # queries would be the same again, and are asked for them in three ways each.
     assert means == [[0.0, 1.0, 1.0, 3 * 21 + 9 * 21], [0.0, 0.0, 0.0, 0.0]]
 
 
 def test_a_paper_counts_its_own_models_tokens(tmp_path: Path):
-    cells = prepare(read_table("migres_table5"), BenchSetup(output=tmp_path), dry=True)
+    cells = prepare(read_table("migres_table5"), ExperimentSetup(output=tmp_path), dry=True)
     assert all("knowledge tokens: words" in " ".join(cell.differs) for cell in cells)
-    cells = prepare(read_table("migres_table4"), BenchSetup(output=tmp_path), dry=True)
+    cells = prepare(read_table("migres_table4"), ExperimentSetup(output=tmp_path), dry=True)
     assert not any("knowledge tokens" in " ".join(cell.differs) for cell in cells)  # where the paper counts none
 
 
 def test_skr_learns_from_the_train_split_and_is_left_out_without_one(tmp_path: Path, log: Path):
     table = make_table(rows=[{"label": "SKR", "program": "skr"}], baseline="")
-    (without,) = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), **write_data(tmp_path)).cells
+    (without,) = run_experiment(table, output=tmp_path / "out", lm=logging_lm(log), **write_data(tmp_path)).cells
     assert "train split" in without.reason
     folder = tmp_path / "split"
     folder.mkdir()
@@ -317,7 +317,7 @@ def test_skr_learns_from_the_train_split_and_is_left_out_without_one(tmp_path: P
         lines = [{"id": f"q{n}", "question": f"Who lives in house q{n}?", "answer": NAMES[n]} for n in numbers]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     data = {"data": {"own": folder}, "corpora": write_data(tmp_path)["corpora"]}
-    (cell,) = run_bench(table, output=tmp_path / "out", lm=logging_lm(log), **data).cells
+    (cell,) = run_experiment(table, output=tmp_path / "out", lm=logging_lm(log), **data).cells
     assert (cell.reason, cell.questions, cell.figures[0].ours.mean) == ("", 4, 1.0)
     assert len(asked(log)) == 2 * 4 + 4  # what the model knows of the train questions, without and with passages
 
@@ -336,16 +336,16 @@ def test_holm_corrects_the_smallest_most():
 
 
 def test_json_and_csv_say_the_same(world, log: Path):
-    bench = run_bench(make_table(), lm=logging_lm(log), **world)
-    assert Bench.load(world["output"] / "bench.json") == bench
-    json.loads((world["output"] / "bench.json").read_text(), parse_constant=lambda name: pytest.fail(name))
-    with (world["output"] / "bench.csv").open(newline="", encoding="utf-8") as file:
+    experiment = run_experiment(make_table(), lm=logging_lm(log), **world)
+    assert ExperimentResult.load(world["output"] / "experiment.json") == experiment
+    json.loads((world["output"] / "experiment.json").read_text(), parse_constant=lambda name: pytest.fail(name))
+    with (world["output"] / "experiment.csv").open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == 9
     line = next(line for line in lines if line["row"] == "retrieval" and line["metric"] == "exact_match")
     assert (line["mean"], line["paper"], line["same_setting"], line["failed"]) == ("1.0", "90.0", "no", "0")
-    with pytest.raises(DataError, match="not a bench"):
-        Bench.load(world["data"]["own"])
+    with pytest.raises(DataError, match="not an experiment"):
+        ExperimentResult.load(world["data"]["own"])
 
 
 # Estimates.
@@ -353,11 +353,11 @@ def test_json_and_csv_say_the_same(world, log: Path):
 
 def test_an_estimate_from_questions_is_what_the_run_then_costs(world, log: Path):
     options = {key: value for key, value in world.items() if key != "num_threads"}
-    plan = plan_bench(make_table(), ask=2, lm=logging_lm(log), **options)
+    plan = estimate_cost(make_table(), ask=2, lm=logging_lm(log), **options)
     assert len(asked(log)) == 4
     assert {cell.basis for cell in plan.cells} == {"measured on 2 questions"}
     assert plan.calls == (16, 16)
-    bounds = plan_bench(make_table(), lm=logging_lm(log), **options)
+    bounds = estimate_cost(make_table(), lm=logging_lm(log), **options)
     assert bounds.calls == (16, 16)
     assert bounds.tokens[0] < bounds.tokens[1]
     assert bounds.price is None
@@ -367,9 +367,9 @@ def test_an_estimate_from_questions_is_what_the_run_then_costs(world, log: Path)
 def test_programs_stay_within_their_bounds(tmp_path: Path):
     """On a question of the sample, by the embedded reader."""
     rows = ["MIGRES", "Adaptive-Note", "RA-ISF", "RQ-RAG", "BlendFilter", "ReAct", "Self-Ask", "IRCoT", "FLARE", "VTG"]
-    bench = run_bench("sample", output=tmp_path, lm=extractive_lm(), limit=1, rows=rows, num_threads=1)
-    cells = prepare(bench.table, BenchSetup(output=tmp_path, limit=1, rows=rows), dry=True)
-    for cell, result in zip(cells, bench.cells, strict=True):
+    experiment = run_experiment("sample", output=tmp_path, lm=extractive_lm(), limit=1, rows=rows, num_threads=1)
+    cells = prepare(experiment.table, ExperimentSetup(output=tmp_path, limit=1, rows=rows), dry=True)
+    for cell, result in zip(cells, experiment.cells, strict=True):
         bounds = call_bounds(cell.program)
         assert bounds.low <= result.costs["lm_calls"] <= bounds.high, (cell.row.label, bounds, result.costs)
         assert result.failed == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compile.experiments.runner import run_bench
+from knowgap.compile.experiments.runner import run_experiment
 from knowgap.errors import MissingDependency
 from knowgap.lms import extractive_lm
 
@@ -20,7 +20,7 @@ INSTALLED = importlib.util.find_spec("ray") is not None
 
 @pytest.mark.skipif(not INSTALLED, reason="left out because Ray is not installed: pip install 'knowgap[ray]'")
 def test_a_killed_worker_loses_nothing(tmp_path: Path):
-    worker = Path(__file__).parents[2] / "bench_ray_worker.py"
+    worker = Path(__file__).parents[2] / "experiment_ray_worker.py"
     run = subprocess.run([sys.executable, str(worker), str(tmp_path)], capture_output=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr.decode()[-3000:]
     found = json.loads(run.stdout.decode().splitlines()[-1])
@@ -38,4 +38,4 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path):
 def test_without_ray_the_way_to_get_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependency, match=r"knowgap\[ray\]"):
-        run_bench("sample", output=tmp_path, lm=extractive_lm(), rows=["direct"], limit=1, ray_address="local")
+        run_experiment("sample", output=tmp_path, lm=extractive_lm(), rows=["direct"], limit=1, ray_address="local")

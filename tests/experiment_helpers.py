@@ -1,4 +1,4 @@
-"""A small table over a small data set on disk, for the tests of `knowgap bench`, and a worker that dies in it."""
+"""A small table over a small data set on disk, for the tests of `knowgap experiment`, and a worker that dies in it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import dspy
 from compile_helpers import make_examples, make_retriever, reading_rule
 from support import ScriptedEngine, by_output
 
-from knowgap.compile.experiments.runner import run_bench
-from knowgap.compile.experiments.table import BenchTable
+from knowgap.compile.experiments.runner import run_experiment
+from knowgap.compile.experiments.table import ExperimentTable
 
 TABLE = {
     "name": "tiny",
@@ -36,12 +36,12 @@ TABLE = {
 }
 
 
-def make_table(**changes: Any) -> BenchTable:
-    return BenchTable.model_validate({**TABLE, **changes})
+def make_table(**changes: Any) -> ExperimentTable:
+    return ExperimentTable.model_validate({**TABLE, **changes})
 
 
 def write_data(folder: Path, n: int = 8) -> dict[str, dict[str, Path]]:
-    """Questions and passages on disk, as `run_bench` takes them."""
+    """Questions and passages on disk, as `run_experiment` takes them."""
     examples = make_examples(n)
     questions, passages = folder / "questions.jsonl", folder / "passages.jsonl"
     lines = [{"id": e.id, "question": e.question, "answer": e.answer, "gold_ids": e.gold_ids} for e in examples]
@@ -80,4 +80,4 @@ def asked(log: Path) -> list[list[Any]]:
 if __name__ == "__main__":  # the worker: folder, and the call on which it dies
     home = Path(sys.argv[1])
     model = logging_lm(home / "asked.jsonl", int(sys.argv[2]))
-    run_bench(make_table(), output=home / "out", lm=model, num_threads=1, **write_data(home))
+    run_experiment(make_table(), output=home / "out", lm=model, num_threads=1, **write_data(home))

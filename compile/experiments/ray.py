@@ -16,7 +16,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.experiments.setup import BenchCell, BenchSetup
+from knowgap.compile.experiments.cells import Cell, ExperimentSetup
 from knowgap.compile.study.budget import Meter, Spent, metering
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.programs.base import Program
@@ -54,7 +54,7 @@ class RemoteProgram:
 
 
 @contextmanager
-def spreading(address: str, setup: BenchSetup, meter: Meter) -> Iterator[Callable[[BenchCell], RemoteProgram]]:
+def spreading(address: str, setup: ExperimentSetup, meter: Meter) -> Iterator[Callable[[Cell], RemoteProgram]]:
     """Connect to a cluster; what is yielded makes a cell's program one that answers there.
 
     Args:
@@ -79,7 +79,7 @@ def spreading(address: str, setup: BenchSetup, meter: Meter) -> Iterator[Callabl
             raise UsageError(f"no Ray cluster at {address!r}: {reason}") from error
     task = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
 
-    def spread(cell: BenchCell) -> RemoteProgram:
+    def spread(cell: Cell) -> RemoteProgram:
         recipe = ray.put(_recipe(cell, setup))
 
         def ask(question: str, ids: list[str] | None) -> Any:
@@ -96,7 +96,7 @@ def spreading(address: str, setup: BenchSetup, meter: Meter) -> Iterator[Callabl
             ray.shutdown()
 
 
-def _recipe(cell: BenchCell, setup: BenchSetup) -> dict[str, Any]:
+def _recipe(cell: Cell, setup: ExperimentSetup) -> dict[str, Any]:
     """How a worker makes a cell's program: nothing in it is an open file."""
     from knowgap.compile.experiments.probes import Probe
 

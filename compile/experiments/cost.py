@@ -16,10 +16,10 @@ from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.provenance import digest, lm_name, state_of
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.experiments.setup import BenchCell, BenchSetup, prepare
-from knowgap.compile.experiments.table import BenchTable, read_table
+from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
+from knowgap.compile.experiments.table import ExperimentTable, read_table
 
-__all__ = ["CALL", "PASSAGE", "REPLY", "BenchPlan", "PlannedCell", "call_bounds", "plan_bench", "price_of"]
+__all__ = ["CALL", "PASSAGE", "REPLY", "CellCost", "CostEstimate", "call_bounds", "estimate_cost", "price_of"]
 
 CALL = (250, 600)
 """Prompt tokens of a call without its passages, fewest and most: instructions, fields, question, notes."""
@@ -40,7 +40,7 @@ class Bounds(NamedTuple):
     reads: int = 0
 
 
-class PlannedCell(BaseModel):
+class CellCost(BaseModel):
     """What a cell will cost.
 
     Attributes:
@@ -64,7 +64,7 @@ class PlannedCell(BaseModel):
     basis: str
 
 
-class BenchPlan(BaseModel):
+class CostEstimate(BaseModel):
     """What a table will cost.
 
     Attributes:
@@ -77,7 +77,7 @@ class BenchPlan(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     table: str
-    cells: list[PlannedCell]
+    cells: list[CellCost]
     prices: tuple[float, float] | None = None
     lm: str = ""
 
@@ -106,49 +106,49 @@ class BenchPlan(BaseModel):
         return sum(low for low, _ in pairs), sum(high for _, high in pairs)
 
 
-def plan_bench(
-    table: BenchTable | str | Path,
+def estimate_cost(
+    table: ExperimentTable | str | Path,
     *,
     output: str | Path,
     ask: int = 0,
     prices: tuple[float, float] | None = None,
     **setup: Any,
-) -> BenchPlan:
-    """Estimate what `run_bench` will ask of the language model.
+) -> CostEstimate:
+    """Estimate what `run_experiment` will ask of the language model.
 
     Args:
-        table: as for `run_bench`.
-        output: as for `run_bench`; what is asked for the estimate goes to `estimate` in it.
+        table: as for `run_experiment`.
+        output: as for `run_experiment`; what is asked for the estimate goes to `estimate` in it.
         ask: questions of each cell that are asked first, for an estimate from what they cost; 0 asks nothing.
         prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
-        **setup: as for `run_bench`.
+        **setup: as for `run_experiment`.
     """
-    read = table if isinstance(table, BenchTable) else read_table(table)
-    given = BenchSetup(output=Path(output), **setup)
+    read = table if isinstance(table, ExperimentTable) else read_table(table)
+    given = ExperimentSetup(output=Path(output), **setup)
     cells = [cell for cell in prepare(read, given, dry=True) if cell.program is not None]
     measured: dict[tuple[int, int], tuple[int, Mapping[str, float]]] = {}
     if ask and any(cell.dataset for cell in cells):
-        from knowgap.compile.experiments.runner import run_bench
+        from knowgap.compile.experiments.runner import run_experiment
 
         options = {**setup, "limit": min(ask, given.limit or ask)}
-        probe = run_bench(read, output=Path(output) / "estimate", **options)
+        probe = run_experiment(read, output=Path(output) / "estimate", **options)
         measured = {(c.row, c.column): (c.questions, c.costs) for c in probe.cells if c.costs}
-    planned: dict[str, PlannedCell] = {}
+    planned: dict[str, CellCost] = {}
     for cell in cells:
         found = measured.get((cell.row_number, cell.column_number))
         planned.setdefault(_identity(cell), _planned(cell, found))
     name = lm_name(given.lm or dspy.settings.lm)
-    return BenchPlan(table=read.name, cells=list(planned.values()), prices=prices or price_of(name), lm=name)
+    return CostEstimate(table=read.name, cells=list(planned.values()), prices=prices or price_of(name), lm=name)
 
 
-def _identity(cell: BenchCell) -> str:
+def _identity(cell: Cell) -> str:
     """What two cells have in common that share their answers."""
     program: Any = cell.program
     asked = [cell.column.dataset, cell.column.split, cell.column.sampling, cell.row.candidates, cell.row.engine]
     return digest([program.name, state_of(program), asked, cell.column.metrics, lm_name(cell.lm)])
 
 
-def _planned(cell: BenchCell, measured: tuple[int, Mapping[str, float]] | None) -> PlannedCell:
+def _planned(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> CellCost:
     n = cell.questions
     judging = n * sum(_JUDGING.get(name, 0) for name in cell.column.metrics)
     more = [(judging * CALL[i], judging * REPLY[i]) for i in (0, 1)]
@@ -163,7 +163,7 @@ def _planned(cell: BenchCell, measured: tuple[int, Mapping[str, float]] | None) 
         calls = (float(n * bounds.low), float(n * bounds.high))
         prompts = tuple(calls[i] * (CALL[i] + i * bounds.reads * PASSAGE[i]) for i in (0, 1))
         replies = tuple(calls[i] * REPLY[i] for i in (0, 1))
-    return PlannedCell(
+    return CellCost(
         row=cell.row.label,
         column=cell.column.title,
         questions=n,

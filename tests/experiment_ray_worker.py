@@ -8,13 +8,13 @@ import signal
 import sys
 from pathlib import Path
 
-import bench_helpers
 import dspy
+import experiment_helpers
 import ray
-from bench_helpers import make_table, write_data
+from experiment_helpers import make_table, write_data
 from ray import cloudpickle
 
-from knowgap.compile.experiments.runner import run_bench
+from knowgap.compile.experiments.runner import run_experiment
 from knowgap.lms.embedded.engine import ExtractiveEngine
 
 
@@ -39,15 +39,15 @@ class MortalEngine:
 if __name__ == "__main__":
     home = Path(sys.argv[1])
     cloudpickle.register_pickle_by_value(sys.modules["__main__"])
-    cloudpickle.register_pickle_by_value(bench_helpers)
+    cloudpickle.register_pickle_by_value(experiment_helpers)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     lm = dspy.LM("test/rule", engine=MortalEngine(str(home)), cache=False, num_retries=0)
     table = make_table(rows=[{"label": "retrieval", "program": "rag"}], baseline="")
     given = write_data(home)
-    first = run_bench(table, output=home / "out", lm=lm, num_threads=2, ray_address="auto", **given)
-    second = run_bench(table, output=home / "out", lm=lm, num_threads=2, ray_address="auto", **given)
+    first = run_experiment(table, output=home / "out", lm=lm, num_threads=2, ray_address="auto", **given)
+    second = run_experiment(table, output=home / "out", lm=lm, num_threads=2, ray_address="auto", **given)
     ray.shutdown()
-    here = run_bench(table, output=home / "here", lm=lm, num_threads=2, **given)
+    here = run_experiment(table, output=home / "here", lm=lm, num_threads=2, **given)
     sys.stdout.write(
         json.dumps(
             {

@@ -14,12 +14,12 @@ from knowgap.compile.data import LAYOUTS, SPLITS, Dataset, load_dataset
 from knowgap.compile.evaluation.provenance import lm_name, model_name
 from knowgap.compile.evaluation.runner import Metric
 from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.table import TASKS, BenchTable, Column, Row
+from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 
-__all__ = ["CONFIRMABLE", "BenchCell", "BenchSetup", "prepare"]
+__all__ = ["CONFIRMABLE", "Cell", "ExperimentSetup", "prepare"]
 
 ENGINES = ("bm25", "colbert")
 CONFIRMABLE = ("corpus", "questions", "models")
@@ -29,7 +29,7 @@ _PAPERS_RERANKER = "bge-reranker-base"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchSetup:
+class ExperimentSetup:
     """What a table is run with.
 
     Args:
@@ -64,7 +64,7 @@ class BenchSetup:
 
 
 @dataclass
-class BenchCell:
+class Cell:
     """A row on a column: what is asked, and of what."""
 
     row_number: int
@@ -86,7 +86,7 @@ class BenchCell:
         return len(self.examples) if self.dataset is not None else self.column.questions
 
 
-def prepare(table: BenchTable, setup: BenchSetup, *, dry: bool = False, progress: Any = None) -> list[BenchCell]:
+def prepare(table: ExperimentTable, setup: ExperimentSetup, *, dry: bool = False, progress: Any = None) -> list[Cell]:
     """The cells of a table, row by row, ready to be asked.
 
     Args:
@@ -106,7 +106,7 @@ def prepare(table: BenchTable, setup: BenchSetup, *, dry: bool = False, progress
         for c, column in enumerate(table.columns):
             if setup.rows is not None and row.label not in setup.rows:
                 continue
-            cell = BenchCell(r, c, row, column)
+            cell = Cell(r, c, row, column)
             _fill(cell, table, setup, shelf, dry)
             cells.append(cell)
     if not dry and not any(cell.dataset for cell in cells):
@@ -115,7 +115,7 @@ def prepare(table: BenchTable, setup: BenchSetup, *, dry: bool = False, progress
     return cells
 
 
-def _check(table: BenchTable, setup: BenchSetup) -> None:
+def _check(table: ExperimentTable, setup: ExperimentSetup) -> None:
     known = {column.dataset for column in table.columns}
     for what, given in (("data", setup.data), ("corpus", setup.corpora), ("index", setup.indexes)):
         for name in given:
@@ -136,7 +136,7 @@ def _check(table: BenchTable, setup: BenchSetup) -> None:
 class _Shelf:
     """Data sets and retrievers, each opened once."""
 
-    def __init__(self, table: BenchTable, setup: BenchSetup, dry: bool, progress: Any):
+    def __init__(self, table: ExperimentTable, setup: ExperimentSetup, dry: bool, progress: Any):
         self.table, self.setup, self.dry, self.progress = table, setup, dry, progress
         self._data: dict[tuple[str, str, str], Dataset | None] = {}
         self._retrievers: dict[Path, Any] = {}
@@ -185,7 +185,7 @@ def _open_or_build(dataset: Dataset, folder: Path, engine: str, given: bool, pro
     return index.build(dataset.corpus, folder, progress=progress)
 
 
-def _fill(cell: BenchCell, table: BenchTable, setup: BenchSetup, shelf: _Shelf, dry: bool) -> None:
+def _fill(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, shelf: _Shelf, dry: bool) -> None:
     """Make a cell's program, or say why there is none."""
     row, column = cell.row, cell.column
     if row.left_out or (row.datasets and column.dataset not in row.datasets):
@@ -225,7 +225,7 @@ def _examples(dataset: Dataset, column: Column, limit: int | None) -> list[dspy.
     return examples
 
 
-def _program(cell: BenchCell, setup: BenchSetup, retriever: Any) -> tuple[Program, bool]:
+def _program(cell: Cell, setup: ExperimentSetup, retriever: Any) -> tuple[Program, bool]:
     """The program of a cell, and whether a threshold of the paper's was left to the reranker."""
     from knowgap.compile.experiments.probes import PROBES
 
@@ -253,7 +253,7 @@ def _program(cell: BenchCell, setup: BenchSetup, retriever: Any) -> tuple[Progra
     return cls(retriever, **given, **values), dropped
 
 
-def _differences(cell: BenchCell, table: BenchTable, setup: BenchSetup, engine: str, dropped: bool) -> list[str]:
+def _differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, engine: str, dropped: bool) -> list[str]:
     """In what a cell's setting is not the paper's, in words; empty where nothing is known to differ."""
     paper, row, column, program = table.paper, cell.row, cell.column, cell.program
     if (
