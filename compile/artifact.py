@@ -29,6 +29,7 @@ from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBo
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
+from knowgap.retrieval.index.files import UNFINISHED, replace_folder, write_file
 
 if TYPE_CHECKING:
     from knowgap.compile.data.dataset import Dataset
@@ -257,18 +258,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_folder(target: Path, files: Mapping[str, bytes]) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
-    before = target.with_name(f".{target.name}.{os.getpid()}.old")
-    for leftover in (beside, before):
-        shutil.rmtree(leftover, ignore_errors=True)
-    beside.mkdir()
+    beside = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
+    shutil.rmtree(beside, ignore_errors=True)
     for name, content in files.items():
-        with (beside / name).open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    if target.exists():
-        target.rename(before)
-    beside.rename(target)
-    shutil.rmtree(before, ignore_errors=True)
+        write_file(beside / name, content)
+    replace_folder(beside, target)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import half_precision
-from knowgap.retrieval.index.manifest import file_digest
+from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import Memory
 
 __all__ = ["MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]

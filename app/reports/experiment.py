@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure
 from knowgap.reports.cost_plot import MARKS, cost_plot
 from knowgap.reports.experiment_markdown import SAME_PROMPTS, difference_notes, markdown, origins, shown
+from knowgap.retrieval.index.files import write_file
 
 __all__ = ["page", "write_experiment_report"]
 
@@ -50,13 +50,10 @@ def write_experiment_report(experiment: ExperimentResult, folder: str | Path) ->
         The two files.
     """
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    texts = {"experiment.md": markdown(experiment), "index.html": page(experiment)}
-    for name, text in texts.items():
-        beside = target / f".{name}.{os.getpid()}"
-        beside.write_text(text, encoding="utf-8", newline="")
-        beside.replace(target / name)
-    return [target / name for name in texts]
+    return [
+        write_file(target / "experiment.md", markdown(experiment)),
+        write_file(target / "index.html", page(experiment)),
+    ]
 
 
 def page(experiment: ExperimentResult) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from knowgap.reports.evaluations import Group, evaluation_sections, grouped, spl
 from knowgap.reports.html import Child, el, facts, note, p_value, page, section, table, tile
 from knowgap.reports.sources import Findings, Source, find
 from knowgap.reports.study import study_sections
+from knowgap.retrieval.index.files import write_file
 
 __all__ = ["render_report", "write_report"]
 
@@ -80,13 +80,7 @@ def write_report(source: Source, path: str | Path, **options: Any) -> Path:
     Returns:
         The file.
     """
-    target = Path(path)
-    html = render_report(source, **options)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    beside.write_text(html, encoding="utf-8")
-    beside.replace(target)
-    return target
+    return write_file(path, render_report(source, **options))
 
 
 def _title(found: Findings, evaluations: dict[str, Evaluation]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.runner import Record
 from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.retrieval.index.files import write_file
 
 __all__ = ["COSTS", "Comparison", "Evaluation", "Interval", "compare", "mean_interval", "paired"]
 
@@ -161,12 +161,7 @@ class Evaluation(BaseModel):
 
     def save(self, path: str | Path) -> Path:
         """Write everything as JSON; the file is complete or not there."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        beside.write_text(self.model_dump_json(indent=1), encoding="utf-8")
-        beside.replace(target)
-        return target
+        return write_file(path, self.model_dump_json(indent=1))
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.table import ExperimentTable
 from knowgap.compile.study.budget import Spent
 from knowgap.errors import DataError
+from knowgap.retrieval.index.files import write_file
 
 __all__ = ["CellResult", "ExperimentResult", "Figure", "holm"]
 
@@ -124,12 +124,8 @@ class ExperimentResult(_Part):
 
     def save(self, folder: str | Path) -> None:
         """Write `experiment.json` and `experiment.csv`; each is complete, or as it was before."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        for name, text in {"experiment.json": self.model_dump_json(indent=1), "experiment.csv": self.csv()}.items():
-            beside = target / f".{name}.{os.getpid()}"
-            beside.write_text(text, encoding="utf-8", newline="")
-            beside.replace(target / name)
+        write_file(Path(folder) / "experiment.json", self.model_dump_json(indent=1))
+        write_file(Path(folder) / "experiment.csv", self.csv())
 
     def csv(self) -> str:
         """One line for each row, data set and metric."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEncoder
-from knowgap.retrieval.index.manifest import file_digest, write_json
+from knowgap.retrieval.index.files import file_digest, write_json
 from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage
 

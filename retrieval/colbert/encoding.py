@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
-from knowgap.retrieval.index.manifest import Progress, Workshop, write_json
+from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.index.manifest import Progress, Workshop
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
 
 __all__ = ["STATE", "Encode", "EncodingState", "encode_corpus"]

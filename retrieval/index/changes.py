@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
-from knowgap.retrieval.index.manifest import write_json
+from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["Changes"]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing, UsageError
+from knowgap.retrieval.index.files import UNFINISHED, file_digest, replace_folder, sync, write_json
 from knowgap.retrieval.passage import Retriever
 
 __all__ = [
@@ -28,10 +29,8 @@ __all__ = [
     "Progress",
     "build_index",
     "engine_class",
-    "file_digest",
     "open_index",
     "record_files",
-    "write_json",
     "write_manifest",
 ]
 
@@ -55,38 +54,6 @@ class Progress(Protocol):
     def __call__(self, done: int, total: int, what: str, /) -> None:
         """`done` of `total` units of the step named `what` are finished."""
         ...
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    sha = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            sha.update(block)
-    return sha.hexdigest()
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON so that a reader sees the old file or the new one, never a part, even after a power cut."""
-    beside = path.with_name(path.name + ".new")
-    with beside.open("w", encoding="utf-8") as file:
-        json.dump(value, file, ensure_ascii=False, indent=1, sort_keys=True)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-    sync(path.parent)
-
-
-def sync(path: Path) -> None:
-    """Have the system write a file or folder to the disk now."""
-    if path.is_dir() and os.name == "nt":  # Windows has no handle for a folder
-        return
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @dataclass(frozen=True)
@@ -206,6 +173,9 @@ def record_files(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, 
     """
     files = {}
     for path in sorted(folder.rglob("*")):
+        if path.name.endswith(UNFINISHED):  # a killed process left it
+            path.unlink()
+            continue
         sync(path)
         name = path.relative_to(folder).as_posix()
         if path.is_file() and name != MANIFEST and name.split("/")[0] not in leave_out:
@@ -269,13 +239,7 @@ class Workshop:
         )
         for name in leave_out:
             (self.folder / name).unlink(missing_ok=True)
-        old = self.target.with_name(f".{self.target.name}.replaced")
-        if self.target.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            os.replace(self.target, old)
-        os.replace(self.folder, self.target)
-        sync(self.target.parent)
-        shutil.rmtree(old, ignore_errors=True)
+        replace_folder(self.folder, self.target)
 
 
 @contextmanager

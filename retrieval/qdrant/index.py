@@ -31,7 +31,8 @@ from knowgap.retrieval.colbert.checkpoint import (
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.encoding import STATE, EncodingState
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.manifest import Manifest, Progress, build_index, write_json
+from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
 from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 from knowgap.retrieval.qdrant.collection import (
