@@ -92,9 +92,9 @@ class FLARE(Program):
         self.record(Stopped(reason=reason))
         read = distinct(read)
         if not answer:
-            shown = [] if sentences else passages
+            inlined = [] if sentences else passages
             text = " ".join(sentences) or "\n".join(str(passage) for passage in passages)
-            output = self.ask(self.final, shown=shown, question=question, text=text, style=STYLES[self.style])
+            output = self.ask(self.final, inlined=inlined, question=question, text=text, style=STYLES[self.style])
             answer = text_of(output)
         self.record(Answered(answer=answer, passages=[passage.id for passage in read]))
         return dspy.Prediction(answer=answer, passages=read, sentences=sentences)

@@ -81,10 +81,10 @@ class ReAct(Program):
         """Ask over the trajectory; where it is too long for the model, without its oldest turns."""
         for first in range(len(turns) + 1):
             trajectory = "\n\n".join(text for text, _ in turns[first:]) or "(nothing was searched yet)"
-            shown = [passage for _, found in turns[first:] for passage in found]
+            inlined = [passage for _, found in turns[first:] for passage in found]
             inputs = {"question": question, "style": STYLES[self.style], "trajectory": trajectory}
             try:
-                return self.ask(predictor, shown=shown, **inputs)
+                return self.ask(predictor, inlined=inlined, **inputs)
             except dspy.ContextWindowExceededError:
                 if first >= len(turns):
                     raise

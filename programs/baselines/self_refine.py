@@ -44,8 +44,8 @@ class SelfRefine(Program):
         ids = [passage.id for passage in passages]
         note = text_of(self.ask(self.refine, question=question, passages=numbered(passages)), "note")
         self.record(Noted(note=note, passages=ids))
-        source, shown = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
-        output = self.ask(self.answer, shown=shown, question=question, note=source, style=STYLES[self.style])
+        source, inlined = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
+        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=STYLES[self.style])
         answer = text_of(output)
         self.record(Answered(answer=answer, passages=ids))
         return dspy.Prediction(answer=answer, passages=passages, note=note)
