@@ -36,7 +36,7 @@ def calibrate(
     from knowgap.compile import calibrate as run
 
     opened = factories.open_data(data, corpus=corpus, seed=seed)
-    examples = factories.split_of(opened, split, limit)
+    examples = opened.questions(split, limit)
     retriever = open_index(folder, opened, engine)
     built = load_program(program, None, retriever, reranker=reranker)
     with progress("calibrating δ") as report:
@@ -83,7 +83,7 @@ def compile_(
         return
     from knowgap.compile import compile_program
 
-    train, dev = (factories.split_of(job.opened, split, search.limit) for split in ("train", "dev"))
+    train, dev = (job.opened.questions(split, search.limit) for split in ("train", "dev"))
     with progress(f"finding demonstrations ({optimizer})") as report:
         compiled = compile_program(
             job.built,
@@ -195,7 +195,7 @@ def run_study(
     from knowgap.compile.study.trials import choose, finished
 
     train = list(opened.splits["train"])[:limit]
-    dev = factories.split_of(opened, "dev", limit)
+    dev = opened.questions("dev", limit)
     target.mkdir(parents=True, exist_ok=True)
     with (
         progress(f"tuning {built.name} on {opened.name}/dev") as report,
@@ -229,7 +229,7 @@ def show_estimate(job: Job, search: o.Search, *, demos: bool) -> None:
 
     found = estimate_study(
         job.built,
-        devset=factories.split_of(job.opened, "dev", search.limit),
+        devset=job.opened.questions("dev", search.limit),
         trainset=list(job.opened.splits["train"])[: search.limit],
         n_trials=search.n_trials,
         lm=job.model,

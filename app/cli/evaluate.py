@@ -52,7 +52,7 @@ def evaluate(
 ) -> None:
     """Score a program on a split: means with 95% intervals, costs, recall of the gold passages."""
     opened = factories.open_data(data, corpus=corpus, seed=seed, whole=split if whole else None)
-    factories.split_of(opened, split, limit)
+    opened.questions(split, limit)
     model = load_lm(lm, api_base)
     retriever = open_index(folder, opened, engine)
     built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
@@ -108,7 +108,7 @@ def run_evaluation(
     from knowgap.compile import evaluate as run
     from knowgap.compile import evaluate_on_test
 
-    examples = factories.split_of(opened, split, limit)
+    examples = opened.questions(split, limit)
     with progress(what or f"{built.name} on {opened.name}/{split}") as report:
         shared = {"lm": model, "num_threads": num_threads, "seed": seed, "output": output, "progress": report}
         shared["traces"] = traces
@@ -162,7 +162,7 @@ def compare(
     if not names:
         raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
     opened = factories.open_data(data, corpus=corpus, seed=seed, whole=split if whole else None)
-    examples = factories.split_of(opened, split, limit)
+    examples = opened.questions(split, limit)
     metrics = metric_names(metric)
     model = load_lm(lm, api_base)
     retriever = open_index(folder, opened, engine)

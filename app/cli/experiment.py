@@ -37,7 +37,7 @@ def experiment(
         typer.Option("--row-lm", help="What stands for a paper's language model, as THEIRS=MODEL. Can be repeated."),
     ] = None,
     engine: Annotated[
-        str | None, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="bm25 or colbert, instead of the table's.")
+        str | None, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine, instead of the table's.")
     ] = None,
     reranker: o.Reranker = None,
     entailment: o.Entailment = None,

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from knowgap.errors import IndexMissing, UsageError
+from knowgap.errors import IndexMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -22,17 +22,14 @@ __all__ = [
     "OPENED",
     "build_index",
     "cache_folder",
-    "default_index",
     "home",
     "language_model",
     "make_program",
     "open_data",
     "open_retriever",
     "parse_settings",
-    "split_of",
 ]
 
-ENGINES = ("colbert", "bm25", "dense", "hybrid", "qdrant")
 _CHECKPOINTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
 EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
@@ -89,26 +86,6 @@ def open_data(source: str, *, corpus: Path | None = None, seed: int = 0, whole: 
     return load_dataset(source, corpus=corpus, seed=seed, split_as=whole)
 
 
-def split_of(data: Dataset, split: str, limit: int | None = None) -> list[dspy.Example]:
-    """The questions of one split, the first `limit` of them.
-
-    Raises:
-        UsageError: when the split is empty.
-    """
-    examples = list(data.splits.get(split, []))
-    if not examples:
-        sizes = ", ".join(f"{name} {len(part)}" for name, part in data.splits.items())
-        raise UsageError(f"{data.name} has no questions in its split {split!r} (it has {sizes})")
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit {limit}: ask at least one question")
-    return examples[:limit]
-
-
-def default_index(data: Dataset, engine: str) -> Path:
-    """Where the index of a data set's own corpus is kept when no folder is named."""
-    return home() / "indexes" / f"{data.name.replace(':', '-')}-{data.fingerprint[:12]}-{engine}"
-
-
 def build_index(
     passages: Iterable[Passage],
     folder: Path,
@@ -124,19 +101,20 @@ def build_index(
     Args:
         passages: what to index; read once.
         folder: where.
-        engine: one of `ENGINES`.
+        engine: one of `knowgap.retrieval.index.manifest.ENGINES`.
         checkpoint: what encodes passages, for the engines that take one.
         overwrite: replace another index that stands there.
         progress: see `knowgap.cli.display.progress`.
         server: for qdrant: url, collection, shards, replicas; those that are None are left out.
 
     Raises:
-        UsageError: an engine that there is not, or an option that the engine does not take.
+        UnknownName: there is no such engine.
+        UsageError: an option that the engine does not take.
     """
-    from knowgap.retrieval.index.manifest import engine_class
+    from knowgap.retrieval.index.manifest import ENGINES, engine_class
 
     if engine not in ENGINES:
-        raise UsageError(f"--engine {engine}: it is one of {', '.join(ENGINES)}")
+        raise UnknownName.among("engine", engine, ENGINES)
     options = {name: value for name, value in server.items() if value is not None}
     if options and engine != "qdrant":
         names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
@@ -161,7 +139,7 @@ def open_retriever(
         return _held(open_index(index))
     if data is None or not data.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
-    folder = default_index(data, engine)
+    folder = home() / "indexes" / data.index_name(engine)
     if folder.exists():
         return _held(open_index(folder))
     return build_index(data.corpus, folder, engine=engine, progress=progress)

@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
 
 __all__ = [
@@ -44,6 +44,25 @@ class Dataset:
     splits: Mapping[str, list[dspy.Example]]
     corpus: Sequence[Passage]
     fingerprint: str
+
+    def questions(self, split: str, limit: int | None = None) -> list[dspy.Example]:
+        """The questions of one split, the first `limit` of them.
+
+        Raises:
+            UsageError: the split is empty, or `limit` is below 1.
+        """
+        if split not in SPLITS:
+            raise UnknownName.among("split", split, SPLITS)
+        if limit is not None and limit < 1:
+            raise UsageError(f"limit {limit}: ask at least one question")
+        if not self.splits.get(split):
+            sizes = ", ".join(f"{name} {len(part)}" for name, part in self.splits.items())
+            raise UsageError(f"{self.name} has no questions in its split {split!r} (it has {sizes})")
+        return list(self.splits[split])[:limit]
+
+    def index_name(self, engine: str) -> str:
+        """The folder name of an index of the corpus: it changes with the data and the engine."""
+        return f"{self.name.replace(':', '-')}-{self.fingerprint[:12]}-{engine}"
 
 
 def make_example(

@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.data import LAYOUTS, SPLITS, Dataset, load_dataset
+from knowgap.compile.data import LAYOUTS, Dataset, load_dataset
 from knowgap.compile.evaluation.provenance import lm_name, model_name
 from knowgap.compile.evaluation.runner import Metric
 from knowgap.compile.experiments.measures import score_metrics
@@ -18,10 +18,10 @@ from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Ro
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
+from knowgap.retrieval.index.manifest import ENGINES, engine_class, open_index
 
 __all__ = ["CONFIRMABLE", "Cell", "ExperimentSetup", "prepare"]
 
-ENGINES = ("bm25", "colbert")
 CONFIRMABLE = ("corpus", "questions", "models")
 """What the user can say to be the paper's, since no program can tell."""
 
@@ -38,7 +38,7 @@ class ExperimentSetup:
         indexes: index folder by data set name; others are built in `output`.
         lm: the language model of every row.
         lms: language models by the paper's name of the one they stand for, for rows that name another than the rest.
-        engine: `bm25` or `colbert`, instead of the table's.
+        engine: what builds indexes, instead of the table's.
         reranker: of the programs that rerank.
         entailment: entailment model of the programs that check it.
         rows: labels of the rows that are run; all where None.
@@ -167,8 +167,7 @@ class _Shelf:
         given = self.setup.indexes.get(column.dataset)
         if given is None and not dataset.corpus:
             return None, None
-        built = f"{dataset.name.replace(':', '-')}-{dataset.fingerprint[:12]}-{engine}"
-        folder = Path(given) if given is not None else self.setup.output / "indexes" / built
+        folder = Path(given) if given is not None else self.setup.output / "indexes" / dataset.index_name(engine)
         if folder not in self._retrievers:
             if self.dry and given is None and not folder.exists():
                 return None, folder
@@ -177,12 +176,9 @@ class _Shelf:
 
 
 def _open_or_build(dataset: Dataset, folder: Path, engine: str, given: bool, progress: Any) -> Any:
-    from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
-
     if given or folder.exists():
         return open_index(folder)
-    index: Any = BM25Index if engine == "bm25" else ColBERTIndex
-    return index.build(dataset.corpus, folder, progress=progress)
+    return engine_class(engine).build(dataset.corpus, folder, progress=progress)
 
 
 def _fill(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, shelf: _Shelf, dry: bool) -> None:
@@ -196,7 +192,7 @@ def _fill(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, shelf: _Sh
         cell.reason = f"no data: name the file or folder of {column.dataset}"
         return
     if cell.dataset is not None:
-        cell.examples = _examples(cell.dataset, column, setup.limit)
+        cell.examples = cell.dataset.questions(column.split, setup.limit)
     engine = setup.engine or row.engine or table.engine
     retriever = None
     if cell.dataset is not None:
@@ -212,17 +208,6 @@ def _fill(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, shelf: _Sh
     cell.metrics = score_metrics(column.metrics, best_of_answers=row.best_of_answers)
     actual = engine if column.dataset not in setup.indexes else str(getattr(retriever, "name", "") or engine)
     cell.differs = _differences(cell, table, setup, actual, dropped)
-
-
-def _examples(dataset: Dataset, column: Column, limit: int | None) -> list[dspy.Example]:
-    split = column.split
-    if split not in SPLITS:
-        raise UnknownName.among("split", split, SPLITS)
-    examples = list(dataset.splits[split])[:limit]
-    if not examples:
-        sizes = ", ".join(f"{name} {len(part)}" for name, part in dataset.splits.items())
-        raise UsageError(f"{dataset.name} has no questions in its split {split!r} (it has {sizes})")
-    return examples
 
 
 def _program(cell: Cell, setup: ExperimentSetup, retriever: Any) -> tuple[Program, bool]:

@@ -143,7 +143,7 @@ def test_refuses_a_qdrant_server_that_does_not_answer(desk: Path, checkpoint: st
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--engine", "altavista"], "one of colbert, bm25, dense, hybrid, qdrant"),
+        (["--engine", "altavista"], "unknown engine 'altavista': known are bm25, colbert, dense, hybrid, qdrant"),
         (["--engine", "bm25", "--qdrant-url", "http://127.0.0.1:9"], "--qdrant-url: goes with --engine qdrant"),
         (["--engine", "dense", "--shards", "2"], "--shards: goes with --engine qdrant"),
         (["--engine", "bm25", "--checkpoint", "some/model"], "bm25 takes none"),
