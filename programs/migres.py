@@ -32,7 +32,7 @@ from knowgap.programs.trace.steps import (
     Stopped,
 )
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
-from knowgap.retrieval.entailment.models import EntailmentModel
+from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences

@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from knowgap.retrieval.candidates import CandidateRetriever
     from knowgap.retrieval.colbert.index import ColBERTIndex
     from knowgap.retrieval.dense import DenseIndex
-    from knowgap.retrieval.entailment.models import (
-        EmbeddedEntailment,
-        EntailmentModel,
-        NLICrossEncoder,
-        T5TrueNLI,
-        make_entailment,
-    )
+    from knowgap.retrieval.entailment.cross_encoder import NLICrossEncoder
+    from knowgap.retrieval.entailment.embedded import EmbeddedEntailment
+    from knowgap.retrieval.entailment.model import EntailmentModel, make_entailment
+    from knowgap.retrieval.entailment.t5 import T5TrueNLI
     from knowgap.retrieval.http.client import RemoteRetriever
     from knowgap.retrieval.http.server import IndexServer
     from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
@@ -28,13 +25,10 @@ if TYPE_CHECKING:
     from knowgap.retrieval.index.snapshot import SearchSettings
     from knowgap.retrieval.passage import Hit, Passage, Retriever
     from knowgap.retrieval.qdrant.index import QdrantIndex
-    from knowgap.retrieval.rerankers.reranker import (
-        CrossEncoderReranker,
-        EmbeddedReranker,
-        MaxSimReranker,
-        Reranker,
-        make_reranker,
-    )
+    from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
+    from knowgap.retrieval.rerankers.embedded import EmbeddedReranker
+    from knowgap.retrieval.rerankers.maxsim import MaxSimReranker
+    from knowgap.retrieval.rerankers.reranker import Reranker, make_reranker
     from knowgap.retrieval.sentences import split_sentences
 
 __all__ = [
@@ -71,18 +65,18 @@ _MODULES = {
     "BM25Index": "bm25",
     "CandidateRetriever": "candidates",
     "ColBERTIndex": "colbert.index",
-    "CrossEncoderReranker": "rerankers.reranker",
+    "CrossEncoderReranker": "rerankers.cross_encoder",
     "DenseIndex": "dense",
-    "EmbeddedEntailment": "entailment.models",
-    "EmbeddedReranker": "rerankers.reranker",
-    "EntailmentModel": "entailment.models",
+    "EmbeddedEntailment": "entailment.embedded",
+    "EmbeddedReranker": "rerankers.embedded",
+    "EntailmentModel": "entailment.model",
     "Hit": "passage",
     "HybridIndex": "hybrid",
     "HybridRetriever": "hybrid",
     "IndexServer": "http.server",
     "Manifest": "index.manifest",
-    "MaxSimReranker": "rerankers.reranker",
-    "NLICrossEncoder": "entailment.models",
+    "MaxSimReranker": "rerankers.maxsim",
+    "NLICrossEncoder": "entailment.cross_encoder",
     "Passage": "passage",
     "PassageStore": "index.passage_store",
     "QdrantIndex": "qdrant.index",
@@ -90,8 +84,8 @@ _MODULES = {
     "Reranker": "rerankers.reranker",
     "Retriever": "passage",
     "SearchSettings": "index.snapshot",
-    "T5TrueNLI": "entailment.models",
-    "make_entailment": "entailment.models",
+    "T5TrueNLI": "entailment.t5",
+    "make_entailment": "entailment.model",
     "make_reranker": "rerankers.reranker",
     "open_index": "index.manifest",
     "split_sentences": "sentences",

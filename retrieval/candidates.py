@@ -36,7 +36,7 @@ class CandidateRetriever:
     def __init__(self, passages: Iterable[Passage], *, reranker: Reranker | None = None) -> None:
         self._passages = list(MemoryStore(passages))
         if reranker is None:
-            from knowgap.retrieval.rerankers.reranker import EmbeddedReranker
+            from knowgap.retrieval.rerankers.embedded import EmbeddedReranker
 
             reranker = EmbeddedReranker()
         self._reranker = reranker

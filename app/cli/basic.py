@@ -255,7 +255,7 @@ def size(
     """Estimate what indexes of many passages take, from what those of a small ColBERT index take."""
     from dataclasses import asdict
 
-    from knowgap.retrieval.sizing import estimate_sizes, measure_passages
+    from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
 
     sample = measure_passages(folder)
     estimates = [row for count in passages for row in estimate_sizes(sample, count)]

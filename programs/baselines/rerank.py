@@ -19,7 +19,7 @@ from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.models import EntailmentModel
+    from knowgap.retrieval.entailment.model import EntailmentModel
     from knowgap.retrieval.rerankers.reranker import Reranker
 
 __all__ = ["CitationRerank"]

@@ -16,7 +16,7 @@ from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations, LastAnswer, ProposeQueries
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.models import EntailmentModel
+    from knowgap.retrieval.entailment.model import EntailmentModel
 
 __all__ = ["VTG"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.models import EntailmentModel
+    from knowgap.retrieval.entailment.model import EntailmentModel
 
 __all__ = ["citation_recall", "supported"]
 

@@ -1,9 +1,10 @@
-"""Cross-encoders of sentence-transformers, loaded and called in one way for reranking and for entailment."""
+"""Cross-encoders of sentence-transformers: loading, batching, and the reranker made of one."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,91 +12,99 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.colbert.encoder import batches_of_one_width
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision
+from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["check_model_name", "load_cross_encoder", "predict"]
+__all__ = ["CrossEncoderReranker", "load_cross_encoder", "loading_model", "predict_logits"]
 
-_TOKENS_PER_BATCH = {"cpu": 2048, "cuda": 32_768}  # on a CPU, what stays in its cache
-_one_at_a_time = threading.Lock()  # a tokenizer cannot be used by two threads; the model takes all cores anyway
+_BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as stay in its cache
+_prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model uses all cores anyway
 
 
-def check_model_name(model: str | Path) -> str:
-    """The name as it is given, if it is a model folder or can be a hub name.
+class CrossEncoderReranker(PairScorer):
+    """A cross-encoder of sentence-transformers, such as `BAAI/bge-reranker-base`.
+
+    Scores are raw logits, computed in half precision if the processor supports it: right to two or three digits.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub.
+        device: where to compute; None takes a GPU if there is one.
+        default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
+            setting) and 0.0, even odds for a model trained with a logistic loss, for any other.
 
     Raises:
-        CheckpointError: it is neither.
+        CheckpointError: no such model, or one that gives more than one score per pair.
     """
-    name = str(model)
-    if Path(name).is_dir():
-        if not (Path(name) / "config.json").is_file():
-            raise CheckpointError(f"{name}: not a model folder (it has no config.json)")
-    elif name.count("/") > 1 or name.startswith((".", "/", "~")) or not name.strip():
-        raise CheckpointError(f"{name!r}: no such model folder, and not a hub name such as BAAI/bge-reranker-base")
-    return name
+
+    def __init__(self, model: str | Path, *, device: str | None = None, default_threshold: float | None = None) -> None:
+        super().__init__()
+        self._model = load_cross_encoder(model, device=device, labels=1)
+        self.name = str(model)
+        if default_threshold is None:
+            default_threshold = 3.0 if Path(self.name).name == "bge-reranker-base" else 0.0
+        self.default_threshold: float | None = default_threshold
+        self.scale = f"raw logits of {self.name}"
+
+    @cached
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The logit of each (query, text) pair."""
+        return predict_logits(self._model, pairs)[:, 0].tolist()
 
 
 def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | None = None) -> Any:
-    """A `sentence_transformers.CrossEncoder`.
+    """Load a `sentence_transformers.CrossEncoder`.
 
     Args:
         model: a folder or a hub name.
-        device: where to compute; None chooses.
-        labels: how many scores it must give to a pair.
+        device: where to compute; None takes a GPU if there is one.
+        labels: the number of scores per pair that the model must have; None accepts any.
 
     Raises:
         CheckpointError: no such model, or one with another number of scores.
     """
-    name = check_model_name(model)
-    with quiet_transformers():
-        import torch
+    import torch
+
+    with loading_model(model):
         from sentence_transformers import CrossEncoder
 
-        try:
-            encoder = CrossEncoder(name, device=choose_device(device), activation_fn=torch.nn.Identity())
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise CheckpointError(f"{name}: cannot be loaded as a cross-encoder ({reason})") from error
+        encoder = CrossEncoder(str(model), device=choose_device(device), activation_fn=torch.nn.Identity())
     if labels is not None and encoder.num_labels != labels:
-        raise CheckpointError(f"{name}: gives {encoder.num_labels} scores to a pair, where {labels} is needed")
+        raise CheckpointError(f"{model}: gives {encoder.num_labels} scores to a pair, where {labels} is needed")
     for module in encoder.modules():
         if isinstance(module, torch.nn.Linear) and module.out_features == encoder.num_labels:
-            _in_full_precision(module)
+            module.register_forward_hook(_in_full_precision)
     return encoder
 
 
-def _in_full_precision(linear: torch.nn.Linear) -> None:
-    """Let a layer compute as its weights are stored, whatever precision is asked for: 8 bits would make ties."""
+@contextmanager
+def loading_model(model: str | Path) -> Iterator[None]:
+    """Load a model of transformers without its progress bars and reports; raise `CheckpointError` if that fails."""
+    with quiet_transformers():
+        try:
+            yield
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            message = f"{model}: cannot be loaded ({reason}); give a model folder, or a hub name like org/model"
+            raise CheckpointError(message) from error
+
+
+def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
+    """Forward hook: compute the last layer again in the precision of its weights; bfloat16 would tie close scores."""
     import torch
 
-    forward = linear.forward
-
-    def full(input: torch.Tensor) -> torch.Tensor:  # named as in torch
-        with torch.autocast(input.device.type, enabled=False):
-            return forward(input.to(linear.weight.dtype))
-
-    linear.forward = full
+    with torch.autocast(output.device.type, enabled=False):
+        return torch.nn.functional.linear(inputs[0].to(linear.weight.dtype), linear.weight, linear.bias)
 
 
-def predict(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
-    """Raw logits, [pairs, labels], computed in half precision where the processor does: right to two or three digits.
-
-    Pairs of one length are batched together.
-    """
-    logits = np.empty((len(pairs), encoder.num_labels))
+def predict_logits(encoder: Any, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+    """Raw logits, [pairs, labels], in half precision if the processor supports it: right to two or three digits."""
     if not pairs:
-        return logits
-    device = encoder.device.type
-    capacity = _TOKENS_PER_BATCH.get(device, _TOKENS_PER_BATCH["cuda"])
-    with _one_at_a_time, half_precision(device):
-        lengths = [
-            len(ids) for ids in encoder.tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True)["input_ids"]
-        ]
-        for batch, _ in batches_of_one_width(lengths, capacity):
-            values = encoder.predict([pairs[i] for i in batch], batch_size=len(batch), show_progress_bar=False)
-            logits[batch] = values.reshape(len(batch), -1)
-    return logits
+        return np.empty((0, encoder.num_labels))
+    batch_size = _BATCH_SIZE.get(encoder.device.type, _BATCH_SIZE["cuda"])
+    with _prediction_lock, half_precision(encoder.device.type):
+        logits = encoder.predict(list(pairs), batch_size=batch_size, show_progress_bar=False)
+    return np.asarray(logits, dtype=np.float64).reshape(len(pairs), -1)

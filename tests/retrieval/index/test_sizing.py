@@ -2,7 +2,7 @@ import pytest
 
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, ColBERTIndex, HybridIndex
-from knowgap.retrieval.sizing import PassageSize, estimate_sizes, measure_passages
+from knowgap.retrieval.index.sizing import PassageSize, estimate_sizes, measure_passages
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
 

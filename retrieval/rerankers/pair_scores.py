@@ -1,0 +1,36 @@
+"""The cache of scores that rerankers and entailment models have in common."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from typing_extensions import Self
+
+from knowgap.retrieval.lru_cache import Memory
+
+__all__ = ["PairScorer", "cached"]
+
+ScorePairs = Callable[[Any, Sequence[tuple[str, str]]], list[float]]
+_CACHED_PAIRS = 262_144
+
+
+class PairScorer:
+    """Base of models that score pairs of texts. Copies of a program share one: `deepcopy` returns the same object."""
+
+    def __init__(self) -> None:
+        self.cache: Memory[tuple[str, str], float] = Memory(_CACHED_PAIRS)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def cached(compute: ScorePairs) -> ScorePairs:
+    """Decorate a method of a `PairScorer` so that it computes distinct pairs only, and only those not in the cache."""
+
+    @functools.wraps(compute)
+    def score(self: PairScorer, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return self.cache.get(pairs, functools.partial(compute, self))
+
+    return score
