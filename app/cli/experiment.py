@@ -135,9 +135,9 @@ def _named(pieces: list[str] | None, option: str) -> dict[str, str]:
 def _models(reranker: str | None, entailment: str | None) -> dict[str, Any]:
     models: dict[str, Any] = {}
     if reranker is not None:
-        from knowgap.retrieval import CrossEncoderReranker
+        from knowgap.retrieval import make_reranker
 
-        models["reranker"] = CrossEncoderReranker(reranker)
+        models["reranker"] = make_reranker(reranker)
     if entailment is not None:
         from knowgap.retrieval import make_entailment
 

@@ -187,9 +187,9 @@ def make_program(
     if reranker is not None:
         if "reranker" not in accepted:
             raise UsageError(f"--reranker {reranker}: the program {name} does not rerank")
-        from knowgap.retrieval import CrossEncoderReranker
+        from knowgap.retrieval import make_reranker
 
-        parts["reranker"] = CrossEncoderReranker(reranker)
+        parts["reranker"] = make_reranker(reranker)
     if entailment is not None:
         if "entailment" not in accepted:
             raise UsageError(f"--entailment {entailment}: the program {name} checks no entailment")

@@ -112,10 +112,12 @@ Settings = Annotated[
     list[str] | None, typer.Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
 ]
 Reranker = Annotated[
-    str | None, typer.Option("--reranker", help="Cross-encoder by path or hub name, for programs that rerank.")
+    str | None,
+    typer.Option("--reranker", help="Cross-encoder by path or hub name, or embedded; for programs that rerank."),
 ]
 Entailment = Annotated[
-    str | None, typer.Option("--entailment", help="Entailment model by path or hub name, for programs that check it.")
+    str | None,
+    typer.Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
 ]
 Metric = Annotated[
     list[str] | None,

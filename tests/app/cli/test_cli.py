@@ -104,6 +104,13 @@ def test_answers_as_json(desk: Path, capsys: pytest.CaptureFixture[str]):
     assert answer["trace"]["cost"]["lm_calls"] == 1
 
 
+@pytest.mark.parametrize(("program", "option"), [("rerank", "--reranker"), ("vtg", "--entailment")])
+def test_answers_with_an_embedded_scorer(desk: Path, capsys: pytest.CaptureFixture[str], program: str, option: str):
+    question = "Who designed the Orle Bridge?"
+    assert run("ask", question, "--program", program, option, "embedded", "--index", "idx", "--json") == 0
+    assert "Ada Venn" in json.loads(capsys.readouterr().out)["answer"]
+
+
 def test_scores_and_continues(desk: Path, capsys: pytest.CaptureFixture[str]):
     arguments = ["eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "-o", "out"]
     capsys.readouterr()
