@@ -20,7 +20,7 @@ from table import Table, main, note, percentile, ratio, seconds
 from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.data.fictional import sample, stream_questions
 from knowgap.compile.evaluation.metrics import mrr, recall
-from knowgap.compile.evaluation.results import mean_interval
+from knowgap.compile.evaluation.statistics import mean_interval
 from knowgap.programs import MIGRES
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank
 from knowgap.programs.trace.recorder import TraceRecorder, recording

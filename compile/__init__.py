@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from knowgap.compile.demonstrations.optimizers import compile_program as compile_program
     from knowgap.compile.evaluation.evaluator import evaluate as evaluate
     from knowgap.compile.evaluation.evaluator import evaluate_on_test as evaluate_on_test
-    from knowgap.compile.evaluation.results import Comparison as Comparison
     from knowgap.compile.evaluation.results import Evaluation as Evaluation
     from knowgap.compile.evaluation.results import compare as compare
+    from knowgap.compile.evaluation.statistics import Comparison as Comparison
     from knowgap.compile.study.budget import Budget as Budget
     from knowgap.compile.study.estimate import Estimate as Estimate
     from knowgap.compile.study.estimate import estimate_study as estimate_study
@@ -40,7 +40,7 @@ _MODULES = {
     "Tuning": "study.tuning",
     "tune": "study.tuning",
     "Calibration": "thresholds.delta_calibration",
-    "Comparison": "evaluation.results",
+    "Comparison": "evaluation.statistics",
     "Evaluation": "evaluation.results",
     "calibrate": "thresholds.delta_calibration",
     "compare": "evaluation.results",

@@ -24,7 +24,7 @@ from knowgap.compile.evaluation.provenance import (
     state_of,
     versions,
 )
-from knowgap.compile.model_card import card
+from knowgap.compile.model_card import model_card
 from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
@@ -101,7 +101,11 @@ def save_artifact(
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
-    files = {"program.json": _json(state), "config.json": _json(config), "card.md": card(config, program).encode()}
+    files = {
+        "program.json": _json(state),
+        "config.json": _json(config),
+        "card.md": model_card(config, program).encode(),
+    }
     _write_folder(target, files)
     return target
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
-__all__ = ["card"]
+__all__ = ["model_card"]
 
 _SPLITS = {
     "test": "test (held out)",
@@ -16,7 +17,7 @@ _SPLITS = {
 }
 
 
-def card(config: dict[str, Any], program: Program) -> str:
+def model_card(config: dict[str, Any], program: Program) -> str:
     """The card in Markdown."""
     retriever = config["retriever"]
     data = config["data"]
@@ -68,7 +69,7 @@ def _start(digest: str | None) -> str:
 
 
 def _lm_word(name: str) -> str:
-    return "extractive" if name == "knowgap/extractive" else name or "openai/…"
+    return "extractive" if name == EXTRACTIVE else name or "openai/…"
 
 
 def _scores(evaluations: dict[str, Any]) -> list[str]:

@@ -12,12 +12,16 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeout
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 
-__all__ = ["as_language_model_error", "check_reachable", "extractive_lm", "make_lm", "quiet_dspy"]
+__all__ = ["EXTRACTIVE", "as_language_model_error", "check_reachable", "extractive_lm", "make_lm", "quiet_dspy"]
+
+
+EXTRACTIVE = "knowgap/extractive"
+"""The model name of the embedded reader."""
 
 
 def extractive_lm(**kwargs: Any) -> dspy.LM:
     """The embedded reader as a `dspy.LM`; `kwargs` go to `dspy.LM` (`cache=False`, say)."""
-    return dspy.LM("knowgap/extractive", engine=ExtractiveEngine(), async_engine=AsyncExtractiveEngine(), **kwargs)
+    return dspy.LM(EXTRACTIVE, engine=ExtractiveEngine(), async_engine=AsyncExtractiveEngine(), **kwargs)
 
 
 def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = None, **kwargs: Any) -> dspy.LM:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from knowgap.compile.evaluation.results import Comparison, Evaluation, compare
-from knowgap.compile.evaluation.runner import Record
+from knowgap.compile.evaluation.results import Evaluation, compare
+from knowgap.compile.evaluation.runner import QuestionRecord
+from knowgap.compile.evaluation.statistics import Comparison
 from knowgap.errors import UnknownName, UsageError
 from knowgap.reports.html import Child, disclosure, el, intervals, note, p_value, section, table
 from knowgap.reports.questions import question_list
@@ -219,7 +220,9 @@ def _amount(value: float) -> str:
 
 
 def _failures(group: Group) -> Element | None:
-    failed: list[tuple[str, Record]] = [(label, r) for label, e in group.evaluations.items() for r in e.failures]
+    failed: list[tuple[str, QuestionRecord]] = [
+        (label, r) for label, e in group.evaluations.items() for r in e.failures
+    ]
     if not failed:
         return None
     rows: list[Sequence[Child]] = [[label, record.id, record.error] for label, record in failed[:50]]

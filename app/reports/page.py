@@ -196,7 +196,7 @@ def _with_split(label: str, split: str) -> Element:
 
 def _trial_rows(study: StudyFacts) -> list[Sequence[Child]]:
     """The trials that mark the study's beginning and end: dev scores, which the choice was made on."""
-    from knowgap.compile.evaluation.results import mean_interval
+    from knowgap.compile.evaluation.statistics import mean_interval
 
     start = study.paper or study.labelled("current")
     if study.chosen is None or start is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import Record
+from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.programs.trace.trace import Trace
 from knowgap.reports.html import Child, disclosure, el, note
 from knowgap.reports.trace import cost_line, trace_list
@@ -29,12 +29,12 @@ _FILTERS = {
 class _Asked:
     """One question with a record of every evaluation that asked it, and the filters that it passes."""
 
-    records: dict[str, Record]
+    records: dict[str, QuestionRecord]
     kinds: tuple[str, ...]
     difference: float
 
     @property
-    def first(self) -> Record:
+    def first(self) -> QuestionRecord:
         return next(iter(self.records.values()))
 
 
@@ -100,12 +100,12 @@ def _asked(evaluations: Mapping[str, Evaluation], metric: str) -> list[_Asked]:
     return found
 
 
-def _trace(record: Record) -> Trace | None:
+def _trace(record: QuestionRecord) -> Trace | None:
     found = getattr(record, "trace", None)
     return found if isinstance(found, Trace) else None
 
 
-def _score(record: Record, metric: str) -> str:
+def _score(record: QuestionRecord, metric: str) -> str:
     score = record.scores.get(metric)
     return "–" if score is None else f"{score:.2f}"
 
@@ -130,7 +130,7 @@ def _question(question: _Asked, metric: str, traced: bool) -> Element:
     )
 
 
-def _side(label: str, record: Record, metric: str, traced: bool) -> Element:
+def _side(label: str, record: QuestionRecord, metric: str, traced: bool) -> Element:
     trace = _trace(record)
     others = {name: score for name, score in record.scores.items() if name != metric and score is not None}
     more = "".join(f", {name} {score:.2f}" for name, score in others.items())

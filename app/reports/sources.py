@@ -16,7 +16,7 @@ from knowgap.compile.artifact import read_config
 from knowgap.compile.evaluation.provenance import Provenance, digest
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import Record
+from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.compile.study.storage import describe_storage, open_storage
 from knowgap.compile.study.summary import StudyFacts, matching, read_study
 from knowgap.compile.study.tuning import Tuning
@@ -176,14 +176,14 @@ def _study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
 
 def _answers(path: Path) -> Evaluation:
     """The records of a file of answers, which does not say everything that an evaluation says."""
-    records: dict[str, Record] = {}
+    records: dict[str, QuestionRecord] = {}
     identity: dict[str, str] = {}
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):  # the last piece may be cut short
         try:
             if number == 1:
                 identity = dict(orjson.loads(line)["identity"])
             else:
-                record = Record.model_validate_json(line)
+                record = QuestionRecord.model_validate_json(line)
                 records[record.id] = record
         except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError, ValueError):
             raise DataError("damaged line", path=path, line=number) from None

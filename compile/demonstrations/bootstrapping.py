@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from knowgap.compile.evaluation.runner import Metric
+from knowgap.compile.evaluation.metrics import Metric
 
 __all__ = ["one_call_each"]
 

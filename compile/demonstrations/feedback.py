@@ -7,8 +7,8 @@ from typing import Any
 
 import dspy
 
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
-from knowgap.compile.evaluation.runner import Metric
 from knowgap.programs.trace.steps import Retrieved, Stopped
 
 __all__ = ["feedback_metric", "feedback_text"]

@@ -13,15 +13,14 @@ from dspy.utils import exceptions as lm_errors
 
 from knowgap.compile.demonstrations.bootstrapping import one_call_each
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import Metric, check_examples, hopeless, is_lost, language_model
+from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
-__all__ = ["EMBEDDED", "OPTIMIZERS", "Optimizer", "compile_program", "labelled_fields"]
-
-EMBEDDED = "knowgap/extractive"
-"""Model name of the embedded reader."""
+__all__ = ["OPTIMIZERS", "Optimizer", "compile_program", "labelled_fields"]
 
 _REASONING = ("reasoning", "explanation")
 _RIGHT_RUNS = {"max_labeled_demos": 0, "metric_threshold": 1.0}
@@ -97,9 +96,9 @@ def compile_program(
         raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
     chosen = OPTIMIZERS[optimizer]
     check_examples(trainset, "trainset")
-    model = language_model(lm, program)
+    model = resolve_lm(lm, program)
     author = teacher_lm or model
-    if chosen.needs_lm and getattr(author, "model", "") == EMBEDDED:
+    if chosen.needs_lm and getattr(author, "model", "") == EXTRACTIVE:
         raise LanguageModelError(
             f"the optimizer {optimizer} has a language model write instructions, which the embedded reader cannot: "
             "use a real one (lm=… or teacher_lm=…), or labeled, bootstrap, random_search or knn"
@@ -121,9 +120,9 @@ def compile_program(
                 raise
             raise UsageError(f"the optimizer {optimizer} refuses: {error}") from error
         except lm_errors.LMError as error:
-            if is_lost(error):
+            if is_connection_error(error):
                 raise LanguageModelUnreachable(f"the language model could not be reached: {error}") from error
-            raise hopeless(error) or error from error
+            raise fatal_cause(error) or error from error
     return _handed_over(program, compiled, keep=("forward",) if optimizer == "knn" else ())
 
 
@@ -229,7 +228,7 @@ def _knn(job: _Job) -> Program:
         try:
             ran = one.compile(job.student, trainset=[example])
         except Exception as error:  # a question that the program fails on makes no demonstration; all else is raised
-            if is_lost(error) or hopeless(error) is not None:
+            if is_connection_error(error) or fatal_cause(error) is not None:
                 raise
             continue
         _tidy(ran)

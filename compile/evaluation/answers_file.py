@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from knowgap.compile.evaluation.runner import Record
+from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.errors import DataError, UsageError
 
 __all__ = ["AnswersFile"]
@@ -35,7 +35,7 @@ class AnswersFile:
     def __init__(self, path: str | Path, identity: dict[str, str]):
         self.path, self.identity = Path(path), identity
         self._lock = threading.Lock()
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, QuestionRecord] = {}
         if self.path.is_dir():
             raise UsageError(f"{self.path} is a folder: name a file for the answers")
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class AnswersFile:
         if not whole:
             self._write({"kind": _KIND, "identity": identity})
 
-    def append(self, record: Record) -> None:
+    def append(self, record: QuestionRecord) -> None:
         """Add a question's record; it is on its way to the disk when this returns."""
         self._write(record.model_dump(mode="json"))
 
@@ -86,7 +86,7 @@ class AnswersFile:
                 if number == 1:
                     self._check(value)
                     continue
-                record = Record.model_validate(value)
+                record = QuestionRecord.model_validate(value)
             except (orjson.JSONDecodeError, ValidationError):
                 if number == 1:
                     self._check(None)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from knowgap.compile.evaluation.answers_file import AnswersFile
-from knowgap.compile.evaluation.metrics import get_metric
+from knowgap.compile.evaluation.metrics import Metric, get_metric
 from knowgap.compile.evaluation.provenance import Provenance, digest, provenance_of
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import Metric, Record, ask_one, check_examples, in_order, language_model
+from knowgap.compile.evaluation.runner import QuestionRecord, check_examples, map_ordered, resolve_lm, run_example
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 
@@ -156,7 +156,7 @@ def _evaluate(
     k_recall: Sequence[int] = (5, 10),
     traces: bool = False,
 ) -> Evaluation:
-    measures, ids, model = named_metrics(metrics), check_examples(examples), language_model(lm, program)
+    measures, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
     origin = provenance_of(program, examples, model, split=split, seed=seed, **(provenance or {}))
     file = AnswersFile(output, _identity(origin, list(measures), k_recall)) if output is not None else None
     known = {name: r for name, r in file.records.items() if name in set(ids) and not r.lost} if file else {}
@@ -164,8 +164,8 @@ def _evaluate(
     for record in known.values():
         tally.add(record)
 
-    def ask(position: int) -> Record:
-        record = ask_one(program, examples[position], ids[position], measures, k_recall, keep_trace=traces)
+    def ask(position: int) -> QuestionRecord:
+        record = run_example(program, examples[position], ids[position], measures, k_recall, keep_trace=traces)
         if file is not None:
             file.append(record)
         tally.add(record)
@@ -174,7 +174,7 @@ def _evaluate(
     todo = [position for position, name in enumerate(ids) if name not in known]
     try:
         with dspy.context(lm=model):
-            known |= {record.id: record for record in in_order(ask, todo, num_threads)}
+            known |= {record.id: record for record in map_ordered(ask, todo, num_threads)}
     finally:
         if file is not None:
             file.close()
@@ -202,7 +202,7 @@ class _Tally:
         self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
         self._lock = threading.Lock()
 
-    def add(self, record: Record) -> None:
+    def add(self, record: QuestionRecord) -> None:
         with self._lock:
             self.done += 1
             self.failed += bool(record.error)

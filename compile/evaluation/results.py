@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.runner import Record
+from knowgap.compile.evaluation.runner import QuestionRecord
+from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.index.files import write_file
 
-__all__ = ["COSTS", "Comparison", "Evaluation", "Interval", "compare", "mean_interval", "paired"]
+__all__ = ["COSTS", "Evaluation", "compare"]
 
-_RESAMPLES = 10_000
-_CONFIDENCE = 0.95
-
-COSTS: dict[str, Callable[[Record], float]] = {
+COSTS: dict[str, Callable[[QuestionRecord], float]] = {
     "lm_calls": lambda r: r.cost.lm_calls,
     "cached_calls": lambda r: r.cost.cached_calls,
     "tokens": lambda r: r.cost.prompt_tokens + r.cost.completion_tokens,
@@ -37,54 +34,6 @@ COSTS: dict[str, Callable[[Record], float]] = {
 """What a question can cost, by name: see `knowgap.programs.trace.trace.Cost`; `tokens` counts prompt and completion."""
 
 
-class Interval(BaseModel):
-    """A mean with its 95% bootstrap interval over `n` questions."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    mean: float
-    low: float
-    high: float
-    n: int
-
-    def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
-
-
-class Comparison(BaseModel):
-    """After minus before, question by question.
-
-    Attributes:
-        metric: what was compared.
-        difference: mean of the differences.
-        low: lower end of its 95% bootstrap interval.
-        high: upper end.
-        p_value: of a paired permutation test, two-sided.
-        wins: questions on which `after` scores higher.
-        losses: questions on which it scores lower.
-        ties: the rest.
-        n: number of questions.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    metric: str
-    difference: float
-    low: float
-    high: float
-    p_value: float
-    wins: int
-    losses: int
-    ties: int
-    n: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.metric} {self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p = {self.p_value:.3f}, "
-            f"{self.wins} better, {self.losses} worse, {self.ties} equal"
-        )
-
-
 class Evaluation(BaseModel):
     """Every question with its scores and its cost, in the order of the data.
 
@@ -96,12 +45,12 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    records: list[Record]
+    records: list[QuestionRecord]
     metrics: list[str]
     provenance: Provenance
 
     @property
-    def failures(self) -> list[Record]:
+    def failures(self) -> list[QuestionRecord]:
         """The questions on which the program failed; they count, with score 0."""
         return [record for record in self.records if record.error]
 
@@ -179,30 +128,6 @@ class Evaluation(BaseModel):
             raise DataError(f"not an evaluation saved by knowgap: {problem['msg']}", path=path) from None
 
 
-def mean_interval(values: list[float], seed: int = 0) -> Interval:
-    """The mean of values with its 95% bootstrap interval (percentile method, scipy)."""
-    data = np.asarray(values, dtype=float)
-    mean = float(data.mean())
-    low, high = (mean, mean) if data.size < 2 or np.ptp(data) == 0 else _bootstrap(data, seed)
-    return Interval(mean=mean, low=low, high=high, n=int(data.size))
-
-
-def _bootstrap(data: npt.NDArray[np.float64], seed: int) -> tuple[float, float]:
-    from scipy.stats import bootstrap
-
-    result = bootstrap(
-        (data,),
-        np.mean,
-        n_resamples=_RESAMPLES,
-        batch=max(1, 1_000_000 // data.size),
-        confidence_level=_CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    interval = cast("Any", result).confidence_interval
-    return float(interval.low), float(interval.high)
-
-
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:
     """Compare two evaluations of the same questions, pair by pair.
 
@@ -226,40 +151,4 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     for record in after.records:
         if record.id in left and asked[record.id] != record.question:
             raise UsageError(f"only evaluations of the same questions can be compared: {record.id!r} differs")
-    return paired(name, list(left.values()), [right[key] for key in left], after.provenance.seed)
-
-
-def paired(metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0) -> Comparison:
-    """Compare two lists of scores of the same questions in the same order.
-
-    The interval is a 95% bootstrap interval of the mean difference; the p-value is that of a two-sided permutation test
-    that swaps the two scores of a question (exact where there are few questions, else 10,000 draws).
-    """
-    from scipy.stats import permutation_test
-
-    x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
-    gain = y - x
-    interval = mean_interval(gain.tolist(), seed)
-    p_value = 1.0
-    if np.any(gain):
-        test = permutation_test(
-            (y, x),
-            lambda a, b, axis: np.mean(a - b, axis=axis),
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=_RESAMPLES,
-            batch=max(1, 1_000_000 // gain.size),
-            rng=np.random.default_rng(seed),
-        )
-        p_value = float(cast("Any", test).pvalue)
-    return Comparison(
-        metric=metric,
-        difference=interval.mean,
-        low=interval.low,
-        high=interval.high,
-        p_value=p_value,
-        wins=int((gain > 0).sum()),
-        losses=int((gain < 0).sum()),
-        ties=int((gain == 0).sum()),
-        n=int(gain.size),
-    )
+    return paired_comparison(name, list(left.values()), [right[key] for key in left], after.provenance.seed)

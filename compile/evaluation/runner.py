@@ -14,6 +14,7 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel, ConfigDict
 
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
@@ -21,19 +22,17 @@ from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
 
 __all__ = [
-    "Metric",
-    "Record",
-    "ask_one",
+    "QuestionRecord",
     "check_examples",
-    "hopeless",
-    "in_order",
-    "is_lost",
-    "language_model",
+    "fatal_cause",
+    "is_connection_error",
+    "map_ordered",
+    "resolve_lm",
+    "run_example",
 ]
 
 T = TypeVar("T")
 R = TypeVar("R")
-Metric = Callable[..., float]
 
 _LOST = (
     LanguageModelUnreachable,
@@ -45,7 +44,7 @@ _LOST = (
 _HOPELESS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
-class Record(BaseModel):
+class QuestionRecord(BaseModel):
     """What came of one question.
 
     Attributes:
@@ -79,7 +78,7 @@ class Record(BaseModel):
     trace: Trace | None = None
 
 
-def language_model(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
+def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
     """`lm`, or the one that DSPy is configured with, or the one that the program's predictors are bound to.
 
     Raises:
@@ -113,7 +112,7 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
     return list(ids)
 
 
-def ask_one(
+def run_example(
     program: Program,
     example: dspy.Example,
     name: str,
@@ -121,7 +120,7 @@ def ask_one(
     recall_at: Sequence[int] = (),
     *,
     keep_trace: bool = False,
-) -> Record:
+) -> QuestionRecord:
     """Ask one question and score the answer.
 
     A program's failure becomes part of the record. What no other question could do better at is raised: an LM that
@@ -141,7 +140,7 @@ def ask_one(
         KnowgapError: whatever asking again would not mend.
     """
     gold = list(example.get("gold_ids") or [])
-    record = Record(
+    record = QuestionRecord(
         id=name,
         question=example.question,
         reference=reference_answers(example),
@@ -151,8 +150,8 @@ def ask_one(
     try:
         prediction = program(question=example.question)
     except Exception as error:  # whatever a program stumbles over counts against it, and must not end the evaluation
-        record.lost = is_lost(error)
-        reason = hopeless(error)
+        record.lost = is_connection_error(error)
+        reason = fatal_cause(error)
         if reason is not None:
             raise reason from error
         record.error = f"{type(error).__name__}: {' '.join(str(error).split())}"[:1000]
@@ -181,12 +180,12 @@ def _number(score: Any) -> float:
     return float(score.score if hasattr(score, "score") else score)
 
 
-def is_lost(error: BaseException) -> bool:
+def is_connection_error(error: BaseException) -> bool:
     """Whether the language model could not be reached, which another time it may."""
     return any(isinstance(link, _LOST) for link in _chain(error))
 
 
-def hopeless(error: BaseException) -> Exception | None:
+def fatal_cause(error: BaseException) -> Exception | None:
     """The reason, if there is one, for which asking other questions would fail as well."""
     for link in _chain(error):
         if isinstance(link, _HOPELESS) and not isinstance(link, (EmptyQuestion, *_LOST)):
@@ -229,7 +228,9 @@ _ALLOCATIONS = 20_000
 _seldom_collecting = _SeldomCollecting()
 
 
-def in_order(function: Callable[[T], R], items: Sequence[T], num_threads: int, ahead: int | None = None) -> Iterator[R]:
+def map_ordered(
+    function: Callable[[T], R], items: Sequence[T], num_threads: int, ahead: int | None = None
+) -> Iterator[R]:
     """Results of `function` for the items in their order, worked out by several threads.
 
     The caller's context variables, and with them DSPy's settings, hold in the threads. When the caller stops early,

@@ -11,8 +11,8 @@ from typing import Any
 import dspy
 
 from knowgap.compile.data import LAYOUTS, Dataset, load_dataset
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.provenance import lm_name, model_name
-from knowgap.compile.evaluation.runner import Metric
 from knowgap.compile.experiments.measures import score_metrics
 from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError

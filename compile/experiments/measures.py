@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from knowgap.compile.evaluation.metrics import METRICS, UpperBound, get_metric
-from knowgap.compile.evaluation.results import COSTS, Evaluation, Interval, mean_interval
-from knowgap.compile.evaluation.runner import Metric, Record
+from knowgap.compile.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
+from knowgap.compile.evaluation.results import COSTS, Evaluation
+from knowgap.compile.evaluation.runner import QuestionRecord
+from knowgap.compile.evaluation.statistics import Interval, mean_interval
 from knowgap.compile.experiments.probes import measured
 from knowgap.errors import UnknownName
 
 __all__ = ["TABLE_COSTS", "is_cost", "measure", "score_metrics"]
 
-TABLE_COSTS: dict[str, Callable[[Record], float]] = {
+TABLE_COSTS: dict[str, Callable[[QuestionRecord], float]] = {
     **COSTS,
     "passages_per_iteration": lambda r: r.cost.passages / max(1, r.cost.iterations),
 }

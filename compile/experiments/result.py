@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.results import Comparison, Interval
+from knowgap.compile.evaluation.statistics import Comparison, Interval
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.table import ExperimentTable
 from knowgap.compile.study.budget import Spent

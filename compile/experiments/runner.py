@@ -11,9 +11,10 @@ import dspy
 
 from knowgap.compile.evaluation.evaluator import evaluate, evaluate_on_test
 from knowgap.compile.evaluation.provenance import digest, lm_name, lm_settings, provenance_of
-from knowgap.compile.evaluation.results import Comparison, Evaluation, paired
-from knowgap.compile.evaluation.runner import language_model
+from knowgap.compile.evaluation.results import Evaluation
+from knowgap.compile.evaluation.runner import resolve_lm
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
+from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.question_candidates import AmongCandidates
@@ -65,7 +66,7 @@ def run_experiment(
     if baseline is not None and baseline not in [row.label for row in read.rows]:
         raise UsageError(f"the baseline {baseline!r} is not the label of a row of {read.name}")
     given = ExperimentSetup(output=Path(output), **setup)
-    default = language_model(given.lm)
+    default = resolve_lm(given.lm)
     cells = prepare(read, given, progress=progress)
     for cell in cells:
         cell.lm = cell.lm or default
@@ -225,7 +226,7 @@ def _pair(before: Evaluation, after: Evaluation, name: str) -> Comparison | None
     if not both:
         return None
     x, y = ([cast("float", scores[key]) for key in both] for scores in (left, right))
-    return paired(name, x, y, after.provenance.seed)
+    return paired_comparison(name, x, y, after.provenance.seed)
 
 
 def _slug(text: str) -> str:

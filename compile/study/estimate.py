@@ -11,7 +11,7 @@ import dspy
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import ask_one, check_examples
+from knowgap.compile.evaluation.runner import check_examples, run_example
 from knowgap.compile.evaluation.shared_cache import share
 from knowgap.compile.study.budget import Meter, metering
 from knowgap.compile.study.search_space import Space
@@ -106,7 +106,7 @@ def estimate_study(
             values = program.values() if number == 0 else space.suggest(study.ask())[0]
             candidate = shared.deepcopy().configure(**values)
             with metering(study_meter):
-                records = [ask_one(candidate, devset[i], ids[i], {}) for i in chosen]
+                records = [run_example(candidate, devset[i], ids[i], {}) for i in chosen]
             asked += sum(not record.error for record in records)
     close()
     if not asked:

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.results import COSTS, Comparison, paired
+from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.record import StudyRecord
 from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished
@@ -77,7 +78,7 @@ class StudyFacts:
         """The chosen trial against another complete one on the dev questions, on which it was chosen: it flatters."""
         if self.chosen is None:
             raise StudyError("no trial is complete: there is nothing to compare")
-        return paired(self.metric, before.scores, self.chosen.scores)
+        return paired_comparison(self.metric, before.scores, self.chosen.scores)
 
     @property
     def spent(self) -> Spent:

@@ -13,8 +13,8 @@ import dspy
 import orjson
 
 from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
-from knowgap.compile.demonstrations.optimizers import EMBEDDED
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.provenance import (
     digest,
     examples_digest,
@@ -24,10 +24,11 @@ from knowgap.compile.evaluation.provenance import (
     state_of,
 )
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.results import COSTS, Comparison, paired
-from knowgap.compile.evaluation.runner import Metric, check_examples, language_model
+from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.evaluation.runner import check_examples, resolve_lm
 from knowgap.compile.evaluation.shared_cache import lm_cache
 from knowgap.compile.evaluation.shared_cache import share as sharing
+from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.budget import Budget, Meter, Spent, metering
 from knowgap.compile.study.initial_trials import bootstrap_pool, calibrated_values, plan_trials
 from knowgap.compile.study.record import Mode, Planned, open_study, set_up
@@ -38,6 +39,7 @@ from knowgap.compile.study.summary import importances
 from knowgap.compile.study.trials import PAPER, TrialResult, check_rule, choose, finished, front
 from knowgap.compile.study.worker import Session
 from knowgap.errors import StudyError, UnknownName, UsageError
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ class Tuning(Generic[P]):
 
     def gain(self) -> Comparison:
         """The chosen trial against the paper's settings on the dev questions, on which it was chosen: it flatters."""
-        return paired(self.metric, self.paper.scores, self.best.scores)
+        return paired_comparison(self.metric, self.paper.scores, self.best.scores)
 
     def importances(self) -> dict[str, float]:
         """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
@@ -232,9 +234,9 @@ def tune(
         raise UsageError("seconds mean nothing where answers are shared: share=False, or cost='critical_calls'")
     check_rule(rule)
     name, measure = next(iter(named_metrics(metric).items()))
-    ids, train, model = check_examples(devset, "devset"), list(trainset or ()), language_model(lm, program)
+    ids, train, model = check_examples(devset, "devset"), list(trainset or ()), resolve_lm(lm, program)
     if demos == "auto":
-        demos = None if lm_name(model) == EMBEDDED else "pool"
+        demos = None if lm_name(model) == EXTRACTIVE else "pool"
     limits = (budget or Budget()).model_copy()
     if timeout is not None:
         limits.seconds = min(timeout, limits.seconds or timeout)

@@ -16,9 +16,10 @@ from optuna.trial import TrialState
 
 from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
 from knowgap.compile.evaluation.evaluator import Progress
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.evaluation.results import COSTS
-from knowgap.compile.evaluation.runner import Metric, Record, ask_one, in_order
+from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, run_example
 from knowgap.compile.study.budget import Budget, BudgetSpent, Meter, Spent, metering
 from knowgap.compile.study.liveness import WORKER, alive, bury_dead_trials, this_worker
 from knowgap.compile.study.pruning import Rival
@@ -219,16 +220,16 @@ class Session:
         """Ask the dev questions in the study's order; stop early where the pruner says so."""
         name, metric = self.metric
         meter = Meter(self.budget.prices)
-        records: list[Record] = []
+        records: list[QuestionRecord] = []
         scores: list[float] = []
         complete = True
         rival = self._rival() if label != PAPER else None  # what the others are measured against is always finished
 
-        def ask(question: tuple[str, dspy.Example]) -> Record:
-            return ask_one(program, question[1], question[0], {name: metric})
+        def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
+            return run_example(program, question[1], question[0], {name: metric})
 
         try:
-            stream = in_order(ask, self.questions, self.num_threads, 2 * self.num_threads)
+            stream = map_ordered(ask, self.questions, self.num_threads, 2 * self.num_threads)
             with metering(meter), closing(cast("Any", stream)):
                 for step, record in enumerate(stream, start=1):
                     if record.lost:

@@ -10,8 +10,9 @@ from dspy.teleprompt.reanchor import ReAnchor
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import Metric, check_examples, hopeless, is_lost, language_model
+from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.compile.evaluation.shared_cache import share
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
@@ -81,7 +82,7 @@ def calibrate_thresholds(
         raise UsageError(f"{program.name} makes no decision whose threshold could be calibrated")
     check_examples(examples)
     measure = next(iter(named_metrics(metric).values()))
-    model: Any = language_model(lm, program)
+    model: Any = resolve_lm(lm, program)
     shared, close = share(program)
     problems: list[Exception] = []
     student = _undecided(shared.configure(**dict.fromkeys(declared)), problems)
@@ -100,7 +101,7 @@ def calibrate_thresholds(
     except Exception as error:  # ReAnchor wraps whatever a question raised in an exception of no type
         if not problems:
             raise
-        if is_lost(problems[0]):
+        if is_connection_error(problems[0]):
             raise LanguageModelUnreachable(f"the language model could not be reached: {problems[0]}") from error
         raise problems[0] from error
     finally:
@@ -124,7 +125,7 @@ def _undecided(program: P, problems: list[Exception]) -> P:
         try:
             return cls.__call__(self, *args, **kwargs)
         except Exception as error:  # a question that the program fails on scores nothing; all else ends the fitting
-            reason = error if is_lost(error) else hopeless(error)
+            reason = error if is_connection_error(error) else fatal_cause(error)
             if reason is not None:
                 problems.append(reason)
                 raise

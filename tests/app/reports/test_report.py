@@ -15,7 +15,7 @@ from compile_worker import study_arguments
 from knowgap.cli import report as cli_report
 from knowgap.compile import Evaluation, evaluate, evaluate_on_test, save_artifact, tune
 from knowgap.compile.data import Dataset
-from knowgap.compile.evaluation.runner import Record
+from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.compile.study.summary import read_study
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
 from knowgap.programs.trace.trace import Trace
@@ -119,7 +119,7 @@ def tests_before_and_after(study):
 def with_traces(evaluation: Evaluation, program, examples) -> Evaluation:
     """The same with the traces that the program leaves; where records have no such field, with one that has it."""
 
-    class Traced(Record):
+    class Traced(QuestionRecord):
         trace: Trace | None = None
 
     with dspy.context(lm=reading_lm()[0]):

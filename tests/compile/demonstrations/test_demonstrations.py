@@ -10,8 +10,9 @@ from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, 
 from support import scripted_lm
 
 from knowgap.compile import compile_program
-from knowgap.compile.demonstrations.optimizers import EMBEDDED, OPTIMIZERS
+from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 
@@ -191,7 +192,7 @@ def test_refusals(program, examples):
 
 def test_optimizers_that_write_instructions_need_a_writer(program, examples):
     lm, engine = reading_lm()
-    lm.model = EMBEDDED
+    lm.model = EXTRACTIVE
     for name, optimizer in OPTIMIZERS.items():
         if optimizer.needs_lm:
             with pytest.raises(LanguageModelError, match=f"the optimizer {name} has a language model write"):

@@ -14,7 +14,7 @@ from support import scripted_lm
 from knowgap.compile import Evaluation, compare, evaluate, evaluate_on_test
 from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.evaluation.evaluator import named_metrics
-from knowgap.compile.evaluation.results import mean_interval
+from knowgap.compile.evaluation.statistics import mean_interval
 from knowgap.errors import (
     DataError,
     LanguageModelUnreachable,

@@ -16,7 +16,7 @@ from compile_helpers import NAMES, reading_rule
 from experiment_helpers import LoggingEngine, asked, logging_lm, make_table, write_data
 from support import scripted_lm
 
-from knowgap.compile.evaluation.results import Comparison
+from knowgap.compile.evaluation.statistics import Comparison
 from knowgap.compile.experiments.cells import ExperimentSetup, prepare
 from knowgap.compile.experiments.cost import call_bounds, estimate_cost, price_of
 from knowgap.compile.experiments.measures import score_metrics
