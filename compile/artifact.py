@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import shutil
 import warnings
@@ -89,8 +88,8 @@ def save_artifact(
             name: len(predictor.demos) for name, predictor in program.named_predictors() if predictor.demos
         },
         "retriever": retriever_facts(retriever),
-        "reranker": model_name(getattr(program, "reranker", None)),
-        "entailment": model_name(getattr(program, "entailment", None)),
+        "reranker": model_name(program.parts().get("reranker")),
+        "entailment": model_name(program.parts().get("entailment")),
         "lm": model if isinstance(model, str) else lm_name(model),
         "lm_settings": {} if isinstance(model, str) else lm_settings(model),
         "data": _data_facts(data),
@@ -152,9 +151,8 @@ def load_artifact(
         from knowgap.retrieval import open_index
 
         retriever = open_index(retriever)
-    accepted = inspect.signature(cls.__init__).parameters
     parts = {"reranker": reranker, "entailment": entailment}
-    given = {part: value for part, value in parts.items() if value is not None and part in accepted}
+    given = {part: value for part, value in parts.items() if value is not None and part in cls.part_names}
     program = cls(retriever, **given)
     try:
         program.load_state(_known_state(program, state, path))
@@ -221,8 +219,8 @@ def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> N
     compared = [
         ("index", config["retriever"].get("digest"), found.get("digest")),
         ("corpus", config["retriever"].get("corpus_digest"), found.get("corpus_digest")),
-        ("reranker", config.get("reranker"), model_name(getattr(program, "reranker", None))),
-        ("entailment model", config.get("entailment"), model_name(getattr(program, "entailment", None))),
+        ("reranker", config.get("reranker"), model_name(program.parts().get("reranker"))),
+        ("entailment model", config.get("entailment"), model_name(program.parts().get("entailment"))),
         ("language model", config.get("lm"), lm_name(lm)),
         ("DSPy version", config["versions"].get("dspy"), versions().get("dspy")),
     ]

@@ -176,22 +176,19 @@ def make_program(
     entailment: str | None = None,
 ) -> Program:
     """The program called `name`, with a preset's hyperparameters and then one's own."""
-    import inspect
-
     from knowgap.programs import get_program
 
     cls = get_program(name)
     values: dict[str, Any] = dict(parse_settings(settings))
     parts: dict[str, Any] = {}
-    accepted = inspect.signature(cls.__init__).parameters
     if reranker is not None:
-        if "reranker" not in accepted:
+        if "reranker" not in cls.part_names:
             raise UsageError(f"--reranker {reranker}: the program {name} does not rerank")
         from knowgap.retrieval import make_reranker
 
         parts["reranker"] = make_reranker(reranker)
     if entailment is not None:
-        if "entailment" not in accepted:
+        if "entailment" not in cls.part_names:
             raise UsageError(f"--entailment {entailment}: the program {name} checks no entailment")
         from knowgap.retrieval import make_entailment
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -232,9 +231,8 @@ def _program(cell: Cell, setup: ExperimentSetup, retriever: Any) -> tuple[Progra
     dropped = values.get("delta") is not None and _PAPERS_RERANKER not in model_name(setup.reranker).lower()
     if dropped:
         del values["delta"]  # a threshold means nothing on another reranker's scale
-    accepted = inspect.signature(cls.__init__).parameters
     parts = {"reranker": setup.reranker, "entailment": setup.entailment}
-    given = {name: part for name, part in parts.items() if part is not None and name in accepted}
+    given = {name: part for name, part in parts.items() if part is not None and name in cls.part_names}
     return cls(retriever, **given, **values), dropped
 
 
@@ -266,9 +264,9 @@ def _differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, eng
             found.append(
                 f"questions: {cell.questions if cell.dataset is not None else 'none yet'}, not {column.questions}"
             )
-    uses = [name for name in ("reranker", "entailment") if getattr(program, name, None) is not None]
-    if paper.models and uses and "models" not in setup.confirmed:
-        names = ", ".join(model_name(getattr(program, name)) for name in uses)
+    models = [part for name in ("reranker", "entailment") if (part := program.parts().get(name)) is not None]
+    if paper.models and models and "models" not in setup.confirmed:
+        names = ", ".join(map(model_name, models))
         found.append(f"reranker and entailment: {names}, not {paper.models}")
     if dropped:
         found.append("relevance threshold: the reranker's own, since the paper's is on another scale")

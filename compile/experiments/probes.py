@@ -11,7 +11,7 @@ import hashlib
 import random
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import dspy
 
@@ -72,8 +72,6 @@ class Probe(Program):
         self.examples = {example.question: example for example in examples}
         self.seed = seed
 
-    part_names: ClassVar = ("retriever", "examples", "entailment")
-
     def example(self, question: str) -> dspy.Example:
         """What the data say about a question."""
         if question not in self.examples:
@@ -128,6 +126,7 @@ class Extraction(Probe):
     """
 
     name = "probe_extraction"
+    part_names = ("retriever", "entailment")
 
     passages = Integer(5, "passages read (section 2.1)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved to draw from (section 2.1)", low=1, high=200)

@@ -106,7 +106,7 @@ def _recipe(cell: Cell, setup: ExperimentSetup) -> dict[str, Any]:
     if isinstance(program, Probe):
         parts |= {"examples": cell.examples, "seed": setup.seed}
     for name in ("reranker", "entailment"):
-        if getattr(setup, name) is not None and hasattr(program, name):
+        if getattr(setup, name) is not None and name in program.part_names:
             parts[name] = getattr(setup, name)
     return {
         "key": f"{id(cell)}-{cell.row.label}-{cell.column.dataset}",

@@ -51,7 +51,7 @@ class Calibration(BaseModel):
         Raises:
             UsageError: the program's reranker is another one.
         """
-        name = model_name(getattr(program, "reranker", None))
+        name = model_name(program.parts().get("reranker"))
         if name != self.reranker:
             raise UsageError(
                 f"δ={self.delta:g} was calibrated on {self.reranker!r}, but the program reranks by {name!r}"
@@ -79,7 +79,7 @@ def calibrate(
     if not 0 < share <= 1:
         raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
     declared = program.hyperparameters().get("delta")
-    reranker: Any = getattr(program, "reranker", None)
+    reranker: Any = program.parts().get("reranker")
     if not isinstance(declared, OptionalReal) or reranker is None or program.retriever is None:
         raise UsageError(f"δ cannot be calibrated for {program.name}: it needs a delta, a retriever and a reranker")
     names = check_examples(examples)
