@@ -46,7 +46,7 @@ install-test: install $(VENV)/.test ## the same, with what the tests need
 demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load
 	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR)
 
-test: lint types imports unit notebooks ## lint, types, import contracts, tests, notebooks
+test: lint types imports docs unit notebooks ## lint, types, import contracts, documentation, tests, notebooks
 
 lint: install-test ## ruff
 	$(BIN)/ruff check .
@@ -65,6 +65,9 @@ imports: install-test ## who may import whom
 
 unit: install-test ## pytest
 	$(BIN)/python -m pytest -q -n auto --dist worksteal
+
+docs: install-test ## the documentation, in build/site
+	$(BIN)/zensical build --strict
 
 notebooks: install-test ## execute the notebooks
 	$(BIN)/python -m pytest -q -n auto --nbmake --nbmake-timeout=600 -o testpaths=notebooks notebooks
