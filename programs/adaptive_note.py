@@ -10,8 +10,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.outputs import clean_lines
-from knowgap.programs.reading.passage_numbering import distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Compared, Noted, Queried, Stopped
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
 from knowgap.signatures import (
     STYLES,
@@ -103,7 +103,6 @@ class AdaptiveNote(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
-        self.record(Asked(question=question))
         found = self.retrieve([question], self.top_k)[0]
         if not self.collect:
             return self._answer_from_passages(question, [hit.passage for hit in found])
@@ -144,12 +143,11 @@ class AdaptiveNote(Program):
             if len(read) < self.max_passages:
                 read.setdefault(hit.passage.id, hit.passage)
         passages = [hit.passage for hit in hits if hit.passage.id in read]
-        self.count_read(passages)
         return passages
 
     def _init_note(self, question: str, passages: list[Passage]) -> str:
         """The first note (equation 1); empty where there is nothing to write it from."""
-        output = self.ask(self.init, question=question, passages=numbered(passages)) if passages else None
+        output = self.ask(self.init, question=question, passages=passages) if passages else None
         return self._noted(output, passages)
 
     def _new_questions(self, question: str, best_note: str, asked: list[str]) -> list[str]:
@@ -164,7 +162,7 @@ class AdaptiveNote(Program):
         """The best note, taken further with new passages (equation 4); empty where that came to nothing."""
         if not passages:
             return ""
-        output = self.ask(self.update, question=question, best_note=best_note, passages=numbered(passages))
+        output = self.ask(self.update, question=question, best_note=best_note, passages=passages)
         return self._noted(output, passages)
 
     def _noted(self, output: dspy.Prediction | None, passages: list[Passage]) -> str:
@@ -193,15 +191,13 @@ class AdaptiveNote(Program):
 
     def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Plain retrieval-augmented generation: without notes (table 2, w/o IIC & AMR)."""
-        self.count_read(passages)
-        output = self.ask(self.vanilla, question=question, passages=numbered(passages), style=STYLES[self.style])
+        output = self.ask(self.vanilla, question=question, passages=passages, style=STYLES[self.style])
         return self._answered(output, passages, note="", questions=[])
 
     def _answered(self, output: dspy.Prediction | None, passages: list[Passage], **added: Any) -> dspy.Prediction:
         answer = (output.answer or "").strip() if output is not None else ""
         answer = answer or UNKNOWN
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
-        return dspy.Prediction(answer=answer, passages=passages, **added)
+        return self.conclude(answer, passages, **added)
 
 
 def _fused(lists: Sequence[Sequence[Hit]], k: int) -> list[Hit]:

@@ -21,8 +21,9 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import CachingChatAdapter
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Setting, Threshold
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
+from knowgap.programs.reading.passage_numbering import numbered
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
-from knowgap.programs.trace.steps import Malformed, Retrieved, Step
+from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments
 
 __all__ = ["Program"]
@@ -95,6 +96,10 @@ def _number(source: Any, *names: str) -> int:
 
 def _visible(text: str) -> bool:
     return any(unicodedata.category(character) not in ("Cc", "Cf", "Zs", "Zl", "Zp") for character in text)
+
+
+def _is_passages(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(item, Passage) for item in value)
 
 
 def _encodable(value: Any) -> Any:
@@ -225,11 +230,12 @@ class Program(dspy.Module):
             raise UsageError(
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
-        run = TraceRecorder(time.perf_counter(), self.concurrent)
-        with recording(run):
+        recorder = TraceRecorder(time.perf_counter(), self.concurrent)
+        with recording(recorder):
+            self.record(Asked(question=question))
             output = super().__call__(question=question)
         prediction = output[0] if isinstance(output, tuple) else output  # an optimizer may wrap what forward returns
-        prediction.trace = run.finish(self.name, question)
+        prediction.trace = recorder.finish(self.name, question)
         return output
 
     async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
@@ -240,17 +246,25 @@ class Program(dspy.Module):
     # What `forward` is written with.
 
     def ask(self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), **inputs: Any) -> dspy.Prediction | None:
-        """Ask the language model; None where its output could not be read, which the trace records.
+        """Ask the language model.
 
-        DSPy's adapter has then tried its fallback already. Errors of the language model itself are raised.
+        A list of passages is shown to the model under the numbers 1, 2, 3, … Its passages, and those in `inlined`,
+        count as read.
 
         Args:
             predictor: one of the program's.
-            inlined: passages whose text stands within a text input, so that they count as external knowledge; those in
-                a list made by `numbered` count by themselves.
-            **inputs: of the predictor's signature.
+            inlined: passages whose text is part of a text input.
+            **inputs: inputs of the predictor's signature.
+
+        Returns:
+            The outputs, or None if they could not be read even by the fallback of DSPy's adapter; the trace then gets
+            a `Malformed` step. Errors of the language model itself are raised.
         """
-        run, meter, started = current_recorder(), _Meter(), time.perf_counter()
+        recorder, meter, started = current_recorder(), _Meter(), time.perf_counter()
+        listed = {name: value for name, value in inputs.items() if _is_passages(value)}
+        passages = [*inlined, *(passage for value in listed.values() for passage in value)]
+        recorder.count_read(passages)
+        inputs |= {name: numbered(value) for name, value in listed.items()}
         limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
         callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         problem = ""
@@ -269,8 +283,8 @@ class Program(dspy.Module):
             if not meter.entries:
                 raise
             problem = " ".join(str(error).split())[:300] or type(error).__name__
-        meter.charge(run, time.perf_counter() - started)
-        run.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(inputs, inlined, run.own)
+        meter.charge(recorder, time.perf_counter() - started)
+        recorder.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
             self.record(Malformed(act=self._act(predictor), problem=problem))
         else:
@@ -280,16 +294,19 @@ class Program(dspy.Module):
         return prediction
 
     def retrieve(self, queries: Sequence[str], k: int, retriever: Retriever | None = None) -> list[list[Hit]]:
-        """Search for all `queries` at once and note what came back."""
+        """Search for several queries at once; returns at most `k` hits for each, best first."""
         source = retriever or self.retriever
         if source is None:
             raise UnknownName(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
-        found = source.search(list(queries), k, **self._thoroughness(source))
-        run = current_recorder()
-        run.cost.retrievals += len(queries)
-        ids = [[hit.passage.id for hit in hits] for hits in found]
-        self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in found for hit in hits))
-        return found
+        results = source.search(list(queries), k, **self._thoroughness(source))
+        current_recorder().cost.retrievals += len(queries)
+        ids = [[hit.passage.id for hit in hits] for hits in results]
+        self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits))
+        return results
+
+    def retrieve_passages(self, query: str, k: int) -> list[Passage]:
+        """Search for one query; returns at most `k` passages, best first."""
+        return [hit.passage for hit in self.retrieve([query], k)[0]]
 
     def _thoroughness(self, source: Retriever) -> dict[str, Any]:
         """What `quality` adds to the arguments of a search."""
@@ -301,20 +318,38 @@ class Program(dspy.Module):
         return quality_arguments(source, SearchSettings(self.cells, self.rescored) if own else self.quality)
 
     def record(self, step: Step, *passages: Passage) -> None:
-        """Write a step to the trace."""
+        """Add a step to the trace, with the passages it names unless they are there."""
         current_recorder().add(step, *passages)
-
-    def count_read(self, passages: Sequence[Passage]) -> None:
-        """Count passages as read by the language model."""
-        run = current_recorder()
-        for passage in passages:
-            run.passages.setdefault(passage.id, passage)
-            run.read[passage.id] = None
 
     def begin_iteration(self, number: int) -> None:
         """Begin iteration `number`, from 1."""
-        run = current_recorder()
-        run.iteration = run.cost.iterations = number
+        recorder = current_recorder()
+        recorder.iteration = recorder.cost.iterations = number
+
+    def conclude(
+        self,
+        answer: str,
+        passages: Sequence[Passage],
+        *,
+        confidence: float | None = None,
+        explanation: str = "",
+        **added: Any,
+    ) -> dspy.Prediction:
+        """Record the final answer and make the prediction that `forward` returns.
+
+        Args:
+            answer: empty if none could be read.
+            passages: those the answer rests on.
+            confidence: part of the prediction, too, if the method gives one.
+            explanation: goes into the trace only.
+            **added: what the method adds to the prediction.
+        """
+        ids = [passage.id for passage in passages]
+        step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids)
+        self.record(step, *passages)
+        if confidence is not None:
+            added["confidence"] = confidence
+        return dspy.Prediction(answer=answer, passages=list(passages), **added)
 
     def _act(self, predictor: dspy.Module) -> str:
         """The attribute name of a predictor."""

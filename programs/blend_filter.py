@@ -10,9 +10,9 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
+from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Asked, Filtered, Judged, Reasoned
+from knowgap.programs.trace.steps import Filtered, Judged, Reasoned
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
     STYLES,
@@ -83,7 +83,6 @@ class BlendFilter(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the filtered union of three searches; the prediction adds `reasoning`."""
-        self.record(Asked(question=question))
         self.begin_iteration(1)
         direct = self._search(question) if self.original or self.external else []
         branches: dict[str, Callable[[], list[Passage]]] = {}
@@ -105,14 +104,13 @@ class BlendFilter(Program):
         return self._filtered(question, found) if apart else found
 
     def _search(self, query: str) -> list[Passage]:
-        return [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
+        return self.retrieve_passages(query, self.top_k)
 
     def _external(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
         """Equations 1 and 2: what the question finds together with a reasoned draft of its answer."""
         if not passages:
             return []
-        self.count_read(passages)
-        output = self.ask(self.draft, question=question, passages=numbered(passages))
+        output = self.ask(self.draft, question=question, passages=passages)
         text = _joined(output.reasoning, output.answer) if output is not None else ""
         return self._augmented(question, "external knowledge", text)
 
@@ -132,7 +130,6 @@ class BlendFilter(Program):
         """Equation 7: the passages that the model finds relevant; none where its reply cannot be read."""
         if not passages:
             return []
-        self.count_read(passages)
         if self.relevance is None:
             kept, why = self._listed(question, passages)
         else:
@@ -143,7 +140,7 @@ class BlendFilter(Program):
 
     def _listed(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
         """Two turns: an assessment of every passage, then the ids of the relevant ones."""
-        shown = numbered(passages)
+        shown = passages
         output = self.ask(self.reason, question=question, passages=shown)
         assessment = _joined(output.reasoning) if output is not None else ""
         output = self.ask(self.list_ids, question=question, passages=shown, assessment=assessment)
@@ -164,9 +161,8 @@ class BlendFilter(Program):
 
     def _answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Equation 9: reason over the kept passages, then word the answer."""
-        self.count_read(passages)
         style = STYLES[self.style]
-        output = self.ask(self.answer, question=question, passages=numbered(passages), style=style)
+        output = self.ask(self.answer, question=question, passages=passages, style=style)
         answer = (output.answer or "").strip() if output is not None else ""
         reasoning = (output.reasoning or "").strip() if output is not None else ""
         if reasoning or answer:
@@ -175,8 +171,7 @@ class BlendFilter(Program):
             output = self.ask(self.shorten, question=question, text=text, style=style)
             answer = ((output.answer or "").strip() if output is not None else "") or answer
         answer = answer or UNKNOWN
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]), *passages)
-        return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning)
+        return self.conclude(answer, passages, reasoning=reasoning)
 
 
 def _joined(*texts: str | None) -> str:

@@ -18,11 +18,9 @@ from knowgap.programs.reading.passage_filtering import (
     rerank,
     resolve_threshold,
 )
-from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
+from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import (
-    Answered,
-    Asked,
     Extracted,
     Judged,
     Missing,
@@ -152,7 +150,6 @@ class MIGRES(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
-        self.record(Asked(question=question))
         known: dict[str, list[Passage]] = {}
         asked, queries, missing = [question], [question], ""
         seen: dict[str, str] = {}  # passage id → what of it is unread
@@ -233,7 +230,6 @@ class MIGRES(Program):
             return {}
         for shown, (_, original) in found.items():
             seen[shown.id] = self._rest(shown, seen.get(shown.id) or original.text)
-        self.count_read([original for _, original in found.values()])
         # What the model knows itself is one passage for all queries.
         groups = [[q] for q in concerned] if self.read_apart and len(found) > 1 else [concerned]
         tasks = [
@@ -248,7 +244,7 @@ class MIGRES(Program):
 
     def _leaf(self, question: str, queries: list[str], originals: dict[Passage, Passage]) -> dict[str, list[Passage]]:
         passages = list(originals)
-        output = self.ask(self.leaf, question=question, queries=queries, passages=numbered(passages))
+        output = self.ask(self.leaf, question=question, queries=queries, passages=passages)
         claims: dict[str, list[Passage]] = {}
         for item in output.statements if output is not None else ():
             statement = " ".join(item.statement.split())
@@ -309,18 +305,9 @@ class MIGRES(Program):
             answer = UNKNOWN
         confidence = min(5, max(1, decision.confidence)) if decision is not None else 1
         passages = distinct(passage for sources in known.values() for passage in sources)
-        self.record(
-            Answered(
-                answer=answer,
-                confidence=confidence,
-                explanation=_explanation(decision),
-                passages=[passage.id for passage in passages],
-            ),
-            *passages,
-        )
-        return dspy.Prediction(
-            answer=answer, passages=passages, confidence=confidence, known=list(known), missing=missing
-        )
+        explanation = _explanation(decision)
+        added = {"known": list(known), "missing": missing}
+        return self.conclude(answer, passages, confidence=confidence, explanation=explanation, **added)
 
 
 def _unanswerable(answer: str | None) -> bool:

@@ -12,7 +12,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.outputs import clean_lines
-from knowgap.programs.reading.passage_numbering import distinct, numbered
+from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
@@ -131,7 +131,8 @@ class RAISF(Program):
     def _solve(self, question: str, above: tuple[str, ...]) -> _Solved:
         """Algorithm 1 for `question`, which came out of the questions `above`, the first of them the user's."""
         self.begin_iteration(len(above) + 1)
-        self.record(Asked(question=question))
+        if above:
+            self.record(Asked(question=question))
         style = STYLES["short" if above else self.style]
         solved, reason = None, ""
         if self.self_knowledge:
@@ -156,13 +157,12 @@ class RAISF(Program):
 
     def _from_passages(self, question: str, style: str) -> _Solved | None:
         """Passage-relevance inference (equation 3); None where no passage is relevant."""
-        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.count_read(passages)
+        passages = self.retrieve_passages(question, self.top_k)
         judgements = run_concurrently([functools.partial(self._relevant, question, passage) for passage in passages])
         relevant = [passage for passage, value in zip(passages, judgements, strict=True) if value]
         if not relevant:
             return None
-        answer = _answer(self.ask(self.read, question=question, passages=numbered(relevant), style=style))
+        answer = _answer(self.ask(self.read, question=question, passages=relevant, style=style))
         return _Solved(answer, relevant) if answer != UNKNOWN else None
 
     def _relevant(self, question: str, passage: Passage) -> bool:

@@ -14,9 +14,9 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, pop_token_logprobs
 from knowgap.programs.outputs import clean_lines, probability_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered
+from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Asked, Judged, Refined, Rejected, Selected, Stopped
+from knowgap.programs.trace.steps import Answered, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
@@ -97,7 +97,6 @@ class RQRAG(Program):
         log-probabilities" or "stated confidence"), `answers` (of all trajectories, for the upper bound) and `leaves`
         (a record of each trajectory: path, queries, answer, confidence, perplexity, ids of its passages).
         """
-        self.record(Asked(question=question))
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
         with_tokens = self.logprobs == "auto"
         leaves: list[Trajectory] = []
@@ -190,8 +189,7 @@ class RQRAG(Program):
         self, predictor: dspy.Module, wanted: str, passages: Sequence[Passage], with_tokens: bool, **inputs: Any
     ) -> _Reply:
         """Ask for the output field `wanted`, with its log-probabilities; without, where the backend refuses them."""
-        self.count_read(passages)
-        inputs["passages"] = numbered(passages)
+        inputs["passages"] = passages
         # Under every strategy, so that the calls stay the same and a study's cache serves all three.
         tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
         refused = False
@@ -224,11 +222,9 @@ class RQRAG(Program):
             self.record(Judged(what="token log-probabilities", value=False, reason=f"{why}; stated confidence instead"))
         best = selection.best
         self.record(Selected(strategy=self.strategy, answer=best.answer, scores=selection.scores))
-        ids = [passage.id for passage in best.passages]
-        self.record(Answered(answer=best.answer, confidence=best.confidence, passages=ids), *best.passages)
-        return dspy.Prediction(
-            answer=best.answer,
-            passages=best.passages,
+        return self.conclude(
+            best.answer,
+            best.passages,
             confidence=best.confidence,
             path=best.name,
             queries=best.queries,

@@ -12,8 +12,6 @@ from support import OverlapRetriever, ScriptedEngine, by_output, scripted_lm
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.reading.passage_numbering import numbered
-from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerFromPassages, Decompose
 
@@ -60,17 +58,14 @@ class Tunable(Program):
         self.answer = dspy.Predict(AnswerFromPassages)
 
     def forward(self, question: str) -> dspy.Prediction:
-        self.record(Asked(question=question))
         self.begin_iteration(1)
         if self.careful:
             self.ask(self.split, question=question)
-        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.count_read(passages)
+        passages = self.retrieve_passages(question, self.top_k)
         style = f"k={self.top_k} limit={self.limit} careful={self.careful} weight={self.weight:.3f}"
-        output = self.ask(self.answer, question=question, passages=numbered(passages), style=style)
+        output = self.ask(self.answer, question=question, passages=passages, style=style)
         answer = (output.answer or "").strip() if output is not None else ""
-        self.record(Answered(answer=answer, passages=[p.id for p in passages]))
-        return dspy.Prediction(answer=answer, passages=passages)
+        return self.conclude(answer, passages)
 
 
 def reading_rule(outputs: tuple[str, ...], inputs: dict[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,7 @@ from knowgap.compile.evaluation.metrics.normalize import normalize_answer, refer
 from knowgap.errors import DataError, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
-from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked
+from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import (
     STYLES,
@@ -84,8 +83,7 @@ class Probe(Program):
 
     def result(self, answer: str, **values: float | None) -> dspy.Prediction:
         """The prediction with what was measured."""
-        self.record(Answered(answer=answer))
-        return dspy.Prediction(answer=answer, passages=[], measured=values)
+        return self.conclude(answer, [], measured=values)
 
 
 def evidence(example: dspy.Example) -> list[tuple[str, str]]:
@@ -140,7 +138,6 @@ class Extraction(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.record(Asked(question=question))
         steps = evidence(self.example(question))
         hits = self.retrieve([question], self.retrieve_k)[0]
         gold = set(self.example(question).get("gold_ids") or [])
@@ -152,8 +149,7 @@ class Extraction(Probe):
         chosen = [*first, *draw.sample(rest, min(len(rest), self.passages - len(first)))]
         draw.shuffle(chosen)
         positive = {p.id for p in chosen if any(says(str(p), answer) for _, answer in steps)}
-        self.count_read(chosen)
-        output = self.ask(self.leaf, question=question, queries=[q for q, _ in steps], passages=numbered(chosen))
+        output = self.ask(self.leaf, question=question, queries=[q for q, _ in steps], passages=chosen)
         statements = [
             (s.statement, cited(chosen, s.sources)) for s in (output.statements if output is not None else [])
         ]
@@ -196,7 +192,6 @@ class MissingInformation(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.record(Asked(question=question))
         steps = evidence(self.example(question))
         given = self.draw(question).randrange(len(steps)) if self.partial else len(steps)
         known = [f"{q} {a}" for q, a in steps[:given]]
@@ -230,7 +225,6 @@ class OwnKnowledge(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.record(Asked(question=question))
         example = self.example(question)
         worded = any(step.get("answer") for step in example.get("decomposition") or [])
         steps = evidence(example) if worded or example.get("evidences") else []
@@ -265,15 +259,13 @@ class SubModules(Probe):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Measure one question."""
-        self.record(Asked(question=question))
         example = self.example(question)
         closed = example.answer in ("yes", "no")
         said = self.ask(self.know, question=question)
         output = self.ask(self.direct, question=question, style=STYLES["yes_no" if closed else "short"])
         answer = str(output.get("answer") or "") if output is not None else ""
         right = f1(example, dspy.Prediction(answer=answer)) >= 0.5
-        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.count_read(passages)
+        passages = self.retrieve_passages(question, self.top_k)
         judged = [self.ask(self.relevance, inlined=[p], question=question, passage=str(p)) for p in passages]
         agree = [
             (out is not None and out.relevant is True) == self._relevant(example, p, closed)

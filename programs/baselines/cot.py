@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice
-from knowgap.programs.trace.steps import Answered, Asked, Reasoned
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.signatures import STYLES, ReasonDirectly
 
 __all__ = ["ChainOfThought"]
@@ -28,10 +28,8 @@ class ChainOfThought(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""
-        self.record(Asked(question=question))
         output = self.ask(self.answer, question=question, style=STYLES[self.style])
         answer = (output.answer or "").strip() if output is not None else ""
         reasoning = (output.reasoning or "").strip() if output is not None else ""
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        self.record(Answered(answer=answer))
-        return dspy.Prediction(answer=answer, passages=[], reasoning=reasoning)
+        return self.conclude(answer, [], reasoning=reasoning)

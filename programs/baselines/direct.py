@@ -8,7 +8,6 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice
-from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.signatures import STYLES, AnswerDirectly
 
 __all__ = ["Direct"]
@@ -31,8 +30,6 @@ class Direct(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages."""
-        self.record(Asked(question=question))
         output = self.ask(self.answer, question=question, style=STYLES[self.style])
         answer = (output.answer or "").strip() if output is not None else ""
-        self.record(Answered(answer=answer))
-        return dspy.Prediction(answer=answer, passages=[])
+        return self.conclude(answer, [])

@@ -12,8 +12,8 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.logprobs import field_logprobs, pop_token_logprobs
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Reasoned, Stopped
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Judged, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, NextSentence, ShortenAnswer
 
@@ -60,7 +60,6 @@ class FLARE(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `sentences`, the text that led to the answer."""
-        self.record(Asked(question=question))
         sentences: list[str] = []
         answer, reason = "", "iterations"
         passages = self._found(question)
@@ -96,16 +95,14 @@ class FLARE(Program):
             text = " ".join(sentences) or "\n".join(str(passage) for passage in passages)
             output = self.ask(self.final, inlined=inlined, question=question, text=text, style=STYLES[self.style])
             answer = text_of(output)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in read]))
-        return dspy.Prediction(answer=answer, passages=read, sentences=sentences)
+        return self.conclude(answer, read, sentences=sentences)
 
     def _found(self, query: str) -> list[Passage]:
-        return [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
+        return self.retrieve_passages(query, self.top_k)
 
     def _draft(self, question: str, passages: list[Passage], sentences: list[str], with_tokens: bool) -> _Draft:
         """The next sentence, with how sure the model is of it."""
-        self.count_read(passages)
-        inputs: dict[str, Any] = {"question": question, "passages": numbered(passages), "known": list(sentences)}
+        inputs: dict[str, Any] = {"question": question, "passages": passages, "known": list(sentences)}
         inputs["style"] = STYLES[self.style]
         tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
         refused = False

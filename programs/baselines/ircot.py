@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Queried, Reasoned, Stopped
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, NextStep, ReasonedAnswer
 
@@ -44,16 +44,14 @@ class IRCoT(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`, the reader's, and `chain`, the interleaved sentences."""
-        self.record(Asked(question=question))
         chain: list[str] = []
         passages: list[Passage] = []
         query, reason = question, "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            found = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
+            found = self.retrieve_passages(query, self.top_k)
             passages = distinct([*passages, *found])[: self.max_collected]
-            self.count_read(passages)
-            output = self.ask(self.step, question=question, passages=numbered(passages), known=list(chain))
+            output = self.ask(self.step, question=question, passages=passages, known=list(chain))
             sentences, repeated = clean_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:
                 reason = "repeated sentence" if repeated else "no sentence"
@@ -67,8 +65,7 @@ class IRCoT(Program):
                 query = sentences[0]
                 self.record(Queried(queries=[query]))
         self.record(Stopped(reason=reason))
-        output = self.ask(self.reader, question=question, passages=numbered(passages), style=STYLES[self.style])
+        output = self.ask(self.reader, question=question, passages=passages, style=STYLES[self.style])
         answer, reasoning = text_of(output), text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning, chain=chain)
+        return self.conclude(answer, passages, reasoning=reasoning, chain=chain)

@@ -9,8 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import numbered
-from knowgap.programs.trace.steps import Answered, Asked, Queried, Reasoned, Stopped
+from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, ReasonedAnswer
 
@@ -41,7 +40,6 @@ class IterRetGen(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
-        self.record(Asked(question=question))
         answer, reasoning = "", ""
         passages: list[Passage] = []
         query = question
@@ -50,9 +48,8 @@ class IterRetGen(Program):
             if step > 1:
                 query = " ".join(part for part in (reasoning, answer, question) if part)
                 self.record(Queried(queries=[query]))
-            passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-            self.count_read(passages)
-            output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
+            passages = self.retrieve_passages(query, self.top_k)
+            output = self.ask(self.answer, question=question, passages=passages, style=STYLES[self.style])
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))

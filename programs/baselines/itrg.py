@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Noted, Queried, Stopped
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Noted, Queried, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerFromNote, InitNote, UpdateNote
 
@@ -43,7 +43,6 @@ class ITRG(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note`, the last document."""
-        self.record(Asked(question=question))
         document = ""
         sources: list[Passage] = []
         for step in range(1, self.iterations + 1):
@@ -51,9 +50,8 @@ class ITRG(Program):
             query = f"{document} {question}" if document else question
             if document:
                 self.record(Queried(queries=[query]))
-            passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-            self.count_read(passages)
-            inputs = {"question": question, "passages": numbered(passages)}
+            passages = self.retrieve_passages(query, self.top_k)
+            inputs = {"question": question, "passages": passages}
             if document and self.strategy == "refine":
                 written = text_of(self.ask(self.refine, best_note=document, **inputs), "note")
                 sources = distinct([*sources, *passages]) if written else sources
@@ -64,5 +62,4 @@ class ITRG(Program):
             self.record(Noted(note=document, passages=[passage.id for passage in sources]))
         self.record(Stopped(reason="iterations"))
         answer = text_of(self.ask(self.answer, question=question, note=document, style=STYLES[self.style]))
-        self.record(Answered(answer=answer, passages=[passage.id for passage in sources]))
-        return dspy.Prediction(answer=answer, passages=sources, note=document)
+        return self.conclude(answer, sources, note=document)

@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.trace.steps import Answered, Asked, Decomposed
+from knowgap.programs.trace.steps import Answered, Decomposed
 from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
 
 __all__ = ["LeastToMost"]
@@ -37,7 +37,6 @@ class LeastToMost(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `sub_answers`."""
-        self.record(Asked(question=question))
         output = self.ask(self.decompose, question=question)
         questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, [question])
         self.record(Decomposed(questions=questions))

@@ -8,8 +8,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.reading.passage_numbering import numbered
-from knowgap.programs.trace.steps import Answered, Asked, Reasoned
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, ReasonedAnswer
 
@@ -30,13 +29,10 @@ class RAGChainOfThought(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `reasoning`."""
-        self.record(Asked(question=question))
         self.begin_iteration(1)
-        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.count_read(passages)
-        output = self.ask(self.answer, question=question, passages=numbered(passages), style=STYLES[self.style])
+        passages = self.retrieve_passages(question, self.top_k)
+        output = self.ask(self.answer, question=question, passages=passages, style=STYLES[self.style])
         answer = (output.answer or "").strip() if output is not None else ""
         reasoning = (output.reasoning or "").strip() if output is not None else ""
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return dspy.Prediction(answer=answer, passages=passages, reasoning=reasoning)
+        return self.conclude(answer, passages, reasoning=reasoning)

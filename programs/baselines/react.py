@@ -11,7 +11,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
-from knowgap.programs.trace.steps import Answered, Asked, Queried, Reasoned, Stopped
+from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerBySearching
 
@@ -43,11 +43,10 @@ class ReAct(Program):
 
     def search(self, query: str) -> list[Passage]:
         """Find passages on a query of a few words."""
-        return [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
+        return self.retrieve_passages(query, self.top_k)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
-        self.record(Asked(question=question))
         turns: list[tuple[str, list[Passage]]] = []
         read: list[Passage] = []
         reason = "iterations"
@@ -65,15 +64,13 @@ class ReAct(Program):
                 break
             self.record(Queried(queries=[query]))
             found = self.search(query)
-            self.count_read(found)
             read = distinct([*read, *found])
             turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(found)}", found))
         self.record(Stopped(reason=reason))
         output = self._over(self.extract, turns, question)
         answer, reasoning = text_of(output), text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        self.record(Answered(answer=answer, passages=[passage.id for passage in read]))
-        return dspy.Prediction(answer=answer, passages=read, reasoning=reasoning)
+        return self.conclude(answer, read, reasoning=reasoning)
 
     def _over(
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str

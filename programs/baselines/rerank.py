@@ -12,9 +12,9 @@ from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.citations import citation_recall
 from knowgap.programs.reading.passage_filtering import rerank
-from knowgap.programs.reading.passage_numbering import cited, numbered
+from knowgap.programs.reading.passage_numbering import cited
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Asked, Extracted, Selected
+from knowgap.programs.trace.steps import Answered, Extracted, Selected
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations
 
@@ -73,11 +73,9 @@ class CitationRerank(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence`, the citation recall, and `answers`, of all samples."""
-        self.record(Asked(question=question))
         self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         passages = [entry.passage for entry in rerank(self, self.reranker, [question], hits)[: self.top_k]]
-        self.count_read(passages)
         names = [f"sample {number}" for number in range(1, self.samples + 1)]
         tasks = [functools.partial(self._sample, question, passages, number) for number in range(self.samples)]
         samples = run_concurrently(tasks, names)
@@ -88,19 +86,14 @@ class CitationRerank(Program):
         scores = dict(zip(names, recalls, strict=True))
         self.record(Selected(strategy="citation recall", answer=answer, scores=scores))
         rests_on = {passage.id: passage for sources in claims.values() for passage in sources}
-        self.record(Answered(answer=answer, confidence=recalls[best], passages=list(rests_on)))
-        return dspy.Prediction(
-            answer=answer,
-            passages=list(rests_on.values()),
-            confidence=recalls[best],
-            answers=[sampled for sampled, _ in samples],
-        )
+        answers = [sampled for sampled, _ in samples]
+        return self.conclude(answer, list(rests_on.values()), confidence=recalls[best], answers=answers)
 
     def _sample(self, question: str, passages: list[Passage], number: int) -> tuple[str, dict[str, list[Passage]]]:
         """One sampled answer, and its statements with what they cite."""
         # The number of the sample keeps the cache from giving the same answer for all.
         config = {"temperature": self.temperature, "rollout_id": number + 1}
-        inputs = {"question": question, "passages": numbered(passages), "style": STYLES[self.style]}
+        inputs = {"question": question, "passages": passages, "style": STYLES[self.style]}
         output = self.ask(self.answer, config=config, **inputs)
         claims: dict[str, list[Passage]] = {}
         for item in (output.statements or ()) if output is not None else ():

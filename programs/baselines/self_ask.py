@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Judged, Queried, Stopped
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Answered, Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
 
@@ -49,7 +49,6 @@ class SelfAsk(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `sub_answers`."""
-        self.record(Asked(question=question))
         sub_answers: list[SubAnswer] = []
         read: list[Passage] = []
         reason = "iterations"
@@ -75,15 +74,13 @@ class SelfAsk(Program):
             return dspy.Prediction(answer=answer, passages=read, sub_answers=[])
         output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=STYLES[self.style])
         answer, passages = text_of(output), distinct(read)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return dspy.Prediction(answer=answer, passages=passages, sub_answers=sub_answers)
+        return self.conclude(answer, passages, sub_answers=sub_answers)
 
     def _look_up(self, query: str, read: list[Passage], style: str) -> str:
         """Retrieve for a question and answer it; what was read goes to `read`."""
-        passages = [hit.passage for hit in self.retrieve([query], self.top_k)[0]]
-        self.count_read(passages)
+        passages = self.retrieve_passages(query, self.top_k)
         read += passages
-        output = self.ask(self.intermediate, question=query, passages=numbered(passages), style=STYLES[style])
+        output = self.ask(self.intermediate, question=query, passages=passages, style=STYLES[style])
         answer = text_of(output)
         self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
         return answer

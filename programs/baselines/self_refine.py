@@ -9,8 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import numbered
-from knowgap.programs.trace.steps import Answered, Asked, Noted
+from knowgap.programs.trace.steps import Noted
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, AnswerFromNote, InitNote
 
@@ -37,15 +36,12 @@ class SelfRefine(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `note`."""
-        self.record(Asked(question=question))
         self.begin_iteration(1)
-        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.count_read(passages)
+        passages = self.retrieve_passages(question, self.top_k)
         ids = [passage.id for passage in passages]
-        note = text_of(self.ask(self.refine, question=question, passages=numbered(passages)), "note")
+        note = text_of(self.ask(self.refine, question=question, passages=passages), "note")
         self.record(Noted(note=note, passages=ids))
         source, inlined = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
         output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=STYLES[self.style])
         answer = text_of(output)
-        self.record(Answered(answer=answer, passages=ids))
-        return dspy.Prediction(answer=answer, passages=passages, note=note)
+        return self.conclude(answer, passages, note=note)

@@ -9,8 +9,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import cited, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Filtered
+from knowgap.programs.reading.passage_numbering import cited
+from knowgap.programs.trace.steps import Filtered
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages, RankPassages
 
@@ -37,15 +37,12 @@ class SelfRerank(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the passages that the model keeps."""
-        self.record(Asked(question=question))
         self.begin_iteration(1)
-        passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-        self.count_read(passages)
-        output = self.ask(self.rank, question=question, passages=numbered(passages)) if passages else None
+        passages = self.retrieve_passages(question, self.top_k)
+        output = self.ask(self.rank, question=question, passages=passages) if passages else None
         kept = passages if output is None else cited(passages, output.relevant_ids or ())
         dropped = [passage.id for passage in passages if passage not in kept]
         self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
-        output = self.ask(self.answer, question=question, passages=numbered(kept), style=STYLES[self.style])
+        output = self.ask(self.answer, question=question, passages=kept, style=STYLES[self.style])
         answer = text_of(output)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in kept]))
-        return dspy.Prediction(answer=answer, passages=kept)
+        return self.conclude(answer, kept)

@@ -18,8 +18,7 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import numbered
-from knowgap.programs.trace.steps import Answered, Asked, Judged
+from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerDirectly, AnswerFromPassages
@@ -149,19 +148,16 @@ class SKR(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `knows`, whether the model was taken to know the answer."""
-        self.record(Asked(question=question))
         knows = self._knows(question)
         passages: list[Passage] = []
         if knows:
             output = self.ask(self.direct, question=question, style=STYLES[self.style])
         else:
             self.begin_iteration(1)
-            passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
-            self.count_read(passages)
-            output = self.ask(self.read, question=question, passages=numbered(passages), style=STYLES[self.style])
+            passages = self.retrieve_passages(question, self.top_k)
+            output = self.ask(self.read, question=question, passages=passages, style=STYLES[self.style])
         answer = text_of(output)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return dspy.Prediction(answer=answer, passages=passages, knows=knows)
+        return self.conclude(answer, passages, knows=knows)
 
     def _knows(self, question: str) -> bool:
         near, everything = self.labelled.nearest(question, self.neighbours), self.labelled.examples

@@ -10,8 +10,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import compress, rerank
-from knowgap.programs.reading.passage_numbering import numbered
-from knowgap.programs.trace.steps import Answered, Asked
 from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, AnswerFromPassages, SummarisePassage
 
@@ -56,13 +54,11 @@ class Summ(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""
-        self.record(Asked(question=question))
         self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits)[: self.compressed]
         cut = compress(self, self.compress, self._how, ranked, self.top_k)
         passages = [found for _, found in cut.values()]
-        output = self.ask(self.answer, question=question, passages=numbered(list(cut)), style=STYLES[self.style])
+        output = self.ask(self.answer, question=question, passages=list(cut), style=STYLES[self.style])
         answer = text_of(output)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return dspy.Prediction(answer=answer, passages=passages)
+        return self.conclude(answer, passages)

@@ -10,8 +10,8 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.citations import supported
-from knowgap.programs.reading.passage_numbering import cited, distinct, numbered
-from knowgap.programs.trace.steps import Answered, Asked, Extracted, Missing, Queried, Rejected, Stopped
+from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.trace.steps import Extracted, Missing, Queried, Rejected, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES, AnswerWithCitations, LastAnswer, ProposeQueries
 
@@ -66,7 +66,6 @@ class VTG(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `known`, the verified statements."""
-        self.record(Asked(question=question))
         known: Claims = {}
         failed: list[str] = []
         answer, asked, queries, reason = "", [question], [question], "iterations"
@@ -99,13 +98,11 @@ class VTG(Program):
             output = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
             answer = text_of(output)
         passages = distinct(passage for sources in known.values() for passage in sources)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return dspy.Prediction(answer=answer, passages=passages, known=list(known))
+        return self.conclude(answer, passages, known=list(known))
 
     def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
         """An answer, and the statements that lead to it with what they cite."""
-        self.count_read(passages)
-        output = self.ask(self.draft, question=question, passages=numbered(passages), style=STYLES[self.style])
+        output = self.ask(self.draft, question=question, passages=passages, style=STYLES[self.style])
         claims: Claims = {}
         for item in (output.statements or ()) if output is not None else ():
             statement = " ".join(item.statement.split())

@@ -1,13 +1,11 @@
-"""How much of what a language model reads is external knowledge: text that was retrieved (MIGRES, table 5)."""
+"""Tokens of external knowledge: the retrieved text that a language model reads (MIGRES, table 5)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures import SourcePassage
 
 __all__ = ["knowledge_tokens", "split_words"]
 
@@ -15,21 +13,14 @@ _WORDS = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaf
 
 
 def split_words(text: str) -> list[str]:
-    """Words, and single Chinese or Japanese ideographs; no punctuation.
+    """Split text into words and single Chinese or Japanese ideographs, without punctuation.
 
-    What counts as a token of external knowledge: the same for every language model, with no vocabulary to load.
+    These are the tokens of external knowledge: the same for every language model, with no vocabulary to load.
     """
     return _WORDS.findall(text)
 
 
-def knowledge_tokens(inputs: Mapping[str, Any], inlined: Iterable[Passage] = (), own: Collection[str] = ()) -> int:
-    """Words of retrieved text in the inputs of one call.
-
-    Args:
-        inputs: of a predictor. Passages under a number (`SourcePassage`) count with title and text.
-        inlined: passages whose text stands within one of the other inputs.
-        own: texts that the model wrote itself; a passage that consists of one is no external knowledge.
-    """
-    listed = [p for value in inputs.values() if isinstance(value, (list, tuple)) for p in value]
-    texts = [(p.title, p.text) for p in [*listed, *inlined] if isinstance(p, (SourcePassage, Passage))]
-    return sum(len(split_words(title)) + len(split_words(text)) for title, text in texts if text not in own)
+def knowledge_tokens(passages: Iterable[Passage], model_texts: Collection[str] = ()) -> int:
+    """Number of words in the titles and texts of passages, without those whose text is in `model_texts`."""
+    external = [passage for passage in passages if passage.text not in model_texts]
+    return sum(len(split_words(passage.title)) + len(split_words(passage.text)) for passage in external)

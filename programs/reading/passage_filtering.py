@@ -136,7 +136,6 @@ def compress(
             )
             for entry in batch
         ]
-        program.count_read([entry.passage for entry in batch])
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
             if not text or text.casefold().startswith(IRRELEVANT) or len(result) == top_k:

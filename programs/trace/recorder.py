@@ -40,7 +40,7 @@ class TraceRecorder:
         self.passages: dict[str, Passage] = {}
         self.read: dict[str, None] = {}
         self.cost = Cost()
-        self.own: set[str] = set()  # texts that the model wrote from memory to be read as passages
+        self.model_texts: set[str] = set()  # passages that the model wrote from memory
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
@@ -49,15 +49,21 @@ class TraceRecorder:
         step.at = round(time.perf_counter() - self.started, 6)
         self.steps.append(step)
         if isinstance(step, Prompted):
-            self.own.add(step.text)
+            self.model_texts.add(step.text)
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
+
+    def count_read(self, passages: Sequence[Passage]) -> None:
+        """Count passages as read by the language model."""
+        for passage in passages:
+            self.passages.setdefault(passage.id, passage)
+            self.read[passage.id] = None
 
     def fork(self, branch: str = "") -> TraceRecorder:
         """A run for a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
         child = TraceRecorder(self.started, self.concurrent, self.iteration, path)
-        child.own = set(self.own)
+        child.model_texts = set(self.model_texts)
         child.cost.critical_calls = self.cost.critical_calls
         child.cost.critical_seconds = self.cost.critical_seconds
         return child
@@ -66,9 +72,9 @@ class TraceRecorder:
         """Take over what branches wrote, in their order; the longest of them decides the critical path."""
         for child in children:
             self.steps += child.steps
-            self.passages.update(child.passages)
+            self.passages |= {i: passage for i, passage in child.passages.items() if i not in self.passages}
             self.read.update(child.read)
-            self.own |= child.own
+            self.model_texts |= child.model_texts
             for field in _SUMMED:
                 setattr(self.cost, field, getattr(self.cost, field) + getattr(child.cost, field))
             self.cost.iterations = max(self.cost.iterations, child.cost.iterations)

@@ -14,7 +14,7 @@ from knowgap.programs import PROGRAMS, RAG, Direct, Program, get_program
 from knowgap.programs.base import _Meter
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.trace.recorder import TraceRecorder, run_concurrently
-from knowgap.programs.trace.steps import Answered, Malformed
+from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval import SearchSettings
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerDirectly
@@ -194,8 +194,7 @@ class Twice(Program):
     def forward(self, question):
         drafts = run_concurrently([lambda n=n: self._draft(f"{question} ({n})") for n in range(self.width)])
         answer = self._draft(" ".join(drafts))
-        self.record(Answered(answer=answer))
-        return dspy.Prediction(answer=answer, passages=[])
+        return self.conclude(answer, [])
 
     def _draft(self, question):
         return self.ask(self.answer, question=question, style="short").answer

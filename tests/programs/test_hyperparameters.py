@@ -12,7 +12,7 @@ from support import by_output, scripted_lm
 from knowgap.errors import KnowgapError, UnknownName, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Setting, Switch, Threshold
-from knowgap.programs.trace.steps import Answered, Judged
+from knowgap.programs.trace.steps import Judged
 from knowgap.signatures import AnswerDirectly, SelfKnowledge
 
 
@@ -41,8 +41,7 @@ class Sure(Program):
         answer = "unknown"
         if knows and knows.knows:
             answer = self.ask(self.answer, question=question, style="short").answer
-        self.record(Answered(answer=answer))
-        return dspy.Prediction(answer=answer, passages=[])
+        return self.conclude(answer, [])
 
 
 class Surer(Sure):

@@ -113,7 +113,7 @@ def test_worked_example_of_table_5():
     prediction = run(model, SNOOP, SNOOP_FOUND, **RAISF.preset("commonsense"))
     trace = prediction.trace
     assert kinds(trace) == [
-        (1, "", "asked"),
+        (0, "", "asked"),
         (1, "", "judged"),  # not known
         (1, "", "retrieved"),
         *[(1, "", "judged")] * 5,  # none relevant

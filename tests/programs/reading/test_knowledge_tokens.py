@@ -7,7 +7,6 @@ from support import OverlapRetriever, by_output, scripted_lm
 from knowgap.programs import BlendFilter
 from knowgap.programs.baselines import FLARE, RAG, Direct, SelfRefine
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens, split_words
-from knowgap.programs.reading.passage_numbering import numbered
 from knowgap.retrieval.passage import Passage
 
 FERRY = Passage("ferry", "The Grey Ferry", "Ada Moor painted it in 1911; it hangs in Tarn.")  # 3 and 10 words
@@ -36,11 +35,8 @@ def test_words(text, words):
 
 
 def test_of_the_inputs_passages_count_and_nothing_else():
-    listed = numbered([FERRY, MOOR])
-    assert knowledge_tokens({"question": QUESTION, "known": [MOOR.text], "passages": listed}) == 13 + 8
-    assert knowledge_tokens({"passages": listed}, own=[MOOR.text]) == 13
-    assert knowledge_tokens({"passage": str(MOOR)}) == 0
-    assert knowledge_tokens({"passage": str(MOOR)}, inlined=[MOOR]) == 8
+    assert knowledge_tokens([FERRY, MOOR]) == 13 + 8
+    assert knowledge_tokens([FERRY, MOOR], model_texts=[MOOR.text]) == 13
 
 
 @pytest.fixture
