@@ -116,7 +116,7 @@ def search_ours(
 ) -> dict[str, Any]:
     """Search knowgap's index; one that was opened anew for settings and k knows none of the queries yet."""
     from knowgap.retrieval import ColBERTIndex
-    from knowgap.retrieval.index.snapshot import SearchSettings
+    from knowgap.retrieval.index.search_settings import SearchSettings
 
     found: dict[str, Any] = {name: {} for name in settings}
     for name, quality in settings.items():

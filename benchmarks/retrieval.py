@@ -31,9 +31,9 @@ from knowgap.retrieval.hybrid import PAPERS_CONSTANT, HybridRetriever
 KS = (10, 100)
 QUALITIES: dict[str, Any] = {"fast": "fast", "balanced": "balanced", "exact": "exact"}
 MORE_QUALITIES: dict[str, Any] = {
-    "1 cell, 64 or 300 rescored": {"cells": 1, "rescored": 64, "rescored_per_hit": 3},
-    "4 cells, 512 or 2000 rescored": {"cells": 4, "rescored": 512, "rescored_per_hit": 20},
-    "8 cells, 2048 or 4000 rescored": {"cells": 8, "rescored": 2048, "rescored_per_hit": 40},
+    "1 cell, 64 or 300 rescored": {"nprobe": 1, "n_rescored": 64, "n_rescored_per_hit": 3},
+    "4 cells, 512 or 2000 rescored": {"nprobe": 4, "n_rescored": 512, "n_rescored_per_hit": 20},
+    "8 cells, 2048 or 4000 rescored": {"nprobe": 8, "n_rescored": 2048, "n_rescored_per_hit": 40},
 }
 STOCK: dict[str, dict[str, Any]] = {"defaults": {}, "defaults, no [MASK]": {"expansion": False}}
 _MORE = {"ncells": 2, "centroid_score_threshold": 0.45, "ndocs": 1024, "expansion": False}

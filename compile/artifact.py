@@ -33,6 +33,7 @@ from knowgap.retrieval.index.files import UNFINISHED, replace_folder, write_file
 if TYPE_CHECKING:
     from knowgap.compile.data.dataset import Dataset
     from knowgap.compile.evaluation.results import Evaluation
+    from knowgap.retrieval.index.search_settings import Quality
     from knowgap.retrieval.passage import Retriever
 
 __all__ = ["load_artifact", "read_config", "save_artifact"]
@@ -113,6 +114,7 @@ def load_artifact(
     folder: str | Path,
     *,
     retriever: Retriever | str | Path | None = None,
+    quality: Quality | None = None,
     reranker: Any = None,
     entailment: Any = None,
     lm: dspy.BaseLM | None = None,
@@ -126,6 +128,7 @@ def load_artifact(
     Args:
         folder: the artifact.
         retriever: the index to search, or its folder.
+        quality: how thoroughly the index in that folder is searched; see `open_index`.
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; the one DSPy is configured with where absent.
@@ -135,9 +138,11 @@ def load_artifact(
         ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
             a value that is out of bounds.
         IndexFolderError: the index cannot be opened.
+        UsageError: a quality for an index that takes none, or that is open already.
 
     Warns:
-        UserWarning: the index, the reranker, the language model or DSPy differ from those it was compiled with.
+        UserWarning: the index, its quality, the reranker, the language model or DSPy differ from those it was compiled
+            with.
     """
     path = Path(folder)
     config = read_config(path)
@@ -150,7 +155,9 @@ def load_artifact(
     if isinstance(retriever, (str, Path)):
         from knowgap.retrieval import open_index
 
-        retriever = open_index(retriever)
+        retriever = open_index(retriever, quality=quality)
+    elif quality is not None:
+        raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
     parts = {"reranker": reranker, "entailment": entailment}
     given = {part: value for part, value in parts.items() if value is not None and part in cls.part_names}
     program = cls(retriever, **given)
@@ -219,6 +226,7 @@ def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> N
     compared = [
         ("index", config["retriever"].get("digest"), found.get("digest")),
         ("corpus", config["retriever"].get("corpus_digest"), found.get("corpus_digest")),
+        ("quality of the index", config["retriever"].get("quality"), found.get("quality")),
         ("reranker", config.get("reranker"), model_name(program.parts().get("reranker"))),
         ("entailment model", config.get("entailment"), model_name(program.parts().get("entailment"))),
         ("language model", config.get("lm"), lm_name(lm)),

@@ -19,20 +19,16 @@ from pydantic import BaseModel
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import CachingChatAdapter
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Setting, Threshold
+from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_numbering import numbered
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
-from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments
+from knowgap.retrieval.passage import Hit, Passage, Retriever
 
 __all__ = ["Program"]
 
 _ADAPTER = CachingChatAdapter()
-
-
-_OF_SEARCH = ("quality", "cells", "rescored")
-_SET = {"quality": ("set",)}
 
 
 @functools.cache
@@ -46,8 +42,7 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     found: dict[str, Hyperparameter[Any]] = {}
     for base in reversed(cls.__mro__):
         found |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
-    of_search = {name: found.pop(name) for name in _OF_SEARCH}
-    return found | of_search if cls.needs_retriever else found
+    return found
 
 
 class _Meter:
@@ -126,10 +121,6 @@ class Program(dspy.Module):
 
     Args:
         retriever: where passages come from; None for programs that retrieve nothing.
-        quality: how thoroughly a large ColBERT index is searched: `fast`, `balanced`, `exact`; `index` as it was opened
-            to be searched, and `set` by the next two. Studies search over these three only if told to.
-        cells: see `SearchSettings`.
-        rescored: see `SearchSettings`.
         concurrent: whether independent calls within a question run at the same time; the answer is the same.
         **hyperparameters: values for the declared hyperparameters.
 
@@ -142,17 +133,6 @@ class Program(dspy.Module):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
-
-    quality = Choice(
-        "index",
-        "how thoroughly a large ColBERT index is searched: as it was opened, by name, or as set by cells and rescored",
-        choices=("index", "fast", "balanced", "exact", "set"),
-        tune=False,
-    )
-    cells = Integer(
-        2, "clusters of token vectors that each query token looks into", low=1, high=64, when=_SET, tune=False
-    )
-    rescored = Integer(256, "passages found there that are scored exactly", low=1, high=100_000, when=_SET, tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
@@ -298,7 +278,7 @@ class Program(dspy.Module):
         source = retriever or self.retriever
         if source is None:
             raise UnknownName(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
-        results = source.search(list(queries), k, **self._thoroughness(source))
+        results = source.search(list(queries), k)
         current_recorder().cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]
         self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits))
@@ -307,15 +287,6 @@ class Program(dspy.Module):
     def retrieve_passages(self, query: str, k: int) -> list[Passage]:
         """Search for one query; returns at most `k` passages, best first."""
         return [hit.passage for hit in self.retrieve([query], k)[0]]
-
-    def _thoroughness(self, source: Retriever) -> dict[str, Any]:
-        """What `quality` adds to the arguments of a search."""
-        if not self.needs_retriever or self.quality == "index":
-            return {}
-        from knowgap.retrieval import SearchSettings
-
-        own = self.quality == "set"
-        return quality_arguments(source, SearchSettings(self.cells, self.rescored) if own else self.quality)
 
     def record(self, step: Step, *passages: Passage) -> None:
         """Add a step to the trace, with the passages it names unless they are there."""

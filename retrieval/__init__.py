@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
     from knowgap.retrieval.index.manifest import Manifest, open_index
     from knowgap.retrieval.index.passage_store import PassageStore
-    from knowgap.retrieval.index.snapshot import SearchSettings
+    from knowgap.retrieval.index.search_settings import SearchSettings
     from knowgap.retrieval.passage import Hit, Passage, Retriever
     from knowgap.retrieval.qdrant.index import QdrantIndex
     from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
@@ -83,7 +83,7 @@ _MODULES = {
     "RemoteRetriever": "http.client",
     "Reranker": "rerankers.reranker",
     "Retriever": "passage",
-    "SearchSettings": "index.snapshot",
+    "SearchSettings": "index.search_settings",
     "T5TrueNLI": "entailment.t5",
     "make_entailment": "entailment.model",
     "make_reranker": "rerankers.reranker",

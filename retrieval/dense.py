@@ -138,7 +138,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
     """An index of passages by one vector each, exact. Made by `build` or `open`; usable from many threads."""
 
     def __init__(self, path: Path, manifest: Manifest, encoder: str | Path | Embed | None, device: str | None) -> None:
-        super().__init__(path, manifest, device=device, quality="exact")
+        super().__init__(path, manifest, device=device)
         self._given = encoder
 
     @classmethod

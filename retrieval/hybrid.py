@@ -10,14 +10,21 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBounds
-from knowgap.retrieval.candidates import FilteringRetriever
-from knowgap.retrieval.index.manifest import ENGINES, Manifest, Progress, build_index, engine_class, open_index
+from knowgap.retrieval.index.manifest import (
+    ENGINES,
+    Manifest,
+    Progress,
+    build_index,
+    engine_class,
+    open_index,
+    takes_quality,
+)
 from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
-from knowgap.retrieval.index.snapshot import SearchSettings
-from knowgap.retrieval.passage import Hit, Passage, Retriever, quality_arguments, rank_hits
+from knowgap.retrieval.index.search_settings import Quality, quality_refusal
+from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
 
 __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
 
@@ -74,19 +81,8 @@ class HybridRetriever:
         if depth < 1 or constant < 0:
             raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: at least 1 and 0")
 
-    @property
-    def takes_quality(self) -> bool:
-        """Whether a search can be told how thorough to be, because some part can."""
-        return any(getattr(part, "takes_quality", False) for part in self._parts)
-
     def search(
-        self,
-        queries: Sequence[str],
-        k: int,
-        *,
-        ids: Collection[str] | None = None,
-        where: Where | None = None,
-        quality: str | SearchSettings | None = None,
+        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:
         """The `k` passages with the highest fused score for each query.
 
@@ -95,23 +91,16 @@ class HybridRetriever:
             k: at most this many hits, from 1.
             ids: search only the passages with these ids, if every part can.
             where: search only the passages for which this is true, if every part can.
-            quality: how thoroughly to search the parts that can be told; see `ColBERTIndex.search`.
 
         Raises:
             ValueOutOfBounds: k < 1.
-            UnknownName: no such quality.
-            UsageError: a quality, and no part that can be told.
         """
         check_k(k)
-        quality_arguments(self, quality)
         filters: dict[str, Any] = {"ids": ids} if ids is not None else {}
         if where is not None:
             filters["where"] = where
-        found = []
-        for part in self._parts:
-            told = quality_arguments(part, quality) if getattr(part, "takes_quality", False) else {}
-            found.append(part.search(queries, max(k, self._depth), **filters, **told))
-        return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*found, strict=True)]
+        results = [part.search(queries, max(k, self._depth), **filters) for part in self._parts]
+        return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*results, strict=True)]
 
     def __copy__(self) -> HybridRetriever:
         return self
@@ -121,12 +110,19 @@ class HybridRetriever:
 
 
 class HybridIndex(HybridRetriever):
-    """A folder with several indexes of the same passages, searched as one. Made by `build` or `open`."""
+    """A folder with several indexes of the same passages, searched as one. Made by `build` or `open`.
 
-    def __init__(self, path: Path, manifest: Manifest, parts: Sequence[FilteringRetriever]) -> None:
+    Attributes:
+        quality: how thoroughly its ColBERT part is searched; None without such a part.
+    """
+
+    takes_quality: ClassVar[bool] = True
+
+    def __init__(self, path: Path, manifest: Manifest, parts: Sequence[Any]) -> None:
         settings = manifest.settings
         super().__init__(parts, weights=settings["weights"], depth=settings["depth"], constant=settings["constant"])
         self.path, self.manifest = path, manifest
+        self.quality = next((part.quality for part in parts if getattr(part, "takes_quality", False)), None)
 
     @classmethod
     def build(
@@ -180,14 +176,25 @@ class HybridIndex(HybridRetriever):
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path) -> HybridIndex:
+    def open(cls, path: str | Path, *, quality: Quality | None = None) -> HybridIndex:
         """Open an index that `build` wrote.
+
+        Args:
+            path: its folder.
+            quality: how thoroughly its ColBERT part is searched; None takes the default of `ColBERTIndex.open`.
 
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
+            UnknownName: there is no quality of that name.
+            UsageError: a quality, and no part that takes one.
         """
         manifest = Manifest.read(path, engine="hybrid")
-        parts: list[Any] = [open_index(Path(path) / name) for name in manifest.settings["parts"]]
+        names = manifest.settings["parts"]
+        if quality is not None and not any(map(takes_quality, names)):
+            raise quality_refusal(path, quality)
+        parts: list[Any] = [
+            open_index(Path(path) / name, quality=quality if takes_quality(name) else None) for name in names
+        ]
         return cls(Path(path), manifest, parts)
 
     def __len__(self) -> int:

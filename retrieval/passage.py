@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from knowgap.errors import UsageError
-
-__all__ = ["Hit", "Passage", "Retriever", "quality_arguments", "rank_hits"]
+__all__ = ["Hit", "Passage", "Retriever", "rank_hits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +73,3 @@ def rank_hits(scored: Iterable[tuple[Passage, float]], k: int) -> list[Hit]:
             best[passage.id] = (passage, score)
     ordered = sorted(best.values(), key=lambda pair: (-pair[1], pair[0].id))[:k]
     return [Hit(passage, float(score), rank) for rank, (passage, score) in enumerate(ordered, start=1)]
-
-
-def quality_arguments(retriever: Retriever, quality: Any) -> dict[str, Any]:
-    """What to add to the arguments of a search for it to have a quality, as a name or as `SearchSettings`.
-
-    Raises:
-        UsageError: the retriever, unlike one that says `takes_quality`, knows one way of searching only.
-    """
-    if quality is None:
-        return {}
-    if not getattr(retriever, "takes_quality", False):
-        raise UsageError(
-            f"quality {quality!r}: this index knows one way of searching only; leave the quality out, or search a "
-            "ColBERT index"
-        )
-    return {"quality": quality}

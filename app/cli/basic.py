@@ -18,7 +18,19 @@ from knowgap.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
 
-__all__ = ["COMMANDS", "ask", "doctor", "index", "load_lm", "load_program", "ls", "search", "serve_index", "size"]
+__all__ = [
+    "COMMANDS",
+    "ask",
+    "doctor",
+    "index",
+    "load_lm",
+    "load_program",
+    "ls",
+    "open_index",
+    "search",
+    "serve_index",
+    "size",
+]
 
 
 def ls(
@@ -156,19 +168,13 @@ def search(
     data: o.Data = "sample",
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
     engine: o.Engine = "colbert",
-    quality: Annotated[
-        str | None,
-        typer.Option("--quality", help="How thoroughly to search a large ColBERT index: fast, balanced or exact."),
-    ] = None,
+    quality: o.Quality = None,
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
-    from knowgap.retrieval.passage import quality_arguments
-
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
-    retriever: Any = _retriever(folder, data, engine)
-    hits = retriever.search([query], k, **quality_arguments(retriever, quality))[0]
+    hits = open_index(folder, data, engine, quality).search([query], k)[0]
     if as_json:
         found = [{"rank": h.rank, "score": h.score, **h.passage.to_dict()} for h in hits]
         out.print_json(json.dumps({"query": query, "hits": found}))
@@ -184,6 +190,7 @@ def ask(
     folder: o.Index = None,
     data: o.Data = "sample",
     engine: o.Engine = "colbert",
+    quality: o.Quality = None,
     lm: o.Lm = None,
     api_base: o.ApiBase = None,
     preset: o.Preset = None,
@@ -202,7 +209,7 @@ def ask(
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     model = load_lm(lm, api_base)
-    retriever = _retriever(folder, data, engine)
+    retriever = open_index(folder, data, engine, quality)
     built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
     try:
         with dspy.context(lm=model):
@@ -278,6 +285,7 @@ def _gigabytes(size: int) -> str:
 
 def serve_index(
     folder: Annotated[Path, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
+    quality: o.Quality = None,
     host: Annotated[str, typer.Option("--host", help="Address to listen on; the default is this machine only.")] = (
         "127.0.0.1"
     ),
@@ -286,7 +294,7 @@ def serve_index(
     """Serve an index over HTTP, in the protocol of dspy.ColBERTv2, until it is interrupted."""
     from knowgap.retrieval import IndexServer
 
-    retriever = factories.open_retriever(folder)
+    retriever = factories.open_retriever(folder, quality=quality)
     server = IndexServer(retriever, host=host, port=port)
     remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
     server.serve_forever()
@@ -323,12 +331,20 @@ def load_program(
     return built.configure(**factories.parse_settings(settings or []))
 
 
-def _retriever(folder: str | None, data: str, engine: str) -> Any:
+def open_index(folder: str | None, data: Any, engine: str, quality: str | None) -> Any:
+    """The index of the options; without one, that of the passages of a data set, built at first use.
+
+    Args:
+        folder: the value of --index.
+        data: the data set, or the value of --data, which is opened only if it is needed.
+        engine: the value of --engine.
+        quality: the value of --quality.
+    """
     if folder is not None:
-        return factories.open_retriever(folder)
-    opened = factories.open_data(data)
+        return factories.open_retriever(folder, quality=quality)
+    opened = factories.open_data(data) if isinstance(data, str) else data
     with progress(f"indexing {opened.name}") as report:
-        return factories.open_retriever(None, opened, engine=engine, progress=report)
+        return factories.open_retriever(None, opened, engine=engine, quality=quality, progress=report)
 
 
 def _short(text: str, width: int = 160) -> str:

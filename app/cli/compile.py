@@ -11,9 +11,9 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.basic import load_lm, load_program
+from knowgap.cli.basic import load_lm, load_program, open_index
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import metric_names, open_index, run_evaluation, score_rows, show_comparisons
+from knowgap.cli.evaluate import metric_names, run_evaluation, score_rows, show_comparisons
 from knowgap.errors import UsageError
 
 __all__ = ["COMMANDS", "calibrate", "compile_", "run_study", "show_study", "tune"]
@@ -27,6 +27,7 @@ def calibrate(
     limit: o.Limit = None,
     folder: o.Index = None,
     engine: o.Engine = "colbert",
+    quality: o.Quality = None,
     reranker: o.Reranker = None,
     share: Annotated[float, typer.Option("--share", help="Share of questions with a passage above δ.")] = 0.8,
     seed: o.Seed = 0,
@@ -37,7 +38,7 @@ def calibrate(
 
     opened = factories.open_data(data, corpus=corpus, seed=seed)
     examples = opened.questions(split, limit)
-    retriever = open_index(folder, opened, engine)
+    retriever = open_index(folder, opened, engine, quality)
     built = load_program(program, None, retriever, reranker=reranker)
     with progress("calibrating δ") as report:
         found = run(built, examples, share=share, progress=report)
@@ -127,7 +128,7 @@ def _open(subject: o.Subject, model: o.Model, search: o.Search, suffix: str = ""
     opened = factories.open_data(subject.data, corpus=subject.corpus, seed=search.seed)
     metrics = metric_names(search.metric)
     lm = load_lm(model.lm, model.api_base)
-    retriever = open_index(subject.folder, opened, subject.engine)
+    retriever = open_index(subject.folder, opened, subject.engine, subject.quality)
     built = load_program(subject.program, subject.artifact, retriever, search.preset, search.settings)
     target = search.output_dir or Path(f"{built.name}-{opened.name}{suffix}")
     return Job(built, opened, metrics, lm, retriever, target)

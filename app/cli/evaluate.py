@@ -10,7 +10,7 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.basic import load_lm, load_program
+from knowgap.cli.basic import load_lm, load_program, open_index
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UsageError
 
@@ -19,7 +19,6 @@ __all__ = [
     "compare",
     "evaluate",
     "metric_names",
-    "open_index",
     "run_evaluation",
     "score_rows",
     "show_comparisons",
@@ -38,6 +37,7 @@ def evaluate(
     limit: o.Limit = None,
     folder: o.Index = None,
     engine: o.Engine = "colbert",
+    quality: o.Quality = None,
     lm: o.Lm = None,
     api_base: o.ApiBase = None,
     preset: o.Preset = None,
@@ -54,7 +54,7 @@ def evaluate(
     opened = factories.open_data(data, corpus=corpus, seed=seed, whole=split if whole else None)
     opened.questions(split, limit)
     model = load_lm(lm, api_base)
-    retriever = open_index(folder, opened, engine)
+    retriever = open_index(folder, opened, engine, quality)
     built = load_program(program, artifact, retriever, preset, settings, reranker, entailment)
     output = output_dir / f"{built.name}-{opened.name}-{split}.jsonl" if output_dir else None
     result = run_evaluation(
@@ -149,6 +149,7 @@ def compare(
     limit: o.Limit = None,
     folder: o.Index = None,
     engine: o.Engine = "colbert",
+    quality: o.Quality = None,
     lm: o.Lm = None,
     api_base: o.ApiBase = None,
     metric: o.Metric = None,
@@ -165,7 +166,7 @@ def compare(
     examples = opened.questions(split, limit)
     metrics = metric_names(metric)
     model = load_lm(lm, api_base)
-    retriever = open_index(folder, opened, engine)
+    retriever = open_index(folder, opened, engine, quality)
     results: list[tuple[str, Any]] = []
     for name in names:
         path = Path(name) if Path(name, "config.json").exists() else None
@@ -222,12 +223,6 @@ def metric_names(names: list[str] | None) -> list[str]:
     for name in names or ():
         get_metric(name)
     return list(names or DEFAULT_METRICS)
-
-
-def open_index(folder: str | None, opened: Any, engine: str) -> Any:
-    """The index of the options; without one, that of the data's own passages, built at first use."""
-    with progress(f"indexing {opened.name}") as report:
-        return factories.open_retriever(folder, opened, engine=engine, progress=report)
 
 
 COMMANDS = {"eval": evaluate, "compare": compare}

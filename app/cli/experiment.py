@@ -39,6 +39,7 @@ def experiment(
     engine: Annotated[
         str | None, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine, instead of the table's.")
     ] = None,
+    quality: o.Quality = None,
     reranker: o.Reranker = None,
     entailment: o.Entailment = None,
     rows: Annotated[list[str] | None, typer.Option("--row", "-r", help="A row to run. Can be repeated.")] = None,
@@ -84,6 +85,7 @@ def experiment(
         "corpora": _named(corpus, "--corpus"),
         "indexes": _named(index, "--index"),
         "engine": engine,
+        "quality": quality,
         "rows": rows or None,
         "limit": limit,
         "seed": seed,

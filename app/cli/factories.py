@@ -128,21 +128,42 @@ def build_index(
 
 
 def open_retriever(
-    index: str | Path | None, data: Dataset | None = None, *, engine: str = "colbert", progress: Any = None
+    index: str | Path | None,
+    data: Dataset | None = None,
+    *,
+    engine: str = "colbert",
+    quality: str | None = None,
+    progress: Any = None,
 ) -> Retriever:
-    """The index in a folder or at a URL; without one, that of the data set's own corpus, built at first use."""
+    """The index in a folder or at a URL; without one, that of the data set's own corpus, built at first use.
+
+    Args:
+        index: the folder or the URL.
+        data: whose corpus is indexed where no index is named.
+        engine: of the index that is built.
+        quality: how thoroughly a ColBERT index is searched; None takes the engine's default.
+        progress: see `knowgap.cli.display.progress`.
+
+    Raises:
+        IndexMissing: no index is named, and the data set has no corpus.
+        UsageError: a quality for an index that takes none.
+    """
     from knowgap.retrieval import RemoteRetriever, open_index
 
     if index is not None and str(index).startswith(("http://", "https://")):
+        if quality is not None:
+            raise UsageError(f"--quality {quality}: goes with `knowgap serve-index`, which opens the index of {index}")
         return _held(RemoteRetriever(str(index)))
     if index is not None:
-        return _held(open_index(index))
+        return _held(open_index(index, quality=quality))
     if data is None or not data.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
     folder = home() / "indexes" / data.index_name(engine)
-    if folder.exists():
-        return _held(open_index(folder))
-    return build_index(data.corpus, folder, engine=engine, progress=progress)
+    if not folder.exists():
+        built = build_index(data.corpus, folder, engine=engine, progress=progress)
+        if quality is None:
+            return built
+    return _held(open_index(folder, quality=quality))
 
 
 def _held(retriever: R) -> R:

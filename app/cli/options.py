@@ -52,6 +52,12 @@ Engine = Annotated[
         "passage), hybrid (these three, fused by rank) or qdrant (late interaction in a Qdrant store or server).",
     ),
 ]
+Quality = Annotated[
+    str | None,
+    typer.Option(
+        "--quality", help="How thoroughly a large ColBERT index is searched: fast, balanced (the default) or exact."
+    ),
+]
 Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
 Whole = Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]
@@ -136,6 +142,7 @@ class Subject:
     corpus: Corpus = None
     folder: Index = None
     engine: Engine = "colbert"
+    quality: Quality = None
 
 
 @dataclass(frozen=True)

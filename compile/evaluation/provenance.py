@@ -43,7 +43,7 @@ class Provenance(BaseModel):
         program: name in the registry.
         hyperparameters: value by name.
         state: digest of demonstrations, instructions and hyperparameters together.
-        retriever: engine, digest, corpus digest and number of passages of the index.
+        retriever: engine, digest, corpus digest and number of passages of the index, and how thoroughly it is searched.
         reranker: its name; empty where the program has none.
         entailment: its name; empty where the program has none.
         lm: model name, without secrets or endpoint.
@@ -116,16 +116,17 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
-    """Engine, digests and size of an index, as far as it tells; empty for a program without one."""
+    """Engine, digests, size and quality of an index, as far as it tells; empty for a program without one."""
     if retriever is None:
         return {}
-    manifest = getattr(retriever, "manifest", None)
+    manifest, quality = getattr(retriever, "manifest", None), getattr(retriever, "quality", None)
     facts = {
         "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
         "digest": getattr(retriever, "digest", None) or getattr(manifest, "digest", None),
         "corpus_digest": getattr(retriever, "corpus_digest", None) or getattr(manifest, "corpus_digest", None),
         "passages": getattr(manifest, "passages", None),
         "checkpoint": (getattr(manifest, "checkpoint", None) or {}).get("name"),
+        "quality": None if quality is None else str(quality),
     }
     return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
 

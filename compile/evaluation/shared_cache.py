@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 import orjson
@@ -22,10 +22,7 @@ from knowgap.compile.evaluation.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.lru_cache import Memory
-from knowgap.retrieval.passage import Hit, Passage, quality_arguments
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.index.snapshot import SearchSettings
+from knowgap.retrieval.passage import Hit, Passage
 
 __all__ = ["DEPTH", "SharedModel", "SharedRetriever", "SharedValues", "lm_cache", "share", "unshare"]
 
@@ -118,8 +115,7 @@ class _Shared:
 class SharedRetriever(_Shared):
     """A retriever that searches once for a query, deep enough for every k that a study may try.
 
-    An engine whose candidates depend on k is thereby asked for more than the program would ask it for, and finds the
-    same or better. An index without a digest is remembered in memory alone.
+    An index without a digest is remembered in memory alone.
 
     Args:
         retriever: what is searched.
@@ -128,20 +124,20 @@ class SharedRetriever(_Shared):
     """
 
     def __init__(self, retriever: Any, file: SharedValues | None = None, depth: int = DEPTH):
-        digest = retriever_facts(retriever).get("digest")
-        super().__init__(retriever, ["search", digest], file if digest else None, size=20_000)
+        facts = retriever_facts(retriever)
+        digest = facts.get("digest")
+        super().__init__(retriever, ["search", digest, facts.get("quality")], file if digest else None, size=20_000)
         self._depth = depth
 
-    def search(self, queries: Sequence[str], k: int, *, quality: str | SearchSettings | None = None) -> list[list[Hit]]:
-        """The `k` best passages for each query; `quality` is for retrievers that take it."""
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query."""
         depth = max(k, self._depth)
-        told = quality_arguments(self.wrapped, quality)
 
         def compute(missing: list[Any]) -> list[Any]:
-            found = self.wrapped.search([query for query, *_ in missing], depth, **told)
+            found = self.wrapped.search([query for query, _ in missing], depth)
             return [[[hit.passage.to_dict(), hit.score] for hit in hits] for hits in found]
 
-        lists = self._values([(query, depth, *told.values()) for query in queries], compute)
+        lists = self._values([(query, depth) for query in queries], compute)
         return [
             [Hit(Passage(**passage), score, rank) for rank, (passage, score) in enumerate(found[:k], start=1)]
             for found in lists

@@ -18,6 +18,7 @@ from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval.index.manifest import ENGINES, engine_class, open_index
+from knowgap.retrieval.index.search_settings import Quality
 
 __all__ = ["CONFIRMABLE", "Cell", "ExperimentSetup", "prepare"]
 
@@ -38,6 +39,7 @@ class ExperimentSetup:
         lm: the language model of every row.
         lms: language models by the paper's name of the one they stand for, for rows that name another than the rest.
         engine: what builds indexes, instead of the table's.
+        quality: how thoroughly the indexes are searched; see `open_index`.
         reranker: of the programs that rerank.
         entailment: entailment model of the programs that check it.
         rows: labels of the rows that are run; all where None.
@@ -54,6 +56,7 @@ class ExperimentSetup:
     lm: dspy.BaseLM | None = None
     lms: Mapping[str, dspy.BaseLM] = field(default_factory=dict)
     engine: str | None = None
+    quality: Quality | None = None
     reranker: Any = None
     entailment: Any = None
     rows: Collection[str] | None = None
@@ -170,14 +173,20 @@ class _Shelf:
         if folder not in self._retrievers:
             if self.dry and given is None and not folder.exists():
                 return None, folder
-            self._retrievers[folder] = _open_or_build(dataset, folder, engine, given is not None, self.progress)
+            self._retrievers[folder] = _open_or_build(
+                dataset, folder, engine, self.setup.quality, given is not None, self.progress
+            )
         return self._retrievers[folder], folder
 
 
-def _open_or_build(dataset: Dataset, folder: Path, engine: str, given: bool, progress: Any) -> Any:
-    if given or folder.exists():
-        return open_index(folder)
-    return engine_class(engine).build(dataset.corpus, folder, progress=progress)
+def _open_or_build(
+    dataset: Dataset, folder: Path, engine: str, quality: Quality | None, given: bool, progress: Any
+) -> Any:
+    if not given and not folder.exists():
+        built = engine_class(engine).build(dataset.corpus, folder, progress=progress)
+        if quality is None:
+            return built
+    return open_index(folder, quality=quality)
 
 
 def _fill(cell: Cell, table: ExperimentTable, setup: ExperimentSetup, shelf: _Shelf, dry: bool) -> None:

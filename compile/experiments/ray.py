@@ -114,6 +114,7 @@ def _recipe(cell: Cell, setup: ExperimentSetup) -> dict[str, Any]:
         "parts": parts,
         "state": program.dump_state(),
         "index": str(cell.index.resolve()) if cell.index is not None and program.retriever is not None else None,
+        "quality": setup.quality,
         "lm": cell.lm,
         "lm_cache": str((setup.output / "lm-cache").resolve()),
     }
@@ -147,7 +148,7 @@ def _make(recipe: dict[str, Any]) -> Program:
     quiet_dspy(recipe["lm_cache"] if Path(recipe["lm_cache"]).is_dir() else None)
     folder = recipe["index"]
     if folder is not None and folder not in _indexes:
-        _indexes[folder] = open_index(folder)
+        _indexes[folder] = open_index(folder, quality=recipe["quality"])
     program = recipe["class"](retriever=_indexes[folder] if folder else None, **recipe["parts"])
     program.load_state(recipe["state"])
     return program

@@ -249,7 +249,9 @@ def tune(
         "training questions": examples_digest(train),
         "metric": name,
         "language model": [lm_name(model), lm_settings(model)],
-        "index": [retriever_facts(program.retriever).get(key) for key in ("name", "digest", "corpus_digest")],
+        "index": [
+            retriever_facts(program.retriever).get(key) for key in ("name", "digest", "corpus_digest", "quality")
+        ],
         "seed": seed,
         "mode": [mode, cost if mode == "pareto" else "", pruning],
         "demonstrations": [demos, num_demo_sets, max_demos],

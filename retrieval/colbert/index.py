@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 from knowgap.errors import CheckpointError, DataError, ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import (
@@ -19,7 +20,7 @@ from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.compaction import organise
 from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.index.snapshot import SearchSettings, check_quality
+from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import Passage
 
@@ -29,9 +30,13 @@ _CHECKPOINT = "checkpoint"
 
 
 class ColBERTIndex(VectorIndex[TokenEncoder]):
-    """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads."""
+    """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads.
 
-    takes_quality = True
+    Attributes:
+        quality: how thoroughly it is searched.
+    """
+
+    takes_quality: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -40,10 +45,10 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         *,
         checkpoint: str | Path | None,
         device: str | None,
-        quality: str | SearchSettings,
+        quality: Quality,
     ) -> None:
-        super().__init__(path, manifest, device=device, quality=quality)
-        self._checkpoint = checkpoint
+        super().__init__(path, manifest, device=device, settings=settings_of(quality))
+        self._checkpoint, self.quality = checkpoint, quality
 
     @classmethod
     def build(
@@ -56,7 +61,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         nbits: int = 16,
         clustered: bool | None = None,
         device: str | None = None,
-        quality: str | SearchSettings = "balanced",
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> ColBERTIndex:
@@ -74,20 +78,18 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             clustered: whether to cluster the token vectors, so that a search need not score every passage; None does
                 so from 400,000 token vectors on.
             device: where to encode; None takes a CUDA GPU where there is one.
-            quality: see `open`.
             overwrite: replace another index that stands at the path.
             progress: called after each chunk of passages.
 
         Raises:
             DataError: there are no passages, or two with the same id.
             CheckpointError: no such checkpoint, or a damaged one.
-            ValueOutOfBounds: dim, nbits, device or quality.
+            ValueOutOfBounds: dim, nbits or device.
             UsageError: another index stands at the path.
         """
         if nbits not in (1, 2, 4, 16):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
         device = choose_device(device)
-        check_quality(quality)
         with build_index(path, overwrite=overwrite) as workshop:
             folder = workshop.folder
             store, digest = PassageStore.build(passages, folder)
@@ -123,7 +125,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                 if nbits < 16:
                     (folder / VECTORS).unlink(missing_ok=True)
             workshop.finish(manifest, leave_out=[STATE])
-        return cls.open(path, checkpoint=checkpoint, device=device, quality=quality)
+        return cls.open(path, checkpoint=checkpoint, device=device)
 
     @classmethod
     def open(
@@ -132,7 +134,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         *,
         checkpoint: str | Path | None = None,
         device: str | None = None,
-        quality: str | SearchSettings = "balanced",
+        quality: Quality = "balanced",
     ) -> ColBERTIndex:
         """Open an index that `build` wrote. The encoder is loaded at the first search.
 
@@ -140,8 +142,8 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             path: its folder.
             checkpoint: where its checkpoint is now, if that is neither inside the index nor where it was.
             device: where to encode and score; None takes a CUDA GPU where there is one.
-            quality: how thoroughly to search, unless a search says otherwise: `fast`, `balanced`, `exact`, or
-                settings of one's own. Small indexes, and those that fit on a GPU, are always searched exactly.
+            quality: how thoroughly to search: `fast`, `balanced`, `exact` or `SearchSettings`. Small indexes, and those
+                that fit on a GPU, are always searched exactly.
 
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.

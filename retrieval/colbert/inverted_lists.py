@@ -102,7 +102,7 @@ class CentroidIndex:
     def candidates(
         self,
         query: npt.NDArray[np.float32],
-        cells: int,
+        nprobe: int,
         limit: int,
         allowed: npt.NDArray[np.int64] | None = None,
         without: npt.NDArray[np.int64] | None = None,
@@ -111,7 +111,7 @@ class CentroidIndex:
 
         Args:
             query: token vectors, [tokens, dim].
-            cells: how many cells each token probes, from 1.
+            nprobe: how many cells each token probes, from 1.
             limit: how many passages at most, the best by centroid interaction.
             allowed: consider only these positions, ascending.
             without: leave out these positions, ascending.
@@ -126,7 +126,7 @@ class CentroidIndex:
             query = query[telling]
         # Not NumPy's product: its threads spin on for a while, and torch's, which do all the rest, wait for them.
         scores = torch.from_numpy(np.array(query)) @ torch.from_numpy(self.centroids).T
-        probed = np.unique(torch.topk(scores, min(cells, len(self)), sorted=False).indices.numpy())
+        probed = np.unique(torch.topk(scores, min(nprobe, len(self)), sorted=False).indices.numpy())
         starts = self._cell_starts[probed]
         inside = np.zeros(len(self._code_starts) - 1, dtype=bool)
         inside[self._cells[runs(starts, self._cell_starts[probed + 1] - starts)]] = True

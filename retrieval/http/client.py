@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
-from functools import cached_property
 from typing import Any
 
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing
 from knowgap.retrieval.index.passage_store import check_k
-from knowgap.retrieval.index.snapshot import SearchSettings
-from knowgap.retrieval.passage import Hit, Passage, quality_arguments, rank_hits
+from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 __all__ = ["RemoteRetriever"]
 
@@ -54,10 +51,10 @@ class RemoteRetriever:
         """The digest of its passages; see `digest`."""
         return _text_or_none(self._described("corpus_digest"))
 
-    @cached_property
-    def takes_quality(self) -> bool:
-        """Whether a search can be told how thorough to be; asked of the server once."""
-        return self._batch and self._described("takes_quality") is True
+    @property
+    def quality(self) -> str | None:
+        """How thoroughly the server searches its index; see `digest`."""
+        return _text_or_none(self._described("quality"))
 
     def _described(self, name: str) -> Any:
         response = self._send("GET", "/health")
@@ -66,28 +63,23 @@ class RemoteRetriever:
         except (ValueError, AttributeError):
             return None
 
-    def search(self, queries: Sequence[str], k: int, *, quality: str | SearchSettings | None = None) -> list[list[Hit]]:
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
 
         Args:
             queries: any strings.
             k: at most this many hits, from 1.
-            quality: how thoroughly to search, where the server takes that; see `ColBERTIndex.search`.
 
         Raises:
             ValueOutOfBounds: k < 1.
-            UsageError: a quality that the server does not take.
             IndexMissing: no server answers.
             IndexFolderError: the server refuses, or answers with something else.
         """
         check_k(k)
-        told: dict[str, Any] = quality_arguments(self, quality)
-        if isinstance(quality, SearchSettings):
-            told = {"quality": asdict(quality)}
         asked = [query for query in dict.fromkeys(queries) if query.strip()]
         if self._batch:
             parts = [asked[start : start + _QUERIES_AT_ONCE] for start in range(0, len(asked), _QUERIES_AT_ONCE)]
-            bodies = [{"queries": part, "k": k, **told} for part in parts]
+            bodies = [{"queries": part, "k": k} for part in parts]
             answers = [hits for body in bodies for hits in self._ask("POST", json=body)["results"]]
         elif asked:
             with ThreadPoolExecutor(min(_CONNECTIONS, len(asked))) as pool:

@@ -3,9 +3,7 @@
     GET  /?query=…&k=10                     one query, in the protocol of dspy.ColBERTv2
     POST /  {"query": "…", "k": 10}         the same
     POST /  {"queries": ["…", …], "k": 10}  many queries at once, for `RemoteRetriever`
-    GET  /health                            what is served: its engine, its digests, and whether it takes a quality
-
-Where it does, a request may have one: "quality": "exact", or "quality": {"cells": 4, "rescored": 1000}.
+    GET  /health                            what is served: its engine, its digests, and how thoroughly it is searched
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`, and what cannot be answered with `{"error": true, "message": "…"}`. Hosted servers of the
@@ -16,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import operator
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -25,8 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 from typing_extensions import Self
 
 from knowgap.errors import KnowgapError, UsageError
-from knowgap.retrieval.index.snapshot import SearchSettings
-from knowgap.retrieval.passage import Hit, Retriever, quality_arguments
+from knowgap.retrieval.passage import Hit, Retriever
 
 __all__ = ["IndexServer"]
 
@@ -136,9 +132,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, fields: Any) -> None:
         try:
-            queries, k, quality = _read(fields)
-            told = quality_arguments(self.server.retriever, quality)
-            found = self.server.retriever.search(queries, k, **told)
+            queries, k = _read(fields)
+            found = self.server.retriever.search(queries, k)
         except (_BadRequest, UsageError) as error:
             self._send(400, _error(str(error)))
         except KnowgapError as error:
@@ -169,11 +164,12 @@ def _description(retriever: Any) -> dict[str, Any]:
     described: dict[str, Any] = {"engine": getattr(manifest, "engine", type(retriever).__name__)}
     for name in ("digest", "corpus_digest"):
         described[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
-    return described | {"takes_quality": bool(getattr(retriever, "takes_quality", False))}
+    quality = getattr(retriever, "quality", None)
+    return described | {"quality": None if quality is None else str(quality)}
 
 
-def _read(fields: Any) -> tuple[list[str], int, str | SearchSettings | None]:
-    """The queries of a request, its k and its quality."""
+def _read(fields: Any) -> tuple[list[str], int]:
+    """The queries of a request and its k."""
     if not isinstance(fields, dict) or ("query" not in fields and "queries" not in fields):
         raise _BadRequest("a request has a query, or a list of queries")
     queries = fields["queries"] if "queries" in fields else [fields["query"]]
@@ -185,15 +181,7 @@ def _read(fields: Any) -> tuple[list[str], int, str | SearchSettings | None]:
         raise _BadRequest(f"k = {fields['k']!r} is not a number") from None
     if not 1 <= k <= _LARGEST_K:
         raise _BadRequest(f"k = {k}: must lie between 1 and {_LARGEST_K}")
-    quality = fields.get("quality")
-    if isinstance(quality, dict):
-        try:
-            quality = SearchSettings(**{name: operator.index(value) for name, value in quality.items()})
-        except TypeError as error:
-            raise _BadRequest(f"quality = {quality!r}: needs whole numbers for cells and rescored") from error
-    elif quality is not None and not isinstance(quality, str):
-        raise _BadRequest(f"quality = {quality!r} is neither a name nor settings")
-    return queries, k, quality
+    return queries, k
 
 
 def _hit(hit: Hit) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing, UsageError
 from knowgap.retrieval.index.files import UNFINISHED, file_digest, replace_folder, sync, write_json
+from knowgap.retrieval.index.search_settings import Quality, quality_refusal
 from knowgap.retrieval.passage import Retriever
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "engine_class",
     "open_index",
     "record_files",
+    "takes_quality",
     "write_manifest",
 ]
 
@@ -273,14 +275,18 @@ def build_index(path: str | Path, *, overwrite: bool = False) -> Iterator[Worksh
         lock.release()
 
 
-def open_index(path: str | Path, **options: Any) -> Retriever:
+def open_index(path: str | Path, *, quality: Quality | None = None, **options: Any) -> Retriever:
     """Open an index of any engine.
 
     Args:
         path: its folder.
+        quality: how thoroughly a ColBERT index is searched: `fast`, `balanced`, `exact` or `SearchSettings`. None
+            takes the engine's default.
         options: passed to the `open` of its engine.
 
     Raises:
+        UnknownName: there is no quality of that name.
+        UsageError: a quality for an index that is always searched in one way.
         IndexMissing: nothing is at that path.
         IndexForeign: something else is, or an index of an engine or format that this version does not know.
         IndexDamaged: an index that is not whole.
@@ -290,10 +296,20 @@ def open_index(path: str | Path, **options: Any) -> Retriever:
         raise IndexForeign(
             f"{path}: an index of the engine {engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
         )
-    return engine_class(engine).open(path, **options)
+    opened = engine_class(engine)
+    if quality is None:
+        return opened.open(path, **options)
+    if not takes_quality(engine):
+        raise quality_refusal(path, quality)
+    return opened.open(path, quality=quality, **options)
 
 
 def engine_class(engine: str) -> Any:
     """The class of an engine, with `build` and `open`."""
     module, name = ENGINES[engine].split(":")
     return getattr(importlib.import_module(module), name)
+
+
+def takes_quality(engine: str) -> bool:
+    """Whether `open` of an engine takes a quality."""
+    return getattr(engine_class(engine), "takes_quality", False)

@@ -3,69 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import UnknownName, ValueOutOfBounds
 from knowgap.retrieval.colbert.inverted_lists import CENTROIDS, CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.residual_codec import ResidualVectors
 from knowgap.retrieval.index.changes import Changes
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits
+from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.passage import Hit, Passage
 
-__all__ = ["QUALITIES", "SearchSettings", "Snapshot", "check_quality"]
+__all__ = ["Snapshot"]
 
 _EXACT_FILTER = 20_000  # passages that a filter admits; so few are all scored
-
-
-@dataclass(frozen=True)
-class SearchSettings:
-    """How an index of many passages is searched: more of each finds more and takes longer.
-
-    Args:
-        cells: how many clusters of token vectors each token of the query looks into, from 1; twice as many where more
-            than 20 hits are asked for.
-        rescored: how many of the passages found there are scored exactly, from 1.
-        rescored_per_hit: or this many for each hit that is asked for, if that is more.
-
-    Raises:
-        ValueOutOfBounds: a value below 1.
-    """
-
-    cells: int
-    rescored: int
-    rescored_per_hit: int = 1
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if value < 1:
-                raise ValueOutOfBounds(f"{name} = {value!r}: must be at least 1")
-
-
-QUALITIES: dict[str, SearchSettings | None] = {
-    "fast": SearchSettings(cells=1, rescored=128, rescored_per_hit=4),
-    "balanced": SearchSettings(cells=2, rescored=256, rescored_per_hit=10),
-    "exact": None,
-}
-"""What the names of `quality` stand for; None scores every passage."""
-
-
-def check_quality(quality: str | SearchSettings) -> SearchSettings | None:
-    """The settings of a quality.
-
-    Raises:
-        UnknownName: no such quality.
-    """
-    if isinstance(quality, SearchSettings):
-        return quality
-    if quality not in QUALITIES:
-        raise UnknownName.among("quality", quality, QUALITIES)
-    return QUALITIES[quality]
+_FEWEST = 50  # hits that are prepared whatever k is, so that a larger k does not change the first ones
 
 
 class Snapshot:
@@ -160,17 +115,19 @@ class Snapshot:
     def _narrow(
         self, query: npt.NDArray[np.float32], k: int, settings: SearchSettings, allowed: Positions | None
     ) -> tuple[Positions, npt.NDArray[np.float32]]:
-        """Positions that the settings choose, and their rough scores; more cells are looked into where k need it."""
+        """Positions that the settings choose, and their rough scores; more clusters are probed where k need it."""
         assert self.centroids is not None
         total = (
             len(self.store) - int(np.searchsorted(self.deleted, len(self.store))) if allowed is None else len(allowed)
         )
-        cells, limit = settings.cells * (2 if k > 20 else 1), max(settings.rescored, settings.rescored_per_hit * k)
-        while cells < len(self.centroids):
-            positions = self.centroids.candidates(query, cells, limit, allowed, self.deleted)
-            if len(positions) >= min(k, total):
+        nprobe, limit, wanted = settings.nprobe, max(settings.n_rescored, _FEWEST), min(max(k, _FEWEST), total)
+        if k > _FEWEST:
+            nprobe, limit = 2 * nprobe, max(limit, settings.n_rescored_per_hit * k)
+        while nprobe < len(self.centroids):
+            positions = self.centroids.candidates(query, nprobe, limit, allowed, self.deleted)
+            if len(positions) >= wanted:
                 return positions, self.base.scan([query], positions)[0]
-            cells *= 4
+            nprobe *= 4
         if allowed is None:
             allowed = np.setdiff1d(np.arange(len(self.store)), self.deleted, assume_unique=True)
         return allowed, self.base.scan([query], allowed)[0]

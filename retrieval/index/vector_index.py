@@ -22,7 +22,8 @@ from knowgap.errors import DataError, IndexFolderError
 from knowgap.retrieval.index.changes import Changes
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where, check_k, corpus_digest
-from knowgap.retrieval.index.snapshot import SearchSettings, Snapshot, check_quality
+from knowgap.retrieval.index.search_settings import SearchSettings
+from knowgap.retrieval.index.snapshot import Snapshot
 from knowgap.retrieval.passage import Hit, Passage
 
 __all__ = ["Encoder", "VectorIndex"]
@@ -53,9 +54,10 @@ E = TypeVar("E", bound=Encoder)
 class VectorIndex(ABC, Generic[E]):
     """An index of passages by vectors, in a folder. Usable from many threads; changed by one process at a time."""
 
-    def __init__(self, path: Path, manifest: Manifest, *, device: str | None, quality: str | SearchSettings) -> None:
-        self.path, self._manifest, self._device = path, manifest, device
-        self._settings = check_quality(quality)
+    def __init__(
+        self, path: Path, manifest: Manifest, *, device: str | None, settings: SearchSettings | None = None
+    ) -> None:
+        self.path, self._manifest, self._device, self._settings = path, manifest, device, settings
         self._lock, self._writing = threading.RLock(), threading.RLock()
         self._current: Snapshot | None = None
         self._encoder: E | None = None
@@ -114,13 +116,7 @@ class VectorIndex(ABC, Generic[E]):
         return (snapshot[int(position)] for position in snapshot.live())
 
     def search(
-        self,
-        queries: Sequence[str],
-        k: int,
-        *,
-        ids: Collection[str] | None = None,
-        where: Where | None = None,
-        quality: str | SearchSettings | None = None,
+        self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:
         """The `k` passages that match each query best.
 
@@ -129,19 +125,15 @@ class VectorIndex(ABC, Generic[E]):
             k: at most this many hits, from 1.
             ids: search only the passages with these ids.
             where: search only the passages for which this is true.
-            quality: how thoroughly to search, where the index is large: `fast`, `balanced`, `exact` or settings of
-                one's own; None takes what the index was opened with.
 
         Returns:
             Hits with their exact scores, however they were found.
 
         Raises:
             ValueOutOfBounds: k < 1.
-            UnknownName: no such quality.
             CheckpointError: the encoder of the index is absent or was changed.
         """
         check_k(k)
-        settings = self._settings if quality is None else check_quality(quality)
         asked = [query for query in dict.fromkeys(queries) if query.strip()]
         found: dict[str, list[Hit]] = {}
         if asked:
@@ -150,7 +142,7 @@ class VectorIndex(ABC, Generic[E]):
             for start in range(0, len(asked), _QUERIES_AT_ONCE):
                 batch = asked[start : start + _QUERIES_AT_ONCE]
                 encoded = [self.encoder.encode_query(query) for query in batch]
-                found |= zip(batch, snapshot.search(encoded, k, settings, allowed), strict=True)
+                found |= zip(batch, snapshot.search(encoded, k, self._settings, allowed), strict=True)
         return [list(found.get(query, [])) for query in queries]
 
     def refresh(self) -> Self:

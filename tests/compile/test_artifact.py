@@ -18,7 +18,8 @@ from knowgap.compile.data.dataset import Dataset
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
+from tests.retrieval.tiny import write_colbert
 
 TESTS = Path(__file__).parents[1]
 
@@ -187,6 +188,19 @@ def test_differences_are_warned_of(artifact, examples, tmp_path):
     edit(artifact / "program.json", lambda state: state.pop("top_k"))
     with pytest.warns(UserWarning, match="has no hyperparameter top_k: it keeps its default 5"):
         load_artifact(artifact)
+
+
+def test_the_quality_of_the_index(tmp_path, examples):
+    passages = make_retriever(examples).passages
+    checkpoint = write_colbert(tmp_path / "checkpoint", [str(passage) for passage in passages])
+    index = ColBERTIndex.build(passages, tmp_path / "index", checkpoint=checkpoint)
+    lm, _ = reading_lm()
+    artifact = save_artifact(RAG(open_index(index.path, quality="exact")), tmp_path / "artifact", lm=lm)
+    assert load_artifact(artifact, retriever=index.path, quality="exact", lm=lm).retriever.quality == "exact"
+    with pytest.warns(UserWarning, match="compiled with another quality of the index: exact, not balanced"):
+        load_artifact(artifact, retriever=index.path, lm=lm)
+    with pytest.raises(UsageError, match=r"quality 'fast' goes with the folder of an index: open_index\(folder"):
+        load_artifact(artifact, retriever=index, quality="fast")
 
 
 def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):

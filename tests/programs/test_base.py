@@ -15,7 +15,6 @@ from knowgap.programs.base import _Meter
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.trace.recorder import TraceRecorder, run_concurrently
 from knowgap.programs.trace.steps import Malformed
-from knowgap.retrieval import SearchSettings
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerDirectly
 
@@ -416,51 +415,3 @@ def test_evaluate_counts_every_question(rag):
     )
     with dspy.context(lm=answering()[0]):
         assert evaluate(rag).score == 100.0
-
-
-# How thoroughly an index is searched.
-
-
-class Graded(OverlapRetriever):
-    """A retriever that can be told how thorough to be, and remembers what it was told."""
-
-    takes_quality = True
-
-    def __init__(self, passages):
-        super().__init__(passages)
-        self.told = []
-
-    def search(self, queries, k, *, quality=None):
-        self.told.append(quality)
-        return super().search(queries, k)
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({}, None),
-        ({"cells": 9}, None),  # cells matter where quality is "set"
-        ({"quality": "exact"}, "exact"),
-        ({"quality": "set", "cells": 3, "rescored": 90}, SearchSettings(cells=3, rescored=90)),
-    ],
-)
-def test_quality_of_the_search(settings, told):
-    retriever = Graded(CORPUS)
-    lm, _ = answering()
-    with dspy.context(lm=lm):
-        RAG(retriever, **settings)(question=QUESTION)
-    assert retriever.told == [told]
-
-
-def test_quality_where_there_is_one_way_only(rag):
-    lm, engine = answering()
-    with dspy.context(lm=lm), pytest.raises(UsageError, match="quality 'fast': this index knows one way"):
-        rag.configure(quality="fast")(question=QUESTION)
-    assert engine.calls == []
-
-
-def test_programs_that_retrieve_nothing_have_no_quality():
-    assert not {"quality", "cells", "rescored"} & set(Direct.hyperparameters())
-    assert list(RAG.hyperparameters())[-3:] == ["quality", "cells", "rescored"]
-    with pytest.raises(UnknownName, match="quality"):
-        Direct(quality="fast")

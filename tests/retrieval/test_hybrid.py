@@ -4,6 +4,7 @@ from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, DenseIndex, Hit, HybridIndex, HybridRetriever, Passage, open_index
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
 from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
+from tests.retrieval.tiny import write_colbert
 
 
 class TestHybridIndex(IndexConformance):
@@ -103,21 +104,12 @@ def test_parts_of_another_corpus_are_not_kept(tmp_path):
     assert len(open_index(index.path / "bm25")) == len(corpus())
 
 
-def test_quality_is_for_the_parts_that_take_it(tmp_path):
-    class Graded:
-        takes_quality = True
-
-        def __init__(self):
-            self.told = []
-
-        def search(self, queries, k, *, quality=None):
-            self.told.append(quality)
-            return [hits("a") for _ in queries]
-
-    graded, words = Graded(), BM25Index.from_passages(corpus())
-    both = HybridRetriever([graded, words])
-    assert both.takes_quality
-    assert not HybridRetriever([words]).takes_quality
-    both.search(["sea"], 3)
-    both.search(["sea"], 3, quality="fast")
-    assert graded.told == [None, "fast"]
+def test_the_quality_is_that_of_the_colbert_part(tmp_path):
+    checkpoint = write_colbert(tmp_path / "checkpoint", [str(passage) for passage in corpus()])
+    parts = {"bm25": {}, "colbert": {"checkpoint": checkpoint}}
+    assert HybridIndex.build(corpus(), tmp_path / "index", parts=parts).quality == "balanced"
+    assert open_index(tmp_path / "index", quality="fast").quality == "fast"
+    words = HybridIndex.build(corpus(), tmp_path / "words", parts=["bm25"])
+    assert words.quality is None
+    with pytest.raises(UsageError, match="quality 'fast' goes with a ColBERT index"):
+        HybridIndex.open(words.path, quality="fast")

@@ -168,15 +168,30 @@ def test_searches_as_thoroughly_as_told(desk: Path, checkpoint: str, capsys: pyt
     assert run(*search, "--quality", "exact") == 0
     assert len(json.loads(capsys.readouterr().out)["hits"]) == 5
     assert "unknown quality 'best'" in refusal(capsys, *search, "--quality", "best")
-    settings = ["--program", "rag", "--index", "idx", "--set", "quality=exact"]
-    assert run("ask", "Who designed the Orle Bridge?", *settings) == 0
+    asked = ["ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx", "--quality", "exact"]
+    assert run(*asked) == 0
 
 
-def test_a_quality_where_there_is_one_way_of_searching(desk: Path, capsys: pytest.CaptureFixture[str]):
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["search", "Orle Bridge"],
+        ["ask", "Who designed the Orle Bridge?", "--program", "rag"],
+        ["eval", "--program", "rag", "--data", "questions.jsonl", "--whole"],
+        ["compare", "--programs", "rag", "--data", "questions.jsonl", "--whole"],
+        ["calibrate", "--data", "questions.jsonl"],
+        ["tune", "--program", "rag", "--data", "questions.jsonl"],
+        ["serve-index"],
+    ],
+)
+def test_a_quality_where_there_is_one_way_of_searching(
+    desk: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+):
     assert build("bm25") == 0
-    search = ["search", "Orle Bridge", "--index", "idx", "--quality", "fast"]
-    assert "this index knows one way of searching only" in refusal(capsys, *search)
-    asked = ["ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx", "--set", "quality=fast"]
-    assert "this index knows one way of searching only" in refusal(capsys, *asked)
-    scored = ["eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx"]
-    assert "this index knows one way of searching only" in refusal(capsys, *scored, "--set", "quality=fast")
+    told = refusal(capsys, *command, "--index", "idx", "--quality", "fast")
+    assert "idx: quality 'fast' goes with a ColBERT index" in told
+
+
+def test_a_quality_is_for_whoever_opens_the_index(desk: Path, capsys: pytest.CaptureFixture[str]):
+    told = refusal(capsys, "search", "Orle", "--index", "http://127.0.0.1:9", "--quality", "fast")
+    assert "--quality fast: goes with `knowgap serve-index`" in told

@@ -143,38 +143,11 @@ def test_a_study_pays_once_and_finds_the_same(tmp_path):
     assert again.calls.without_sharing == apart.calls.without_sharing
 
 
-class Graded(Counting):
-    """One that can be told how thorough to be, and remembers what it was told."""
-
-    takes_quality = True
-
-    def search(self, queries, k, *, quality=None):
-        self.asked += [quality for _ in queries]
-        return self.retriever.search(queries, k)
-
-
 def test_each_quality_is_a_search_of_its_own(tmp_path):
-    retriever = Graded(make_retriever(make_examples(8)))
-    shared = SharedRetriever(retriever, SharedValues(tmp_path / "shared.sqlite"))
-    assert shared.takes_quality
-    own = SearchSettings(cells=3, rescored=90)
-    for quality in (None, "fast", own, "fast", None, SearchSettings(cells=3, rescored=90)):
-        told = {} if quality is None else {"quality": quality}
-        assert shared.search(["house q1"], 3, **told) == make_retriever(make_examples(8)).search(["house q1"], 3)
-    assert retriever.asked == [None, "fast", own]
-
-
-@pytest.mark.parametrize("sharing", [False, True])
-def test_a_study_over_the_quality_of_the_search(sharing):
-    arguments, _ = study_arguments(4)
-    program = arguments.pop("program")
-    program.retriever = retriever = Graded(program.retriever)
-    arguments |= {"share": sharing, "trainset": None}
-    found = tune(program, n_trials=12, include=["quality", "cells", "rescored"], **arguments)
-    chosen = [trial.values["quality"] for trial in found.trials]
-    assert len(set(chosen)) > 2
-    told = {
-        SearchSettings(t.values["cells"], t.values["rescored"]) for t in found.trials if t.values["quality"] == "set"
-    }
-    assert told == {quality for quality in retriever.asked if isinstance(quality, SearchSettings)}
-    assert {quality for quality in retriever.asked if isinstance(quality, str)} == {*chosen} - {"index", "set"}
+    file, asked = SharedValues(tmp_path / "shared.sqlite"), []
+    for quality in ("fast", SearchSettings(nprobe=3, n_rescored=90), "fast", SearchSettings(nprobe=3, n_rescored=90)):
+        retriever = Counting(make_retriever(make_examples(8)))
+        retriever.digest, retriever.quality = "the same index", quality
+        SharedRetriever(retriever, file).search(["house q1"], 3)
+        asked.append(len(retriever.asked))
+    assert asked == [1, 1, 0, 0]

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from knowgap.errors import IndexDamaged, UnknownName, ValueOutOfBounds
-from knowgap.retrieval import ColBERTIndex, SearchSettings
+from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
 from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.residual_codec import ResidualVectors
 from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
-EVERYTHING = SearchSettings(cells=4, rescored=10_000)
+EVERYTHING = SearchSettings(nprobe=4, n_rescored=10_000)
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,16 @@ class _Clustered(IndexConformance):
 
     @classmethod
     def make(cls, passages, folder, **options):
-        return ColBERTIndex.build(passages, folder, checkpoint=cls.checkpoint, **cls.options, **options)
+        index = ColBERTIndex.build(passages, folder, checkpoint=cls.checkpoint, **cls.options, **options)
+        return ColBERTIndex.open(index.path, quality=EVERYTHING)
 
 
 class TestClusteredIndex(_Clustered):
-    options = {"clustered": True, "quality": EVERYTHING}  # noqa: RUF012
+    options = {"clustered": True}  # noqa: RUF012
 
 
 class TestCompressedIndex(_Clustered):
-    options = {"nbits": 4, "quality": EVERYTHING}  # noqa: RUF012
+    options = {"nbits": 4}  # noqa: RUF012
 
 
 @pytest.fixture(scope="module")
@@ -131,34 +132,51 @@ def test_residuals_restore_vectors_the_better_the_more_bits(vectors, tmp_path):
     assert cosines[2] > 0.99
 
 
-def test_qualities(checkpoint, tmp_path):
-    index = ColBERTIndex.build(corpus(200), tmp_path / "index", checkpoint=checkpoint, clustered=True)
-    exact = index.search(QUERIES, 10, quality="exact")
-    assert index.search(QUERIES, 10, quality=EVERYTHING) == exact
+@pytest.fixture(scope="module")
+def clustered(checkpoint, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clustered") / "index"
+    return ColBERTIndex.build(corpus(200), folder, checkpoint=checkpoint, clustered=True).path
+
+
+def test_qualities(clustered):
+    exact = open_index(clustered, quality="exact").search(QUERIES, 10)
+    assert open_index(clustered, quality=EVERYTHING).search(QUERIES, 10) == exact
     scores = {(query, hit.passage.id): hit.score for query, hits in zip(QUERIES, exact, strict=True) for hit in hits}
-    for quality in ("fast", "balanced", SearchSettings(cells=1, rescored=12)):
-        for query, hits in zip(QUERIES, index.search(QUERIES, 10, quality=quality), strict=True):
+    for quality in ("fast", "balanced", SearchSettings(nprobe=1, n_rescored=12)):
+        index = open_index(clustered, quality=quality)
+        assert index.quality == quality
+        for query, hits in zip(QUERIES, index.search(QUERIES, 10), strict=True):
             assert len(hits) == 10
             # However a passage was found, its score is the exact one.
             known = [hit for hit in hits if (query, hit.passage.id) in scores]
             assert len(known) >= 5
             assert all(hit.score == scores[query, hit.passage.id] for hit in known)
-    assert ColBERTIndex.open(tmp_path / "index", quality="exact").search(QUERIES, 10) == exact
+
+
+@pytest.mark.parametrize("quality", ["fast", SearchSettings(nprobe=1, n_rescored=1)])
+def test_the_first_hits_are_the_same_however_many_are_asked_for(clustered, quality):
+    index = open_index(clustered, quality=quality)
+    few, many = index.search(QUERIES, 5), index.search(QUERIES, 50)
+    assert few == [hits[:5] for hits in many]
+    assert [len(hits) for hits in index.search(QUERIES, 120)] == [120] * len(QUERIES)
+
+
+def test_settings_that_are_refused(clustered, checkpoint, tmp_path):
     with pytest.raises(UnknownName, match="unknown quality 'good'"):
-        index.search(QUERIES, 3, quality="good")
-    with pytest.raises(ValueOutOfBounds, match="cells = 0"):
-        SearchSettings(cells=0, rescored=1)
+        open_index(clustered, quality="good")
+    with pytest.raises(ValueOutOfBounds, match="nprobe = 0"):
+        SearchSettings(nprobe=0, n_rescored=1)
     with pytest.raises(ValueOutOfBounds, match="nbits = 3"):
         ColBERTIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, nbits=3)
 
 
-def test_a_filter_that_admits_many(checkpoint, tmp_path, monkeypatch):
+def test_a_filter_that_admits_many(clustered, monkeypatch):
     monkeypatch.setattr("knowgap.retrieval.index.snapshot._EXACT_FILTER", 5)
-    index = ColBERTIndex.build(corpus(60), tmp_path / "index", checkpoint=checkpoint, clustered=True)
-    ids = [passage.id for passage in corpus(60)[::2]]
-    narrowed = index.search(QUERIES, 20, ids=ids, quality=SearchSettings(cells=1, rescored=1))
-    assert all(len(hits) == 20 for hits in narrowed)
-    assert index.search(QUERIES, 5, ids=ids, quality=EVERYTHING) == index.search(QUERIES, 5, ids=ids, quality="exact")
+    ids = [passage.id for passage in corpus(200)[::2]]
+    narrowed = open_index(clustered, quality=SearchSettings(nprobe=1, n_rescored=1)).search(QUERIES, 20, ids=ids)
+    assert all(len(hits) == 20 and {hit.passage.id for hit in hits} <= set(ids) for hits in narrowed)
+    everything, exact = (open_index(clustered, quality=quality) for quality in (EVERYTHING, "exact"))
+    assert everything.search(QUERIES, 5, ids=ids) == exact.search(QUERIES, 5, ids=ids)
 
 
 @pytest.mark.parametrize("when", ["clustering token vectors", "compressing token vectors"])

@@ -8,8 +8,7 @@ import dspy
 import pytest
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError
-from knowgap.retrieval import BM25Index, IndexServer, Passage, RemoteRetriever, SearchSettings
-from knowgap.retrieval.index.snapshot import check_quality
+from knowgap.retrieval import BM25Index, IndexServer, Passage, RemoteRetriever
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
 
 
@@ -117,61 +116,16 @@ def test_too_large_a_body(server):
 
 def test_health(server, index):
     digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
-    assert ask(f"{server.url}/health") == (200, {"engine": "bm25", **digests, "takes_quality": False})
+    assert ask(f"{server.url}/health") == (200, {"engine": "bm25", **digests, "quality": None})
 
 
-@pytest.fixture
-def graded():
-    """A server of an index that remembers what quality it was told."""
-
-    class Graded:
-        takes_quality = True
-
-        def __init__(self):
-            self.told = []
-
-        def search(self, queries, k, *, quality=None):
-            check_quality(quality or "fast")
-            self.told.append(quality)
-            return [[] for _ in queries]
-
-    index = Graded()
-    with IndexServer(index, port=0) as server, RemoteRetriever(server.url) as remote:
-        yield index, server, remote
-
-
-@pytest.mark.parametrize("quality", [None, "exact", SearchSettings(cells=3, rescored=90, rescored_per_hit=7)])
-def test_the_quality_of_a_search_reaches_the_index(graded, quality):
-    index, _, remote = graded
-    assert remote.takes_quality
-    remote.search(QUERIES[:2], 5, quality=quality)
-    assert index.told == [quality]
-
-
-def test_a_quality_for_an_index_that_takes_none(server):
-    with RemoteRetriever(server.url) as remote, pytest.raises(UsageError, match="one way of searching only"):
-        remote.search(QUERIES, 3, quality="fast")
-    assert ask(server.url, b'{"query": "a", "quality": "fast"}')[0] == 400
-
-
-def test_requests_of_one_query_take_no_quality(graded):
-    with RemoteRetriever(graded[1].url, batch=False) as remote:
-        assert not remote.takes_quality
-
-
-@pytest.mark.parametrize(
-    "quality", ['"best"', "7", '{"cells": "many", "rescored": 3}', '{"cells": 0, "rescored": 3}', "{}"]
-)
-def test_bad_qualities(graded, quality):
-    status, answer = ask(graded[1].url, b'{"query": "a", "quality": %s}' % quality.encode())
-    assert status == 400
-    assert "quality" in answer["message"] or "cells" in answer["message"]
-
-
-def test_a_remote_index_has_the_digests_of_the_served_one(server, index):
+def test_a_remote_index_has_the_digests_and_quality_of_the_served_one(server, index, monkeypatch):
     with RemoteRetriever(server.url) as remote:
         assert remote.digest == index.manifest.digest
         assert remote.corpus_digest == index.manifest.corpus_digest
+        assert remote.quality is None
+        monkeypatch.setattr(index, "quality", "fast", raising=False)
+        assert remote.quality == "fast"
 
 
 def test_a_server_that_does_not_say_has_no_digest():

@@ -303,7 +303,7 @@ def test_colbert_indexes_change_too(tmp_path, options):
     index.delete(passage.id for passage in corpus()[::5])
     left = [passage for i, passage in enumerate(corpus()) if i % 5] + NEW
     for quality in ("fast", "exact"):
-        found = {hit.passage.id for hit in index.search(QUERIES[:1], 100, quality=quality)[0]}
+        found = {hit.passage.id for hit in open_index(index.path, quality=quality).search(QUERIES[:1], 100)[0]}
         assert found == {passage.id for passage in left}
     expected = index.search(QUERIES, 5)
     index.compact()

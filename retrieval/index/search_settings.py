@@ -1,0 +1,72 @@
+"""How thoroughly an index of many passages is searched; chosen when the index is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
+
+__all__ = ["QUALITIES", "Quality", "SearchSettings", "quality_refusal", "settings_of"]
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """How an index of many passages is searched: more of each finds more and takes longer.
+
+    The first 50 hits are the same however many are asked for. Beyond 50, twice as many clusters are probed.
+
+    Args:
+        nprobe: clusters of token vectors that each token of the query probes, from 1.
+        n_rescored: passages of these clusters that are scored exactly, from 1; at least as many as there are hits,
+            and at least 50.
+        n_rescored_per_hit: beyond 50 hits, passages that are scored exactly for each, if that is more, from 1.
+
+    Raises:
+        ValueOutOfBounds: a value is below 1.
+    """
+
+    nprobe: int
+    n_rescored: int
+    n_rescored_per_hit: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value < 1:
+                raise ValueOutOfBounds(f"{name} = {value!r}: must be at least 1")
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value}" for name, value in vars(self).items())
+
+
+Quality: TypeAlias = str | SearchSettings
+"""A key of `QUALITIES`, or settings."""
+
+QUALITIES: dict[str, SearchSettings | None] = {
+    "fast": SearchSettings(nprobe=1, n_rescored=128, n_rescored_per_hit=4),
+    "balanced": SearchSettings(nprobe=2, n_rescored=256, n_rescored_per_hit=10),
+    "exact": None,
+}
+"""Settings by name; None scores every passage."""
+
+
+def settings_of(quality: Quality) -> SearchSettings | None:
+    """The settings that a quality stands for.
+
+    Raises:
+        UnknownName: there is no quality of that name.
+    """
+    if isinstance(quality, SearchSettings):
+        return quality
+    if quality not in QUALITIES:
+        raise UnknownName.among("quality", quality, QUALITIES)
+    return QUALITIES[quality]
+
+
+def quality_refusal(where: str | Path, quality: Quality) -> UsageError:
+    """The error for a quality given to an index that is always searched in one way."""
+    return UsageError(
+        f"{where}: quality {str(quality)!r} goes with a ColBERT index; this index is searched in one way only, so "
+        "leave the quality out"
+    )
