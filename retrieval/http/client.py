@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing
@@ -14,7 +15,7 @@ from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 __all__ = ["RemoteRetriever"]
 
-_QUERIES_AT_ONCE = 64
+_QUERIES_PER_REQUEST = 64
 _CONNECTIONS = 16
 
 
@@ -22,46 +23,41 @@ class RemoteRetriever:
     """Searches an index that `knowgap serve-index` serves, or any server of the protocol of `dspy.ColBERTv2`.
 
     Args:
-        url: where it is served.
-        batch: send many queries in one request, which only `knowgap serve-index` understands; False sends each query
-            in a request of its own, some at a time.
+        url: the address of the server.
+        batch: send many queries in one request, which only `knowgap serve-index` understands; False sends one request
+            per query, several at a time.
         timeout: seconds to wait for an answer.
     """
 
     def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0) -> None:
-        import httpx
-
-        self.url, self._batch = url, batch
-        self.name = f"remote {url}"
-        # No proxy from the environment: an index server stands on this machine or in its own network.
+        self.url, self.name = url, f"remote {url}"
+        self._batch = batch
+        # No proxy from the environment: an index server runs on this machine or in its network.
         limits = httpx.Limits(max_connections=_CONNECTIONS)
         self._client = httpx.Client(timeout=timeout, limits=limits, trust_env=False)
 
     @property
     def digest(self) -> str | None:
-        """The digest of the index that is served now; None where the server does not say.
+        """The digest of the index that is served now; None if the server does not tell.
 
         Raises:
             IndexMissing: no server answers.
         """
-        return _text_or_none(self._described("digest"))
+        return self._health("digest")
 
     @property
     def corpus_digest(self) -> str | None:
         """The digest of its passages; see `digest`."""
-        return _text_or_none(self._described("corpus_digest"))
+        return self._health("corpus_digest")
 
     @property
     def quality(self) -> str | None:
         """How thoroughly the server searches its index; see `digest`."""
-        return _text_or_none(self._described("quality"))
+        return self._health("quality")
 
-    def _described(self, name: str) -> Any:
-        response = self._send("GET", "/health")
-        try:
-            return response.json().get(name)
-        except (ValueError, AttributeError):
-            return None
+    def _health(self, field: str) -> str | None:
+        value = _json_field(self._send("GET", "/health"), field)
+        return value if isinstance(value, str) else None
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query; none for a blank one.
@@ -73,32 +69,38 @@ class RemoteRetriever:
         Raises:
             ValueOutOfBounds: k < 1.
             IndexMissing: no server answers.
-            IndexFolderError: the server refuses, or answers with something else.
+            IndexFolderError: the server refuses the search, or answers with something else than passages.
         """
         check_k(k)
-        asked = [query for query in dict.fromkeys(queries) if query.strip()]
+        # JSON and URLs cannot hold a lone surrogate, which a language model may write; it becomes a question mark.
+        encodable = [query.encode("utf-8", "replace").decode() for query in queries]
+        distinct = [query for query in dict.fromkeys(encodable) if query.strip()]
         if self._batch:
-            parts = [asked[start : start + _QUERIES_AT_ONCE] for start in range(0, len(asked), _QUERIES_AT_ONCE)]
-            bodies = [{"queries": part, "k": k} for part in parts]
-            answers = [hits for body in bodies for hits in self._ask("POST", json=body)["results"]]
-        elif asked:
-            with ThreadPoolExecutor(min(_CONNECTIONS, len(asked))) as pool:
-                requests = [pool.submit(self._ask, "GET", params={"query": query, "k": k}) for query in asked]
-                answers = [request.result()["topk"] for request in requests]
+            starts = range(0, len(distinct), _QUERIES_PER_REQUEST)
+            bodies = [{"queries": distinct[start : start + _QUERIES_PER_REQUEST], "k": k} for start in starts]
+            answers = [records for body in bodies for records in self._request("POST", "results", json=body)]
         else:
-            answers = []
+            with ThreadPoolExecutor(_CONNECTIONS) as pool:
+                parameters = [{"query": query, "k": k} for query in distinct]
+                answers = list(pool.map(lambda params: self._request("GET", "topk", params=params), parameters))
         try:
-            found = {
-                query: rank_hits(((_passage(record), float(record["score"])) for record in answer), k)
-                for query, answer in zip(asked, answers, strict=True)
+            hits = {
+                query: rank_hits(((_passage(record), float(record["score"])) for record in records), k)
+                for query, records in zip(distinct, answers, strict=True)
             }
         except (KeyError, TypeError, ValueError) as error:
             raise IndexFolderError(f"{self.url}: answered with something else than passages ({error!r})") from error
-        return [list(found.get(query, [])) for query in queries]
+        return [list(hits.get(query, [])) for query in encodable]
 
-    def _send(self, method: str, path: str | None = None, **content: Any) -> Any:
-        import httpx
+    def _request(self, method: str, field: str, **content: Any) -> Any:
+        response = self._send(method, "", **content)
+        answer = _json_field(response, field)
+        if answer is None:
+            reason = _json_field(response, "message") or f"status {response.status_code}"
+            raise IndexFolderError(f"{self.url}: refused the search ({reason})")
+        return answer
 
+    def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
             url = httpx.URL(self.url)
             return self._client.request(method, url.join(path) if path else url, **content)
@@ -107,17 +109,6 @@ class RemoteRetriever:
                 f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
                 "start one with `knowgap serve-index`"
             ) from error
-
-    def _ask(self, method: str, **content: Any) -> dict[str, Any]:
-        response = self._send(method, **content)
-        try:
-            answer = response.json()
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict) or not ("results" in answer or "topk" in answer):
-            reason = answer.get("message") if isinstance(answer, dict) else None
-            raise IndexFolderError(f"{self.url}: refused the search ({reason or f'status {response.status_code}'})")
-        return answer
 
     def close(self) -> None:
         """Close the connections."""
@@ -136,12 +127,16 @@ class RemoteRetriever:
         return self
 
 
-def _text_or_none(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _json_field(response: httpx.Response, field: str) -> Any:
+    """A field of a JSON answer; None if it is not there, or the answer is no JSON object."""
+    try:
+        return response.json().get(field)
+    except (ValueError, AttributeError):
+        return None
 
 
 def _passage(record: dict[str, Any]) -> Passage:
-    """A passage from a hit; other servers give no title, but put it before the text, with a bar between."""
+    """A hit's passage; servers other than `knowgap serve-index` put the title before the text: "title | text"."""
     if "passage" in record:
         return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))
     title, bar, text = str(record["text"]).partition(" | ")

@@ -1,84 +1,136 @@
-"""An index over HTTP, for programs on other machines and for `dspy.ColBERTv2`.
+"""Serve an index over HTTP, to `RemoteRetriever` and to `dspy.ColBERTv2`.
 
     GET  /?query=…&k=10                     one query, in the protocol of dspy.ColBERTv2
     POST /  {"query": "…", "k": 10}         the same
-    POST /  {"queries": ["…", …], "k": 10}  many queries at once, for `RemoteRetriever`
-    GET  /health                            what is served: its engine, its digests, and how thoroughly it is searched
+    POST /  {"queries": ["…", …], "k": 10}  many queries at once
+    GET  /health                            the engine, the digests and the search quality of the index
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
-with `{"results": [[…], …]}`, and what cannot be answered with `{"error": true, "message": "…"}`. Hosted servers of the
-protocol put title and passage into `text`, with a bar between them; so does this one.
+with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
+
+A request that cannot be answered gets `{"error": true, "message": "…"}` with status 400 if it is not as above or over
+a limit, 413 if its body is too large, 500 if the search fails, 503 if too many requests wait, or 504 if there is no
+answer before the deadline. A request whose client disconnects is dropped if its search has not begun.
 """
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 import logging
+import queue
+import socket
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Annotated, Any
 
+import anyio
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import Self
 
-from knowgap.errors import KnowgapError, UsageError
+from knowgap.errors import KnowgapError, MissingDependency, UsageError
 from knowgap.retrieval.passage import Hit, Retriever
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError as error:
+    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
 __all__ = ["IndexServer"]
 
 _LOG = logging.getLogger(__name__)
-_LARGEST_BODY = 4 << 20
-_LARGEST_K = 1000
-_SECONDS_FOR_A_REQUEST = 30
+_MAX_BODY = 4 << 20  # bytes
+_MAX_QUERIES = 256
+_MAX_QUERY_LENGTH = 32_768  # characters
+_MAX_K = 1000
+_MAX_CONNECTIONS = 256
+
+
+Query = Annotated[str, Field(max_length=_MAX_QUERY_LENGTH)]
+
+
+class SearchRequest(BaseModel):
+    """The fields of a request: either a query or queries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: Query | None = None
+    queries: Annotated[list[Query], Field(max_length=_MAX_QUERIES)] | None = None
+    k: Annotated[int, Field(ge=1, le=_MAX_K)] = 10
 
 
 class IndexServer:
-    """Serves a retriever until it is stopped; requests that have begun are answered before that.
+    """Serves a retriever until it is stopped.
 
     Args:
-        retriever: what to serve.
-        host: the address to listen on; the default is seen by this machine only.
+        retriever: the index.
+        host: the address to listen on; the default is reachable from this machine only.
         port: the port; 0 takes a free one.
+        threads: how many searches run at the same time; other requests wait.
+        deadline: seconds within which a request is answered, waiting included.
+        grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
 
     Raises:
         UsageError: the address cannot be used.
     """
 
-    def __init__(self, retriever: Retriever, *, host: str = "127.0.0.1", port: int = 8893) -> None:
+    def __init__(
+        self,
+        retriever: Retriever,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8893,
+        threads: int = 8,
+        deadline: float = 60.0,
+        grace: float = 0.5,
+    ) -> None:
         try:
-            self._server = _Server((host, port), _Handler)
+            self._socket = socket.create_server((host, port), backlog=_MAX_CONNECTIONS)
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another port") from error
-        self._server.retriever = retriever
+        self.url = "http://{}:{}".format(*self._socket.getsockname())
+        self._retriever, self._deadline = retriever, deadline
+        self._searches = _SearchThreads(threads)
+        routes = [Route("/health", self._health), Route("/{path:path}", self._answer, methods=["GET", "POST"])]
+        config = uvicorn.Config(
+            Starlette(routes=routes, exception_handlers={HTTPException: _refuse}),
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            limit_concurrency=_MAX_CONNECTIONS,
+            timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
+        )
+        self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
-        self._stopping = threading.Lock()
-
-    @property
-    def url(self) -> str:
-        """Where the index is served."""
-        host, port = self._server.server_address[:2]
-        return f"http://{host}:{port}"
 
     def serve_forever(self) -> None:
-        """Serve in this thread until `stop` is called in another, or the process is interrupted."""
+        """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM."""
         try:
-            self._server.serve_forever(poll_interval=0.1)
+            self._server.run(sockets=[self._socket])
         finally:
-            self._server.server_close()
+            self._socket.close()
+            self._searches.close()
 
     def start(self) -> Self:
-        """Serve in a thread of its own; returns the server itself."""
+        """Serve in another thread; returns the server itself."""
         self._thread = threading.Thread(target=self.serve_forever, name="knowgap index server")
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Take no more requests, and return when those that have begun are answered."""
-        with self._stopping:
-            self._server.shutdown()
-            if self._thread is not None:
-                self._thread.join()
-                self._thread = None
+        """Take no more requests; return when those in progress are answered or their grace is over."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -86,105 +138,95 @@ class IndexServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    async def _health(self, request: Request) -> Response:
+        manifest = getattr(self._retriever, "manifest", None)
+        health = {"engine": getattr(manifest, "engine", type(self._retriever).__name__)}
+        for name in ("digest", "corpus_digest"):
+            health[name] = getattr(self._retriever, name, None) or getattr(manifest, name, None)
+        quality = getattr(self._retriever, "quality", None)
+        return _json(200, health | {"quality": None if quality is None else str(quality)})
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False  # so that closing waits for the requests that have begun
-    request_queue_size = 256
-    retriever: Retriever
+    async def _answer(self, request: Request) -> Response:
+        with anyio.move_on_after(self._deadline):
+            search = await _read(request)
+            answer = asyncio.wrap_future(self._searches.submit(self._search, search))
+            disconnect = asyncio.ensure_future(request.receive())  # the body is read: the next event is the last
+            try:
+                await asyncio.wait({answer, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+                return answer.result() if answer.done() else Response(status_code=499)  # nobody reads it
+            finally:
+                answer.cancel()
+                disconnect.cancel()
+        raise HTTPException(504, f"no answer within {self._deadline:g} s; send fewer queries at a time")
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        _LOG.debug("request from %s broke off", client_address, exc_info=True)
-
-
-class _BadRequest(Exception):
-    pass
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride]  # the only server that uses this handler
-    timeout = _SECONDS_FOR_A_REQUEST
-
-    def do_GET(self) -> None:  # the name that http.server calls
-        """Answer one query, or say what is served."""
-        address = urlsplit(self.path)
-        if address.path == "/health":
-            self._send(200, _description(self.server.retriever))
-            return
-        fields = {name: values[0] for name, values in parse_qs(address.query, keep_blank_values=True).items()}
-        self._answer(fields)
-
-    def do_POST(self) -> None:  # the name that http.server calls
-        """Answer one query or many."""
+    def _search(self, request: SearchRequest) -> Response:
+        queries = request.queries if request.queries is not None else [request.query or ""]
         try:
-            size = int(self.headers.get("Content-Length", ""))
-        except ValueError:
-            self._send(411, _error("a request needs a Content-Length"))
-            return
-        if not 0 <= size <= _LARGEST_BODY:
-            self._send(413, _error(f"a request may have {_LARGEST_BODY} bytes"))
-            return
-        try:
-            fields = json.loads(self.rfile.read(size))
-        except ValueError as error:
-            self._send(400, _error(f"the body is not JSON: {error}"))
-            return
-        self._answer(fields)
-
-    def _answer(self, fields: Any) -> None:
-        try:
-            queries, k = _read(fields)
-            found = self.server.retriever.search(queries, k)
-        except (_BadRequest, UsageError) as error:
-            self._send(400, _error(str(error)))
+            lists = self._retriever.search(queries, request.k)
+            results = [[_record(hit) for hit in hits] for hits in lists]
+            return _json(200, {"topk": results[0]} if request.queries is None else {"results": results})
+        except UsageError as error:
+            return _error(400, str(error))
         except KnowgapError as error:
-            self._send(500, _error(str(error)))
-        except Exception:  # whatever breaks, the client is told, and the server lives on
+            return _error(500, str(error))
+        except Exception:  # the client is told, and the server goes on
             _LOG.exception("a search failed")
-            self._send(500, _error("the search failed; the server's log says why"))
-        else:
-            results = [[_hit(hit) for hit in hits] for hits in found]
-            self._send(200, {"results": results} if "queries" in fields else {"topk": results[0]})
-
-    def _send(self, status: int, content: dict[str, Any]) -> None:
-        body = json.dumps(content).encode("ascii")
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # the name in http.server
-        """Log a request at the level of debugging; http.server would write it to the terminal."""
-        _LOG.debug(format, *args)
+            return _error(500, "the search failed; the server's log says why")
 
 
-def _description(retriever: Any) -> dict[str, Any]:
-    """What is served, as far as it tells."""
-    manifest = getattr(retriever, "manifest", None)
-    described: dict[str, Any] = {"engine": getattr(manifest, "engine", type(retriever).__name__)}
-    for name in ("digest", "corpus_digest"):
-        described[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
-    quality = getattr(retriever, "quality", None)
-    return described | {"quality": None if quality is None else str(quality)}
+class _SearchThreads:
+    """A fixed number of threads. They are daemons: a search that hangs does not keep the process from ending."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._tasks: queue.SimpleQueue[tuple[Future[Response], Callable[[], Response]] | None] = queue.SimpleQueue()
+        for _ in range(number):
+            threading.Thread(target=self._work, name="knowgap search", daemon=True).start()
+
+    def submit(self, search: Callable[[SearchRequest], Response], request: SearchRequest) -> Future[Response]:
+        """Queue a search; its future can be cancelled until a thread takes it."""
+        future: Future[Response] = Future()
+        self._tasks.put((future, functools.partial(search, request)))
+        return future
+
+    def close(self) -> None:
+        """End the threads, each after its present search."""
+        for _ in range(self._number):
+            self._tasks.put(None)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, search = task
+            if future.set_running_or_notify_cancel():
+                future.set_result(search())
 
 
-def _read(fields: Any) -> tuple[list[str], int]:
-    """The queries of a request and its k."""
-    if not isinstance(fields, dict) or ("query" not in fields and "queries" not in fields):
-        raise _BadRequest("a request has a query, or a list of queries")
-    queries = fields["queries"] if "queries" in fields else [fields["query"]]
-    if not isinstance(queries, list) or not all(isinstance(query, str) for query in queries):
-        raise _BadRequest("queries must be strings")
+async def _read(request: Request) -> SearchRequest:
+    """Read and check a request.
+
+    Raises:
+        HTTPException: it is too large, malformed or over a limit.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise HTTPException(413, f"the body has more than {_MAX_BODY} bytes")
     try:
-        k = int(fields.get("k", 10))
-    except (TypeError, ValueError):
-        raise _BadRequest(f"k = {fields['k']!r} is not a number") from None
-    if not 1 <= k <= _LARGEST_K:
-        raise _BadRequest(f"k = {k}: must lie between 1 and {_LARGEST_K}")
-    return queries, k
+        if request.method == "POST":
+            search = SearchRequest.model_validate_json(bytes(body))
+        else:
+            search = SearchRequest.model_validate(dict(request.query_params))
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise HTTPException(400, f"{field}: {problem['msg']}" if field else problem["msg"]) from error
+    if (search.query is None) == (search.queries is None):
+        raise HTTPException(400, "a request has either a query, or a list of queries")
+    return search
 
 
-def _hit(hit: Hit) -> dict[str, Any]:
+def _record(hit: Hit) -> dict[str, Any]:
     passage = hit.passage
     text = f"{passage.title} | {passage.text}" if passage.title else passage.text
     return {
@@ -198,5 +240,13 @@ def _hit(hit: Hit) -> dict[str, Any]:
     }
 
 
-def _error(message: str) -> dict[str, Any]:
-    return {"error": True, "message": message}
+def _json(status: int, content: dict[str, Any]) -> Response:
+    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
+
+
+def _error(status: int, message: str) -> Response:
+    return _json(status, {"error": True, "message": message})
+
+
+def _refuse(request: Request, error: Any) -> Response:
+    return _error(error.status_code, error.detail)

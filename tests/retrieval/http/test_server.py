@@ -1,15 +1,22 @@
 import json
+import signal
+import socket
+import subprocess
+import sys
 import threading
-import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import import_module
 
 import dspy
+import httpx
 import pytest
 
-from knowgap.errors import IndexFolderError, IndexMissing, UsageError
+from knowgap.errors import IndexFolderError, IndexMissing, MissingDependency, UsageError
 from knowgap.retrieval import BM25Index, IndexServer, Passage, RemoteRetriever
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
+
+SECONDS = 60  # a bound for waiting; nothing here takes that long
 
 
 @pytest.fixture(scope="module")
@@ -25,21 +32,21 @@ def server(index):
 
 class _Remote(RetrieverConformance):
     batch = True
-    open: list  # what a class has started
+    running: list
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def stop_afterwards(cls):
-        cls.open = []
+        cls.running = []
         yield
-        for thing in reversed(cls.open):
-            getattr(thing, "stop", getattr(thing, "close", None))()
+        for service in reversed(cls.running):
+            getattr(service, "stop", getattr(service, "close", None))()
 
     @classmethod
     def make(cls, passages, folder):
         server = IndexServer(BM25Index.from_passages(passages), port=0).start()
         remote = RemoteRetriever(server.url, batch=cls.batch)
-        cls.open += [server, remote]
+        cls.running += [server, remote]
         return remote
 
 
@@ -51,113 +58,185 @@ class TestRemoteOneByOne(_Remote):
     batch = False
 
 
-def ask(url, body=None, **headers):
-    request = urllib.request.Request(url, body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
-
-
-def test_remote_equals_local(server, index):
+def test_remote_equals_local(server, index, monkeypatch):
     with RemoteRetriever(server.url) as remote:
         assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
+        assert (remote.digest, remote.corpus_digest) == (index.manifest.digest, index.manifest.corpus_digest)
+        assert remote.quality is None
+        monkeypatch.setattr(index, "quality", "fast", raising=False)
+        assert remote.quality == "fast"
+        assert remote.search([f"{QUERIES[0]}\ud800"], 2) == index.search([f"{QUERIES[0]}?"], 2)
 
 
 @pytest.mark.parametrize("post", [False, True])
 def test_dspy_is_a_client(server, index, post):
     client = dspy.ColBERTv2(url=server.url, post_requests=post)
     (expected,) = index.search([QUERIES[1]], 4)
-    found = client(QUERIES[1], k=4)
-    assert [record.pid for record in found] == [hit.passage.id for hit in expected]
-    assert found[0].long_text == f"{expected[0].passage.title} | {expected[0].passage.text}"
+    records = client(QUERIES[1], k=4)
+    assert [record.pid for record in records] == [hit.passage.id for hit in expected]
+    assert records[0].long_text == f"{expected[0].passage.title} | {expected[0].passage.text}"
     with dspy.context(rm=client):
         prediction = dspy.Retrieve(k=3)(QUERIES[1])
-    assert prediction.passages == [record.long_text for record in found[:3]]
+    assert prediction.passages == [record.long_text for record in records[:3]]
 
 
 def test_under_load(server, index):
     queries = [f"{QUERIES[i % 5]} {i}" for i in range(300)]
     with RemoteRetriever(server.url) as remote, ThreadPoolExecutor(32) as pool:
-        found = list(pool.map(lambda query: remote.search([query], 5)[0], queries))
-    assert found == index.search(queries, 5)
+        results = list(pool.map(lambda query: remote.search([query], 5)[0], queries))
+    assert results == index.search(queries, 5)
+
+
+def test_health(server, index):
+    answer = httpx.get(f"{server.url}/health")
+    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
+    assert answer.json() == {"engine": "bm25", **digests, "quality": None}
 
 
 @pytest.mark.parametrize(
     ("query", "message"),
-    [("", "has a query"), ("?k=3", "has a query"), ("?query=a&k=0", "between 1 and"), ("?query=a&k=x", "not a number")],
+    [
+        ("", "either a query, or a list"),
+        ("?k=3", "either a query, or a list"),
+        ("?query=a&k=0", "k: "),
+        ("?query=a&k=1001", "k: "),
+        ("?query=a&k=x", "k: "),
+        ("?query=a&colour=red", "colour: "),
+        (f"?query={'a' * 32_769}", "query: "),
+    ],
 )
-def test_bad_queries(server, query, message):
-    status, answer = ask(f"{server.url}/{query}")
-    assert (status, answer["error"]) == (400, True)
-    assert message in answer["message"]
+def test_refuses_a_bad_query_string(server, query, message):
+    answer = httpx.get(f"{server.url}/{query}")
+    assert (answer.status_code, answer.json()["error"]) == (400, True)
+    assert message in answer.json()["message"]
 
 
 @pytest.mark.parametrize(
-    ("body", "status"),
+    "body",
     [
-        (b"{", 400),
-        (b"[]", 400),
-        (b'{"queries": "one"}', 400),
-        (b'{"queries": [1]}', 400),
-        (b'{"query": null}', 400),
-        (b'{"queries": [], "k": 3}', 200),
+        b"",
+        b"{",
+        b"[]",
+        b'{"queries": "one"}',
+        b'{"queries": [1]}',
+        b'{"query": null}',
+        b'{"query": "a", "queries": ["a"]}',
+        b'{"query": "a", "k": NaN}',
+        b'{"query": "a", "k": Infinity}',
+        b'{"query": "a", "k": 2.5}',
+        b'{"query": "\\ud800"}',
+        b'{"query": "\xff"}',
+        b'{"query": ' + b"[" * 100_000,
+        json.dumps({"queries": ["a"] * 257}).encode(),
+        json.dumps({"queries": ["a" * 32_769]}).encode(),
     ],
 )
-def test_bodies(server, body, status):
-    assert ask(server.url, body)[0] == status
+def test_refuses_a_bad_body(server, body):
+    answer = httpx.post(server.url, content=body)
+    assert (answer.status_code, answer.json()["error"]) == (400, True)
 
 
-def test_too_large_a_body(server):
-    assert ask(server.url, b"{}", **{"Content-Length": str(1 << 30)})[0] == 413
+def test_accepts_no_queries(server):
+    assert httpx.post(server.url, json={"queries": [], "k": 3}).json() == {"results": []}
 
 
-def test_health(server, index):
-    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
-    assert ask(f"{server.url}/health") == (200, {"engine": "bm25", **digests, "quality": None})
+def test_refuses_too_large_a_body_of_unknown_length(server):
+    def chunks():
+        for _ in range(3):
+            yield b" " * (2 << 20)
 
-
-def test_a_remote_index_has_the_digests_and_quality_of_the_served_one(server, index, monkeypatch):
-    with RemoteRetriever(server.url) as remote:
-        assert remote.digest == index.manifest.digest
-        assert remote.corpus_digest == index.manifest.corpus_digest
-        assert remote.quality is None
-        monkeypatch.setattr(index, "quality", "fast", raising=False)
-        assert remote.quality == "fast"
-
-
-def test_a_server_that_does_not_say_has_no_digest():
-    with IndexServer(_Slow(), port=0) as server, RemoteRetriever(server.url) as remote:
-        assert (remote.digest, remote.corpus_digest) == (None, None)
+    assert httpx.post(server.url, content=chunks()).status_code == 413
 
 
 class _Slow:
     """A retriever that waits until it is told to go on."""
 
     def __init__(self):
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.begun, self.go_on, self.queries = threading.Event(), threading.Event(), []
 
     def search(self, queries, k):
+        self.queries += queries
         self.begun.set()
-        assert self.go_on.wait(30)
+        assert self.go_on.wait(SECONDS)
         return [[] for _ in queries]
+
+
+def test_a_server_that_does_not_tell_has_no_digest():
+    with IndexServer(_Slow(), port=0) as server, RemoteRetriever(server.url) as remote:
+        assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
 
 
 def test_stopping_answers_what_has_begun():
     slow = _Slow()
-    server = IndexServer(slow, port=0).start()
+    server = IndexServer(slow, port=0, grace=SECONDS).start()
     with RemoteRetriever(server.url) as remote, ThreadPoolExecutor(2) as pool:
         answer = pool.submit(remote.search, ["a question"], 3)
-        assert slow.begun.wait(30)
+        assert slow.begun.wait(SECONDS)
         stopped = pool.submit(server.stop)
         assert not answer.done()
         slow.go_on.set()
-        assert answer.result(30) == [[]]
-        stopped.result(30)
+        assert answer.result(SECONDS) == [[]]
+        stopped.result(SECONDS)
         with pytest.raises(IndexMissing, match="no index server answers"):
             remote.search(["another"], 3)
+
+
+def test_a_search_over_the_deadline_is_answered_and_the_server_lives():
+    slow = _Slow()
+    with IndexServer(slow, port=0, threads=1, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
+        for query in ("begun", "waiting"):
+            with pytest.raises(IndexFolderError, match=r"no answer within 0\.2 s"):
+                remote.search([query], 3)
+        slow.go_on.set()
+        assert httpx.get(f"{server.url}/health").status_code == 200
+    assert slow.queries == ["begun"]  # the other one waited for the only thread
+
+
+def test_a_request_whose_client_has_gone_is_not_searched():
+    slow = _Slow()
+    server = IndexServer(slow, port=0, threads=1)
+    with server, RemoteRetriever(server.url) as remote, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(remote.search, ["first"], 3)
+        assert slow.begun.wait(SECONDS)
+        with socket.create_connection(server.url.removeprefix("http://").split(":")) as client:
+            client.sendall(b"GET /?query=gone HTTP/1.1\r\nHost: test\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            client.recv(1)  # returns when the server has closed the connection
+        assert httpx.get(f"{server.url}/health").status_code == 200
+        last = pool.submit(remote.search, ["last"], 3)
+        slow.go_on.set()
+        assert (first.result(SECONDS), last.result(SECONDS)) == ([[]], [[]])
+    assert slow.queries == ["first", "last"]
+
+
+_HANGING = """
+import sys, threading
+from knowgap.retrieval import IndexServer
+
+class Hanging:
+    def search(self, queries, k):
+        print("begun", flush=True)
+        threading.Event().wait()
+
+server = IndexServer(Hanging(), port=0)
+print(server.url, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_though_a_search_hangs(number):
+    with subprocess.Popen(
+        [sys.executable, "-c", _HANGING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        url = process.stdout.readline().decode().strip()
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(httpx.get, f"{url}/?query=a", timeout=SECONDS)
+            assert process.stdout.readline() == b"begun\n"
+            process.send_signal(number)
+            assert process.wait(SECONDS) in (-number, 1)
+            assert answer.exception(SECONDS) is not None or answer.result().status_code >= 500
 
 
 class _Broken:
@@ -173,17 +252,35 @@ def test_a_failing_search_is_reported_and_the_server_lives(caplog):
     assert "the disk is gone" in caplog.text
 
 
-def test_a_server_of_something_else():
-    class Other:
-        def search(self, queries, k):
-            return [[_Odd()] for _ in queries]
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b'{"topk": [{"pid": 7, "text": "Aldren | A river.", "score": 2}]}', Passage("7", "Aldren", "A river.")),
+        (b'{"topk": [{"pid": 7, "text": "No title.", "score": 2}]}', Passage("7", "", "No title.")),
+        (b'{"topk": [{"pid": 7, "text": "a", "score": "high"}]}', "something else than passages"),
+        (b'{"topk": 3}', "something else than passages"),
+        (b"[]", "refused the search"),
+        (b"<html>", "refused the search"),
+    ],
+)
+def test_other_servers(answer, expected):
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
 
-    class _Odd:
-        passage, score, rank = Passage("a", "", ""), "high", 1
+        def log_message(self, format, *args):
+            pass
 
-    expected = pytest.raises(IndexFolderError, match="something else than passages")
-    with IndexServer(Other(), port=0) as server, RemoteRetriever(server.url) as remote, expected:
-        remote.search(["a"], 1)
+    with HTTPServer(("127.0.0.1", 0), Other) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.handle_request)
+        with RemoteRetriever(f"http://127.0.0.1:{server.server_address[1]}", batch=False) as remote:
+            if isinstance(expected, Passage):
+                assert remote.search(["a"], 1)[0][0].passage == expected
+            else:
+                with pytest.raises(IndexFolderError, match=expected):
+                    remote.search(["a"], 1)
 
 
 def test_a_port_in_use(server, index):
@@ -191,8 +288,8 @@ def test_a_port_in_use(server, index):
         IndexServer(index, port=int(server.url.rsplit(":", 1)[1]))
 
 
-def test_hosted_servers_put_the_title_before_the_text():
-    from knowgap.retrieval.http.client import _passage
-
-    assert _passage({"pid": 7, "text": "Aldren | A river."}) == Passage("7", "Aldren", "A river.")
-    assert _passage({"pid": 7, "text": "No title."}) == Passage("7", "", "No title.")
+def test_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "knowgap.retrieval.http.server")
+    with pytest.raises(MissingDependency, match=r"uvicorn is not installed; `pip install 'knowgap\[serve\]'`"):
+        import_module("knowgap.retrieval.http.server")
