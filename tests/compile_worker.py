@@ -38,7 +38,7 @@ def work(storage: str, n_trials: int, deadline: float) -> None:
         threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
     arguments, _ = study_arguments()
     program = arguments.pop("program")
-    tune(program, n_trials=n_trials, study_name="many", storage=storage, num_threads=2, **arguments)
+    tune(program, n_trials=n_trials, study_name="many", storage=storage, num_threads=2, heartbeat=1, **arguments)
 
 
 def main() -> None:

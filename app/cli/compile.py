@@ -136,7 +136,7 @@ def _open(subject: o.Subject, model: o.Model, search: o.Search, suffix: str = ""
 
 def _study(job: Job, search: o.Search, command: Sequence[str] | None, **options: Any) -> None:
     """Run the study; then, unless this process only helps with its trials, show it and conclude."""
-    from knowgap.compile.study.local_processes import is_companion
+    from knowgap.compile.study.local_processes import is_local_worker
 
     tuned = run_study(
         job.built,
@@ -165,7 +165,7 @@ def _study(job: Job, search: o.Search, command: Sequence[str] | None, **options:
         prune=search.prune,
         **options,
     )
-    if is_companion():
+    if is_local_worker():
         return
     show_study(job.built, tuned)
     conclude(job, search, tuned.program, tuned.spent.model_dump())
@@ -192,7 +192,7 @@ def run_study(
     """
     from knowgap.compile import Budget
     from knowgap.compile import tune as run
-    from knowgap.compile.study.local_processes import companions
+    from knowgap.compile.study.local_processes import local_workers
     from knowgap.compile.study.trials import choose, finished
 
     train = list(opened.splits["train"])[:limit]
@@ -200,7 +200,7 @@ def run_study(
     target.mkdir(parents=True, exist_ok=True)
     with (
         progress(f"tuning {built.name} on {opened.name}/dev") as report,
-        companions(num_workers - 1, command) as problems,
+        local_workers(num_workers - 1, command) as problems,
     ):
         tuned = run(
             built,

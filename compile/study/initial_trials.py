@@ -10,14 +10,14 @@ import dspy
 from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
 from knowgap.compile.demonstrations.optimizers import compile_program
 from knowgap.compile.evaluation.evaluator import Progress
-from knowgap.compile.study.record import Planned
 from knowgap.compile.study.search_space import Space
+from knowgap.compile.study.shared_study import InitialTrial
 from knowgap.compile.study.trials import PAPER
 from knowgap.compile.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 
-__all__ = ["bootstrap_pool", "calibrated_values", "plan_trials"]
+__all__ = ["bootstrap_pool", "calibrated_values", "initial_trials"]
 
 
 def bootstrap_pool(
@@ -57,13 +57,13 @@ def calibrated_values(program: Program, trainset: Sequence[dspy.Example]) -> lis
         return []
 
 
-def plan_trials(
+def initial_trials(
     program: Program,
     space: Space,
     pool: DemonstrationPool,
     start: Sequence[Mapping[str, Any]],
     calibrated: Sequence[Mapping[str, Any]],
-) -> list[Planned]:
+) -> list[InitialTrial]:
     """The trials to begin with, no two the same.
 
     They are the paper's settings without demonstrations, the program as it is, the settings in `start`, the calibrated
@@ -79,9 +79,9 @@ def plan_trials(
     ]
     if pool.sets:
         wanted.append(("bootstrapped", current, pool.bootstrapped))
-    plan: list[Planned] = []
+    trials: list[InitialTrial] = []
     for label, values, chosen in wanted:
         parameters = space.parameters(values, chosen)
-        if parameters not in [planned.parameters for planned in plan]:
-            plan.append(Planned(label=label, parameters=parameters))
-    return plan
+        if parameters not in [trial.parameters for trial in trials]:
+            trials.append(InitialTrial(label=label, parameters=parameters))
+    return trials

@@ -1,4 +1,4 @@
-"""More workers for a study on this machine: the same command again, in processes of its own."""
+"""More workers for a study on this machine: further processes that run the same command."""
 
 from __future__ import annotations
 
@@ -8,82 +8,83 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import IO
 
 from knowgap.errors import UsageError
 
-__all__ = ["COMPANION", "companions", "is_companion"]
+__all__ = ["LOCAL_WORKER", "is_local_worker", "local_workers"]
 
-COMPANION = "KNOWGAP_COMPANION"
-"""The environment variable by which a process knows that it only helps with the trials."""
+LOCAL_WORKER = "KNOWGAP_LOCAL_WORKER"
+"""The environment variable that tells a process that it was started by `local_workers`."""
 
-_PATIENCE_SECONDS = 30
-_MESSAGE = "error:"
+_SECONDS_TO_END = 30
+_ERROR_PREFIX = "error:"
 
 
-def is_companion() -> bool:
-    """Whether this process only helps with the trials: what comes after them is left to the one that began it."""
-    return os.environ.get(COMPANION) == "1"
+def is_local_worker() -> bool:
+    """Whether this process was started by `local_workers`, and therefore only runs trials."""
+    return os.environ.get(LOCAL_WORKER) == "1"
 
 
 @contextmanager
-def companions(count: int, command: Sequence[str] | None = None) -> Iterator[list[str]]:
-    """Let so many more processes run the same command while the body runs.
+def local_workers(count: int, command: Sequence[str] | None = None) -> Iterator[list[str]]:
+    """Run `count` more processes of the same command beside the body.
 
-    They share the study through its storage, which therefore has to be a file or a server, and end with it. When the
-    body fails, they are told to end; when this process is killed, they finish the study. A companion has none itself.
+    They share the study through its storage, which has to be a file or a server. After the body, they are waited for:
+    each finishes the trial that it runs. When the body fails, they are terminated. When this process is killed, they
+    finish the study. A process that `local_workers` started starts none itself.
 
     Args:
-        count: how many; 0 for none.
-        command: what they run; this process' own command line where absent.
+        count: number of processes; 0 for none.
+        command: what they run; this process' own command line by default.
 
     Yields:
-        A list that says, after the body, what went wrong in them: the last words of each that failed.
+        A list of error messages, one for each process that failed; it is filled after the body.
 
     Raises:
         UsageError: `count` is negative.
     """
     if count < 0:
         raise UsageError(f"{count} more workers: there cannot be fewer than none")
-    words = list(command) if command is not None else [sys.executable, *sys.orig_argv[1:]]
+    command = command or [sys.executable, *sys.orig_argv[1:]]
     problems: list[str] = []
     with ExitStack() as stack:
-        started = []
-        for _ in range(0 if is_companion() else count):
+        started: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
+        for _ in range(0 if is_local_worker() else count):
             errors = stack.enter_context(tempfile.TemporaryFile())
-            environment = {**os.environ, COMPANION: "1"}
             process = subprocess.Popen(
-                words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+                command,
+                env={**os.environ, LOCAL_WORKER: "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
             )
+            stack.callback(_terminate, process)
             started.append((process, errors))
-        finished = False
-        try:
-            yield problems
-            finished = True
-        finally:
-            for process, errors in started:
-                _end(process, _PATIENCE_SECONDS if finished else 0)
-                if finished and process.returncode:
-                    errors.seek(0)
-                    problems.append(_last_words(errors.read().decode(errors="replace"), process.returncode))
+        yield problems
+        for process, errors in started:
+            if process.wait():
+                errors.seek(0)
+                problems.append(_error_message(errors.read().decode(errors="replace"), process.returncode))
 
 
-def _last_words(text: str, code: int) -> str:
-    """What a process that failed said last: a message of the command line from its beginning, else the last line."""
+def _error_message(text: str, code: int) -> str:
+    """The last error message of the command line in `text`, all its lines; without one, the last line."""
     lines = text.strip().splitlines()
-    if code < 0 or not lines:
-        return f"a worker ended by signal {-code}" if code < 0 else f"a worker ended with code {code}"
-    begins = [number for number, line in enumerate(lines) if line.startswith(_MESSAGE)]
-    words = " ".join(lines[begins[-1] :]) if begins else lines[-1]
-    return words.removeprefix(_MESSAGE).strip()
+    if code < 0:
+        return f"a worker ended by signal {-code}"
+    if not lines:
+        return f"a worker ended with code {code}"
+    starts = [number for number, line in enumerate(lines) if line.startswith(_ERROR_PREFIX)]
+    message = " ".join(lines[starts[-1] :]) if starts else lines[-1]
+    return message.removeprefix(_ERROR_PREFIX).strip()
 
 
-def _end(process: subprocess.Popen[bytes], patience: float) -> None:
-    try:
-        process.wait(timeout=patience)
-    except subprocess.TimeoutExpired:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
         process.terminate()
         try:
-            process.wait(timeout=_PATIENCE_SECONDS)
+            process.wait(timeout=_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -12,10 +12,10 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import WilcoxonPruner
 from optuna.trial import TrialState, create_trial
 
-__all__ = ["Rival"]
+__all__ = ["Pruner"]
 
 
-class Rival:
+class Pruner:
     """The trial to beat.
 
     A trial is given up for one of two reasons. It does worse, by Optuna's Wilcoxon signed-rank test over the questions
@@ -39,7 +39,7 @@ class Rival:
         self._study = create_study(direction="maximize")
         self._study.add_trial(create_trial(value=fmean(scores), intermediate_values=dict(enumerate(self._scores))))
 
-    def beats(self, scores: Sequence[float]) -> bool:
+    def should_prune(self, scores: Sequence[float]) -> bool:
         """Whether a trial with these scores, in the same order, is to be given up."""
         if len(scores) >= self._startup and self.expected_gain(scores) < self._least_gain:
             return True

@@ -1,11 +1,9 @@
-"""Where a study is kept: a SQLite or journal file on one machine, a PostgreSQL or MySQL server for many."""
+"""Where a study is kept: in memory, in a SQLite or journal file on one machine, or on a PostgreSQL or MySQL server."""
 
 from __future__ import annotations
 
 import os
-import threading
 import warnings
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +12,12 @@ from knowgap.errors import MissingDependency, StudyError, UsageError
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
+    from sqlalchemy.engine import Engine
 
-__all__ = ["HEARTBEAT", "FileLock", "close_storage", "describe_storage", "open_storage", "taking_turns"]
+__all__ = ["HEARTBEAT", "close_storage", "describe_storage", "open_storage", "storage_path"]
 
 HEARTBEAT = 15
-"""Seconds between the signs of life that a worker leaves on a server; after four missed ones it counts as dead."""
+"""Seconds between the heartbeats of a trial in a database; after four missed ones its process counts as dead."""
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _JOURNAL = (".journal", ".log", ".jsonl")
@@ -29,18 +28,18 @@ _DRIVERS = {
 
 
 def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> BaseStorage:
-    """Open the place where studies are kept, and make it where it is absent.
+    """Open the storage of studies, and create it if it does not exist.
 
     Args:
         storage: a path that ends in `.db`, `.sqlite` or `.sqlite3` (SQLite) or in `.journal`, `.log` or `.jsonl`
             (journal file), or a database URL (`sqlite:///…`, `postgresql://…`, `mysql://…`); None keeps the study in
             memory, for this call alone.
-        heartbeat: seconds between signs of life, on a database server.
+        heartbeat: seconds between the heartbeats of a running trial, in a database.
 
     Raises:
-        UsageError: a path of another kind.
+        UsageError: a path with another ending.
         StudyError: a file that is no such storage, or a server that does not answer.
-        MissingDependency: no driver for that server.
+        MissingDependency: no driver for that server is installed.
     """
     from optuna.storages import InMemoryStorage
 
@@ -64,10 +63,24 @@ def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> B
 
 
 def close_storage(storage: BaseStorage) -> None:
-    """Close connections to a database server; they are opened again when they are needed."""
+    """Close the connections to a database; they are opened again when they are needed."""
     engine = getattr(storage, "engine", None)
     if engine is not None:
         engine.dispose()
+
+
+def storage_path(storage: str | Path | None) -> Path | None:
+    """The file that keeps a study; None in memory and on a server."""
+    if storage is None:
+        return None
+    text = str(storage)
+    if "://" not in text:
+        return Path(text).expanduser()
+    from sqlalchemy.engine import make_url
+
+    url = make_url(text)
+    in_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return Path(str(url.database)) if in_file else None
 
 
 def describe_storage(storage: str | Path | None) -> str:
@@ -87,31 +100,55 @@ def describe_storage(storage: str | Path | None) -> str:
 
 
 def _open_database(url: str, heartbeat: int) -> BaseStorage:
-    from optuna.exceptions import OptunaError
-    from optuna.storages import RDBStorage
+    from optuna.exceptions import ExperimentalWarning, OptunaError
+    from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
     from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
     from sqlalchemy.pool import NullPool
 
     shown = describe_storage(url)
     local = url.startswith("sqlite")
+    options: dict[str, Any] = {"pool_pre_ping": True}
     if local:
-        settings: dict[str, Any] = {"engine_kwargs": {"poolclass": NullPool, "connect_args": {"timeout": 120}}}
-    else:
-        settings = {"heartbeat_interval": heartbeat, "grace_period": 4 * heartbeat}
-        settings["engine_kwargs"] = {"pool_pre_ping": True}
+        options = {"poolclass": NullPool, "connect_args": {"timeout": 120}}
     problem: Exception | None = None
-    for _ in range(5):  # workers that start together on an empty database may trip over each other's new tables
+    for _ in range(5):  # processes that start together on an empty database may collide while they create its tables
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message=".*heartbeat_interval.*")
-                return RDBStorage(url if local else _with_driver(url), **settings)
+                warnings.simplefilter("ignore", ExperimentalWarning)
+                opened = RDBStorage(
+                    url if local else _with_driver(url),
+                    engine_kwargs=options,
+                    heartbeat_interval=heartbeat,
+                    grace_period=4 * heartbeat,
+                    heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
+                )
         except (ImportError, ModuleNotFoundError) as error:
             raise MissingDependency(f"{shown}: its database driver is not installed ({error})") from error
         except DBAPIError as error:
             problem = error
         except (ArgumentError, OptunaError, RuntimeError, SQLAlchemyError) as error:
             raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(error)}") from error
+        else:
+            if local:
+                _serialize_transactions(opened.engine)
+            return opened
     raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(problem)}") from problem
+
+
+def _serialize_transactions(engine: Engine) -> None:
+    """Let every transaction lock SQLite from its beginning (SQLAlchemy's recipe).
+
+    SQLite has no lock on a row: without this, two processes could take the same waiting trial.
+    """
+    from sqlalchemy import event
+
+    @event.listens_for(engine, "connect")
+    def leave_transactions_to_sqlalchemy(connection: Any, record: object) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def lock(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _with_driver(url: str) -> str:
@@ -120,8 +157,7 @@ def _with_driver(url: str) -> str:
         if find_spec(module) is not None:
             return full + separator + rest
     if scheme in _DRIVERS:
-        names = " or ".join(module for module, _ in _DRIVERS[scheme])
-        raise MissingDependency(f"a study on {scheme} needs a driver: pip install {names.split(' or ')[0]}")
+        raise MissingDependency(f"a study on {scheme} needs a driver: pip install {_DRIVERS[scheme][0][0]}")
     return url
 
 
@@ -131,79 +167,24 @@ def _first_line(error: object) -> str:
 
 
 def _open_journal(path: Path) -> BaseStorage:
+    from filelock import FileLock
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    lock = _file_lock(path.with_name(f"{path.name}.lock"))
-    if lock is not None and path.exists():
-        _drop_torn_end(path, lock)
+    lock: Any = FileLock(path.with_name(f"{path.name}.lock"))  # Optuna's own would stay for 30 s after a killed process
+    with lock:
+        _drop_torn_line(path)
     try:
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))  # pyright: ignore[reportArgumentType]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # what other content makes of its reader
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # what Optuna makes of other content
         raise StudyError(f"{path} cannot be opened as a study journal: {_first_line(error)}") from error
 
 
-def _drop_torn_end(path: Path, lock: Any) -> None:
-    """Cut off a last line that a killed process did not finish: what is appended to it would be lost with it."""
-    lock.acquire()
-    try:
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            if not content.startswith(b"{"):
-                raise StudyError(f"{path} cannot be opened as a study journal: it is something else")
-            os.truncate(path, whole)
-    finally:
-        lock.release()
-
-
-def taking_turns(storage: str | Path | None) -> FileLock | None:
-    """A lock under which workers take trials, where the storage does not keep two from taking one; None elsewhere.
-
-    SQLite has no lock on a row, so that two workers could take the same waiting trial.
-    """
-    text = str(storage) if storage is not None else ""
-    if text.startswith("sqlite"):
-        from sqlalchemy.engine import make_url
-
-        text = make_url(text).database or ""
-    elif not text.endswith(_SQLITE) or "://" in text:
-        text = ""
-    return _file_lock(Path(f"{text}.turn").expanduser()) if text else None
-
-
-class FileLock:
-    """A lock between processes, which the system takes back from one that dies.
-
-    Args:
-        path: of the file that is locked; made where it is absent.
-        lock: locks an open file.
-    """
-
-    def __init__(self, path: Path, lock: Callable[[int], None]):
-        self._path, self._lock = path, lock
-        self._own = threading.Lock()
-        self._held: list[int] = []
-
-    def acquire(self) -> bool:
-        """Wait for the lock and hold it."""
-        self._own.acquire()
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-        self._lock(descriptor)
-        self._held.append(descriptor)
-        return True
-
-    def release(self) -> None:
-        """Give the lock back, if it is held."""
-        if self._held:
-            os.close(self._held.pop())
-            self._own.release()
-
-
-def _file_lock(path: Path) -> FileLock | None:
-    """A lock on a file; None where the system has none of that kind."""
-    try:
-        import fcntl
-    except ImportError:
-        return None  # Optuna's own lock file then, which a killed process holds for half a minute
-    return FileLock(path, lambda descriptor: fcntl.flock(descriptor, fcntl.LOCK_EX))
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line that a killed process did not finish: the next line would be appended to it."""
+    content = path.read_bytes() if path.exists() else b""
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        if not content.startswith(b"{"):
+            raise StudyError(f"{path} cannot be opened as a study journal: it is something else")
+        os.truncate(path, whole)

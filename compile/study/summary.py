@@ -15,7 +15,7 @@ from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.budget import Spent
-from knowgap.compile.study.record import StudyRecord
+from knowgap.compile.study.shared_study import read_set_up
 from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished
 from knowgap.errors import StudyError, UnknownName
 
@@ -115,8 +115,7 @@ def read_study(study: Study, *, cost: str = "", chosen: TrialResult | None = Non
     attributes = study.user_attrs
     try:
         about = attributes["fingerprint"]
-        record = StudyRecord.model_validate(attributes["record"])
-        pool = DemonstrationPool.join([attributes[f"pool.{n}"] for n in range(record.pool_pieces)])
+        set_up = read_set_up(study)
         program, metric, lm = about["program"][0], about["metric"], about["language model"][0]
         mode, named_cost, _ = about["mode"]
         trials = finished(study)
@@ -144,8 +143,8 @@ def read_study(study: Study, *, cost: str = "", chosen: TrialResult | None = Non
         parameters={trial.number: dict(trial.params) for trial in every if trial.number in numbers},
         unfinished=running,
         chosen=chosen or (choose(trials, "best", counted) if complete else None),
-        setup=record.spent,
-        pool=pool,
+        setup=set_up.spent,
+        pool=set_up.pool,
         importances=importances(study),
     )
 

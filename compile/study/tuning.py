@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,14 +30,13 @@ from knowgap.compile.evaluation.shared_cache import lm_cache
 from knowgap.compile.evaluation.shared_cache import share as sharing
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.budget import Budget, Meter, Spent, metering
-from knowgap.compile.study.initial_trials import bootstrap_pool, calibrated_values, plan_trials
-from knowgap.compile.study.record import Mode, Planned, open_study, set_up
-from knowgap.compile.study.sampler import PlaceSeededSampler
+from knowgap.compile.study.initial_trials import bootstrap_pool, calibrated_values, initial_trials
 from knowgap.compile.study.search_space import Space
-from knowgap.compile.study.storage import HEARTBEAT, close_storage, taking_turns
+from knowgap.compile.study.shared_study import Mode, SetUp, shared_study
+from knowgap.compile.study.storage import HEARTBEAT
 from knowgap.compile.study.summary import importances
 from knowgap.compile.study.trials import PAPER, TrialResult, check_rule, choose, finished, front
-from knowgap.compile.study.worker import Session
+from knowgap.compile.study.worker import TrialSeededSampler, Worker
 from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
@@ -260,12 +259,8 @@ def tune(
     meter = Meter(limits.prices)
     asked, close = sharing(program, cache_dir) if share else (program, lambda: None)
 
-    def set_up_study(
-        sign_of_life: Callable[[], None],
-    ) -> tuple[DemonstrationPool, list[Planned], list[dict[str, Any]], Spent]:
+    def make_set_up() -> SetUp:
         def report(done: int, total: int, text: str) -> None:
-            if done % 10 == 1:
-                sign_of_life()
             if progress is not None:
                 progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
 
@@ -285,33 +280,39 @@ def tune(
         calibrated = calibrated_values(asked, train) if "delta" not in exclude else []
         known = [dict(values) for values in [*start, *calibrated]]
         space = Space(program, demonstrations=pool.sizes, known=known, **scope)
-        return pool, plan_trials(program, space, pool, start, calibrated), known, meter.spent
+        initial = initial_trials(program, space, pool, start, calibrated)
+        return SetUp(initial=initial, known=known, spent=meter.spent, pool=pool)
 
     with ExitStack() as stack:
         stack.callback(close)
         stack.enter_context(quiet())
         stack.enter_context(lm_cache(Path(cache_dir) / "lm" if share and cache_dir is not None else None))
         stack.enter_context(dspy.context(lm=model.copy(cache=share) if hasattr(model, "cache") else model))
-        study, place = open_study(study_name or program.name, storage, mode, heartbeat=heartbeat, cost=cost)
-        stack.callback(close_storage, place)
-        record, pool = set_up(study, orjson.loads(orjson.dumps(fingerprint, default=str)), set_up_study)
-        study.sampler = PlaceSeededSampler(seed)
+        study, set_up = stack.enter_context(
+            shared_study(
+                study_name or program.name,
+                storage,
+                mode=mode,
+                cost=cost,
+                heartbeat=heartbeat,
+                fingerprint=orjson.loads(orjson.dumps(fingerprint, default=str)),
+                make=make_set_up,
+            )
+        )
+        pool = set_up.pool
+        study.sampler = TrialSeededSampler(seed)
         questions = list(zip(ids, devset, strict=True))
         random.Random(seed).shuffle(questions)
-        stopped = Session(
+        stopped = Worker(
             study=study,
-            one_machine=getattr(place, "heartbeat_interval", None) is None,
-            turn=taking_turns(storage),
+            set_up=set_up,
             program=asked,
-            space=Space(program, demonstrations=pool.sizes, known=record.known, **scope),
-            pool=pool,
-            plan=record.plan,
+            space=Space(program, demonstrations=pool.sizes, known=set_up.known, **scope),
             questions=questions,
             metric=(name, measure),
             n_trials=n_trials,
             num_threads=num_threads,
             budget=limits,
-            before=record.spent,
             prune=pruning,
             cost=cost if mode == "pareto" else None,
             progress=progress,
@@ -326,7 +327,7 @@ def tune(
         questions=[question for question, _ in questions],
         metric=name,
         cost=cost,
-        setup=record.spent,
+        setup=set_up.spent,
         stopped=stopped,
         base=program,
         pool=pool,

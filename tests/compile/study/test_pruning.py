@@ -7,15 +7,15 @@ from statistics import fmean
 
 import pytest
 
-from knowgap.compile.study.pruning import Rival
+from knowgap.compile.study.pruning import Pruner
 
 BEST = [float(n % 4 != 0) for n in range(100)]  # 0.75
 
 
 def given_up(scores, best=BEST, startup=15):
     """After how many questions the trial is given up; None where it is not."""
-    rival = Rival(best, startup)
-    return next((n for n in range(5, len(best), 5) if rival.beats(scores[:n])), None)
+    pruner = Pruner(best, startup)
+    return next((n for n in range(5, len(best), 5) if pruner.should_prune(scores[:n])), None)
 
 
 def test_a_trial_that_loses_everywhere_ends_at_once():
@@ -55,7 +55,7 @@ def test_nothing_ends_before_the_startup():
 def test_the_expected_gain_by_hand(seen, left, gain):
     best = [0.0 if d > 0 else 1.0 if d < 0 else 0.5 for d in seen] + [0.5] * left
     scores = [b + d for b, d in zip(best, seen, strict=False)]
-    assert Rival(best, 1).expected_gain(scores) == pytest.approx(gain, abs=1e-6)
+    assert Pruner(best, 1).expected_gain(scores) == pytest.approx(gain, abs=1e-6)
 
 
 def test_little_is_lost():

@@ -1,8 +1,7 @@
-"""Many workers on one study, killed at random moments: what was finished stays, and the study ends as asked."""
+"""Several processes on one study, killed at random moments: what is finished stays, and the study ends as asked."""
 
 from __future__ import annotations
 
-import functools
 import multiprocessing
 import os
 import random
@@ -12,18 +11,16 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import optuna
 import pytest
 from compile_worker import study_arguments, work
 
-import knowgap.compile.study.worker as session
 from knowgap.compile import tune
-from knowgap.compile.study.liveness import WORKER, alive, bury_dead_trials, this_worker
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage
-from knowgap.compile.study.trials import CONFIG, finished
+from knowgap.compile.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
 
 KILLS, WORKERS, TRIALS = 10, 3, 12
@@ -38,39 +35,39 @@ def processes():
     return context
 
 
-def results(storage: str):
+@contextmanager
+def opened(storage: str, name: str):
     place = open_storage(storage)
     try:
-        study = optuna.load_study(study_name="many", storage=place)
-        return {trial.number: (trial.label, trial.score, trial.scores) for trial in finished(study)}
-    except KeyError:
-        return {}
+        yield optuna.load_study(study_name=name, storage=place)
     finally:
         close_storage(place)
 
 
+def results(storage: str):
+    try:
+        with opened(storage, "many") as study:
+            return {trial.number: (trial.label, trial.score, trial.scores) for trial in finished(study)}
+    except KeyError:
+        return {}
+
+
 def survive(processes, storage: str, seed: int) -> None:
+    """Kill one, two or three of three workers at random moments, and the others soon after, until ten are dead."""
     rng = random.Random(seed)
     kills, seen = 0, {}
-    while kills < KILLS:
-        doomed = rng.randint(1, WORKERS)
-        deadlines = [rng.uniform(0.1, 0.8) if n < doomed else 0.0 for n in range(WORKERS)]
-        if seen and len(seen) >= TRIALS - 1:
-            break
+    while kills < KILLS and len(seen) < TRIALS - 1:
+        deadlines = [rng.uniform(0.1, 0.8) if n < rng.randint(1, WORKERS) else 0.0 for n in range(WORKERS)]
         workers = [processes.Process(target=work, args=(storage, TRIALS, deadline)) for deadline in deadlines]
         for worker in workers:
             worker.start()
-        for worker, deadline in zip(workers, deadlines, strict=True):
-            if deadline:
-                worker.join()
-                kills += worker.exitcode == -signal.SIGKILL
-        for worker, deadline in zip(workers, deadlines, strict=True):
+        for worker, deadline in sorted(zip(workers, deadlines, strict=True), key=lambda pair: not pair[1]):
             if not deadline:
-                worker.kill()  # the survivors too, in the middle of what they do
-                worker.join()
-                kills += 1
+                worker.kill()
+            worker.join()
+            kills += worker.exitcode == -signal.SIGKILL
         now = results(storage)
-        assert {number: now.get(number) for number in seen} == seen  # whatever was finished is still there
+        assert {number: now.get(number) for number in seen} == seen
         seen = now
     last = [processes.Process(target=work, args=(storage, TRIALS, 0.0)) for _ in range(WORKERS)]
     for worker in last:
@@ -80,17 +77,8 @@ def survive(processes, storage: str, seed: int) -> None:
     assert [worker.exitcode for worker in last] == [0] * WORKERS
     now = results(storage)
     assert {number: now.get(number) for number in seen} == seen
-    assert len(now) == TRIALS
-    place = open_storage(storage)
-    study = optuna.load_study(study_name="many", storage=place)
-    states = {trial.state.name for trial in study.trials}
-    assert states <= {"COMPLETE", "PRUNED", "FAIL", "WAITING"}
-    done = finished(study)
-    planned = [trial.label for trial in done if trial.label != "sampled"]
-    assert sorted(planned) == ["bootstrapped", "paper"]
-    keys = [study.trials[trial.number].user_attrs[CONFIG]["key"] for trial in done if trial.same_as is None]
-    assert len({*keys}) == len(keys)
-    close_storage(place)
+    assert TRIALS <= len(now) < TRIALS + WORKERS
+    assert {label for label, *_ in now.values()} == {"paper", "bootstrapped", "sampled"}
 
 
 @pytest.mark.parametrize("suffix", ["db", "journal"])
@@ -168,21 +156,60 @@ def test_ten_kills_on_a_database_server(processes, server, request):
     survive(processes, request.getfixturevalue(server), seed=2)
 
 
-def test_a_worker_of_another_machine_that_falls_silent_is_replaced(postgres):
+@pytest.mark.parametrize("server", [False, True])
+def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
+    """Its trial is failed once it missed its heartbeats, and run again with the same settings."""
+    storage = request.getfixturevalue("postgres") if server else f"sqlite:///{tmp_path}/study.db"
     arguments, _ = study_arguments()
     program = arguments.pop("program")
-    common = {**arguments, "study_name": "silent", "storage": postgres, "heartbeat": 1}
-    tune(program, n_trials=1, **common)
-    place = open_storage(postgres, heartbeat=1)
-    study = optuna.load_study(study_name="silent", storage=place)
-    with pytest.warns(UserWarning, match="Heartbeat"):
-        ghost = study.ask()
-    ghost.set_user_attr("worker", {**this_worker(), "host": "elsewhere"})
-    place.record_heartbeat(ghost._trial_id)  # the last one
-    found = tune(program, n_trials=2, **common)  # the ghost holds the second place until it is given up
-    assert len(found.trials) == 2
-    assert study.trials[ghost.number].state.name == "FAIL"
-    close_storage(place)
+    common = {**arguments, "study_name": "silent", "storage": storage, "heartbeat": 1}
+    with opened(storage, tune(program, n_trials=2, **common).study.study_name) as study:
+        silent, fell_silent = [], time.monotonic()
+
+        def fall_silent(*progress):
+            """Once this process works on the study: a trial of another process, with one heartbeat, its last."""
+            if not silent:
+                with pytest.warns(UserWarning, match="Heartbeat"):
+                    silent.append(study.ask())
+                silent[0].suggest_categorical("careful", [False, True])
+                study._storage.record_heartbeat(silent[0]._trial_id)
+            elif time.monotonic() - fell_silent < 10 and study.trials[silent[0].number].state.name == "RUNNING":
+                time.sleep(0.5)
+
+        found = tune(program, n_trials=5, progress=fall_silent, **common)
+        again = [t for t in study.trials if t.system_attrs.get("failed_trial") == silent[0].number]
+        assert study.trials[silent[0].number].state.name == "FAIL"
+        assert again[0].params["careful"] == silent[0].params["careful"]
+        assert again[0].number in [trial.number for trial in found.trials]
+
+
+def test_the_next_start_fails_what_a_dead_process_left_running_in_a_journal(tmp_path):
+    storage = tmp_path / "study.journal"
+    arguments, _ = study_arguments()
+    common = {"storage": storage, "study_name": "left", **arguments}
+    program = common.pop("program")
+    tune(program, n_trials=1, **common)  # the paper's settings; the bootstrapped demonstrations wait
+    with opened(str(storage), "left") as study:
+        left = [study.ask(), study.ask()]
+        found = tune(program, n_trials=3, **common)
+        assert [study.trials[trial.number].state.name for trial in left] == ["FAIL", "FAIL"]
+        assert [trial.label for trial in found.trials] == ["paper", "bootstrapped", "sampled"]
+
+
+def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
+    storage = tmp_path / "study.journal"
+    arguments, _ = study_arguments()
+    common = {"storage": storage, "study_name": "beside", "num_threads": 1, **arguments}
+    program = common.pop("program")
+    second = []
+
+    def start_another(*progress):
+        if not second and "trial 1" in progress[2]:
+            second.append(tune(program, n_trials=1, **common))  # another call, which finds enough trials
+
+    found = tune(program, n_trials=3, progress=start_another, **common)
+    assert [trial.number for trial in found.trials] == [0, 1, 2]
+    assert len(second[0].trials) == 1
 
 
 def test_a_server_that_does_not_answer():
@@ -203,51 +230,3 @@ def test_drivers_are_named(monkeypatch):
         open_storage("nonsense://somewhere")
     assert describe_storage("mysql://me:secret@here/x") == "mysql://me:***@here/x"
     assert describe_storage(None) == "memory"
-
-
-def test_who_is_alive():
-    me = this_worker()
-    assert alive(me) is True
-    assert alive({**me, "began": "long ago"}) is False  # another process has that number now
-    assert alive({**me, "host": "elsewhere"}) is None
-    child = subprocess.Popen(["true"])
-    child.wait()
-    assert alive({**me, "pid": child.pid}) is False
-
-
-def test_trials_of_another_machine_are_left_to_heartbeats():
-    study = optuna.create_study()
-    trials = [study.ask() for _ in range(3)]
-    trials[0].set_user_attr("worker", this_worker())
-    trials[1].set_user_attr("worker", {**this_worker(), "host": "elsewhere"})
-    assert bury_dead_trials(study, one_machine=False) == []
-    assert bury_dead_trials(study, one_machine=True) == [1]
-    assert [trial.state.name for trial in study.trials] == ["RUNNING", "FAIL", "RUNNING"]
-
-
-@pytest.mark.parametrize("settings", ["same", "others"])
-def test_a_trial_waits_for_one_that_has_yet_to_say_its_settings(monkeypatch, settings):
-    study = optuna.create_study()
-    first, second = study.ask(), study.ask()
-    first.set_user_attr(WORKER, this_worker())
-    moves = [lambda: first.set_user_attr(CONFIG, {"key": settings})]
-    if settings == "same":
-        moves.append(lambda: study.tell(first, 1.0))
-    monkeypatch.setattr(session.time, "sleep", lambda seconds: moves.pop(0)())
-    found = session.Session._same(SimpleNamespace(study=study), second, "same")
-    assert not moves
-    assert (found.number if found else None) == (first.number if settings == "same" else None)
-
-
-def test_trials_begin_in_the_order_of_their_numbers():
-    study = optuna.create_study()
-    taken, waiting = study.ask(), optuna.trial.create_trial(state=optuna.trial.TrialState.WAITING)
-    study.add_trial(waiting)
-    later = study._storage.create_new_trial(study._study_id)  # as where another worker's trial came in between
-    later = optuna.trial.Trial(study, later)
-    claim = functools.partial(session.Session._claim_place, SimpleNamespace(study=study, n_trials=3))
-    claim(taken)
-    with pytest.raises(session._Surplus):
-        claim(later)
-    claim(study.ask())  # the one that waited
-    claim(later)

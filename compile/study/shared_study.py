@@ -1,0 +1,254 @@
+"""A study that several processes share: who sets it up, who runs which trial, and what becomes of a process that dies.
+
+Everything is kept by Optuna: trials, their states and attributes in the study's storage. Processes that make the same
+call work together as follows.
+
+1. **Set-up.** One process stores what the study is about (the fingerprint), bootstraps the demonstrations, lists the
+   initial trials and enqueues them, while it holds a lock; the others wait. The system takes the lock of a file back
+   from a process that dies, a database server that of a closed connection: the next process then starts the set-up
+   again. A study is set up once its record is stored, which happens last.
+2. **Trials.** Each process runs `study.optimize`. It takes the first waiting trial, which is one step in every storage,
+   or else draws a new one. Nobody waits for another's trial.
+3. **Death.** In a database, a running trial has a heartbeat. After four missed ones any process fails the trial and
+   enqueues it again (Optuna's `RetryHeartbeatStaleTrialCallback`). A journal file has no heartbeats. For journal and
+   SQLite files, every process therefore holds a shared lock while it works; one that gets the lock exclusively when it
+   starts is alone, and fails all running trials. Those of the initial trials that failed are enqueued again whenever a
+   process starts.
+4. **End.** A process stops when `n_trials` trials are finished. Trials that others are running at that time are
+   finished as well, so that a study of several processes may have a few more trials than were asked for.
+5. **Seed.** With one process, a study follows from its seed, also when it is continued. With several it does not: what
+   a trial draws depends on which other trials are finished by then.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from optuna.trial import TrialState
+from pydantic import BaseModel, ConfigDict
+
+from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
+from knowgap.compile.study.budget import Spent
+from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_path
+from knowgap.errors import StudyError
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.storages import BaseStorage
+
+__all__ = ["INITIAL", "InitialTrial", "Mode", "SetUp", "enqueue", "read_set_up", "shared_study"]
+
+Mode = Literal["single", "pareto"]
+INITIAL = "initial"
+"""The trial attribute that holds the position of an initial trial in the list."""
+
+_FINGERPRINT, _RECORD, _POOL = "fingerprint", "record", "pool"
+_LOCK_SECONDS = 0.5
+_SERVER_LOCKS = {
+    "postgresql": "SELECT pg_advisory_lock(hashtext(:name))",
+    "mysql": "SELECT GET_LOCK(MD5(:name), 8640000)",
+    "mariadb": "SELECT GET_LOCK(MD5(:name), 8640000)",
+}
+
+
+class InitialTrial(BaseModel):
+    """A trial that is run before any is drawn.
+
+    Attributes:
+        label: why it is tried: "paper", "current", "given", "calibrated" or "bootstrapped".
+        parameters: Optuna's parameters by name.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: str
+    parameters: dict[str, Any]
+
+
+class SetUp(BaseModel):
+    """What all processes of a study start from.
+
+    Attributes:
+        initial: the initial trials, in their order.
+        known: hyperparameters to be tried besides the defaults and the program's own: ranges are widened to hold them.
+        spent: what bootstrapping the demonstrations cost.
+        pool: the demonstration sets to choose from.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    initial: list[InitialTrial]
+    known: list[dict[str, Any]]
+    spent: Spent
+    pool: DemonstrationPool
+
+
+@contextmanager
+def shared_study(
+    study_name: str,
+    storage: str | Path | None,
+    *,
+    mode: Mode,
+    cost: str,
+    heartbeat: int,
+    fingerprint: dict[str, Any],
+    make: Callable[[], SetUp],
+) -> Iterator[tuple[Study, SetUp]]:
+    """Open a study, set it up if nobody has, and let this process work on it; see the module for how.
+
+    Args:
+        study_name: the study's name in the storage.
+        storage: see `knowgap.compile.study.storage.open_storage`.
+        mode: "single" or "pareto".
+        cost: name of the second objective, for "pareto".
+        heartbeat: seconds between heartbeats.
+        fingerprint: what the study is about, as JSON values by name.
+        make: makes the set-up.
+
+    Yields:
+        Optuna's study, and how it was set up.
+
+    Raises:
+        StudyError: the storage cannot be opened, or its study of that name is about something else.
+    """
+    opened = open_storage(storage, heartbeat=heartbeat)
+    try:
+        study = _open_study(study_name, opened, describe_storage(storage), mode, cost)
+
+        def start(alone: bool) -> None:
+            _check_fingerprint(study, fingerprint)
+            if alone:
+                _fail_running_trials(study)
+            if _RECORD not in study.user_attrs:
+                study.set_user_attr(_FINGERPRINT, fingerprint)
+                _store_set_up(study, make())
+            _enqueue_initial_trials(study, read_set_up(study).initial)
+
+        path = storage_path(storage)
+        with _working(study, path, start) if path is not None else _working_on_server(study, opened, start):
+            _check_fingerprint(study, fingerprint)
+            yield study, read_set_up(study)
+    finally:
+        close_storage(opened)
+
+
+def enqueue(study: Study, number: int, trial: InitialTrial) -> None:
+    """Put an initial trial into the queue of the study."""
+    study.enqueue_trial(trial.parameters, user_attrs={INITIAL: number})
+
+
+def read_set_up(study: Study) -> SetUp:
+    """The set-up as it is stored in a study.
+
+    Raises:
+        KeyError: the study is not set up.
+        ValueError: it was set up by something else.
+    """
+    attributes = study.user_attrs
+    record = dict(attributes[_RECORD])
+    pool = DemonstrationPool.join([attributes[f"{_POOL}.{n}"] for n in range(record.pop("pool_pieces"))])
+    return SetUp(**record, pool=pool)
+
+
+def _store_set_up(study: Study, made: SetUp) -> None:
+    pieces = made.pool.pieces()
+    for number, piece in enumerate(pieces):
+        study.set_user_attr(f"{_POOL}.{number}", piece)
+    study.set_user_attr(_RECORD, made.model_dump(mode="json", exclude={"pool"}) | {"pool_pieces": len(pieces)})
+
+
+def _open_study(name: str, opened: BaseStorage, shown: str, mode: Mode, cost: str) -> Study:
+    import optuna
+
+    goals: list[Literal["maximize", "minimize"]] = ["maximize"] if mode == "single" else ["maximize", "minimize"]
+    try:
+        study = optuna.create_study(storage=opened, study_name=name, directions=goals, load_if_exists=True)
+        foreign = [direction.name for direction in study.directions] != [goal.upper() for goal in goals]
+        if foreign or (study.get_trials(deepcopy=False) and _FINGERPRINT not in study.user_attrs):
+            raise StudyError(f"study {name!r} in {shown} was made otherwise: take another study name")
+    except (KeyError, ValueError, TypeError, AttributeError) as error:  # what Optuna makes of a foreign journal
+        raise StudyError(f"{shown} cannot be read as a study storage: {error!r}") from error
+    if mode == "pareto" and not study.metric_names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names(["score", cost])
+    return study
+
+
+@contextmanager
+def _working(study: Study, path: Path, start: Callable[[bool], None]) -> Iterator[None]:
+    """Work on a study in a file: start alone if no other process works on it, then hold the lock with the others."""
+    from filelock import ReadWriteLock, Timeout
+
+    def acquired(acquire: Callable[..., object]) -> bool:
+        try:
+            acquire(timeout=_LOCK_SECONDS)
+        except Timeout:
+            return False
+        return True
+
+    lock = ReadWriteLock(path.with_name(f"{path.name}.workers"), is_singleton=False)
+    try:
+        while True:
+            if acquired(lock.acquire_write):
+                try:
+                    start(True)
+                finally:
+                    lock.release()
+            if acquired(lock.acquire_read):  # not while another process starts alone
+                try:
+                    if _RECORD in study.user_attrs:  # else the other process died
+                        yield
+                        return
+                finally:
+                    lock.release()
+    finally:
+        lock.close()
+
+
+@contextmanager
+def _working_on_server(study: Study, opened: BaseStorage, start: Callable[[bool], None]) -> Iterator[None]:
+    """Work on a study on a server, or in memory: start under the server's lock."""
+    engine = getattr(opened, "engine", None)
+    statement = _SERVER_LOCKS.get(engine.dialect.name) if engine is not None else None
+    if engine is None or statement is None:
+        start(False)
+    else:
+        from sqlalchemy import text
+
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.detach()  # so that it is closed, and the lock released, whatever happens
+            connection.execute(text(statement), {"name": f"knowgap {study.study_name}"})
+            start(False)
+    yield
+
+
+def _fail_running_trials(study: Study) -> None:
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+def _enqueue_initial_trials(study: Study, initial: list[InitialTrial]) -> None:
+    """Enqueue the initial trials of which there is none but failed ones.
+
+    Optuna's own `skip_if_exists` does not serve: to it, a failed trial exists.
+    """
+    trials = study.get_trials(deepcopy=False)
+    present = {trial.user_attrs.get(INITIAL) for trial in trials if trial.state != TrialState.FAIL}
+    for number, trial in enumerate(initial):
+        if number not in present:
+            enqueue(study, number, trial)
+
+
+def _check_fingerprint(study: Study, fingerprint: dict[str, Any]) -> None:
+    stored = study.user_attrs.get(_FINGERPRINT, fingerprint)
+    differing = sorted(key for key in {*stored, *fingerprint} if stored.get(key) != fingerprint.get(key))
+    if differing:
+        raise StudyError(
+            f"study {study.study_name!r} is about something else (it differs in: {', '.join(differing)}): "
+            "take another study name"
+        )
