@@ -1,4 +1,4 @@
-"""The base of every program: hyperparameters, presets, the trace, and one way to ask and one to retrieve."""
+"""The base class of all programs: hyperparameters, presets, and how `forward` asks, retrieves and records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextvars
 import copy
 import functools
 import time
-import unicodedata
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,13 +14,14 @@ from typing import Any, ClassVar
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
-from pydantic import BaseModel
+from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import CachingChatAdapter
 from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
+from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
-from knowgap.programs.reading.passage_numbering import numbered
+from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
@@ -33,16 +33,16 @@ _ADAPTER = CachingChatAdapter()
 
 @functools.cache
 def _acall_pool() -> ThreadPoolExecutor:
-    """Threads for `acall`: asyncio's own pool has too few for calls that mostly wait."""
+    """Threads for `acall`; asyncio's own pool has too few for calls that mostly wait."""
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
 
 
 @functools.cache
 def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
-    found: dict[str, Hyperparameter[Any]] = {}
+    declared: dict[str, Hyperparameter[Any]] = {}
     for base in reversed(cls.__mro__):
-        found |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
-    return found
+        declared |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
+    return declared
 
 
 class _Meter:
@@ -89,44 +89,27 @@ def _number(source: Any, *names: str) -> int:
     return 0
 
 
-def _visible(text: str) -> bool:
-    return any(unicodedata.category(character) not in ("Cc", "Cf", "Zs", "Zl", "Zp") for character in text)
-
-
-def _is_passages(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(item, Passage) for item in value)
-
-
-def _encodable(value: Any) -> Any:
-    """The value without lone surrogates, which a model can write as an escape and nobody can send or store."""
-    match value:
-        case str():
-            return value.encode("utf-8", "replace").decode("utf-8")
-        case list():
-            return [_encodable(item) for item in value]
-        case dict():
-            return {_encodable(key): _encodable(item) for key, item in value.items()}
-        case BaseModel():
-            return value.model_copy(update={name: _encodable(item) for name, item in value})
-        case _:
-            return value
-
-
 class Program(dspy.Module):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
-    algorithm in `forward(question)`, which returns a `dspy.Prediction` with `answer` and `passages`. Calling the
-    program adds `trace`. A program keeps nothing between questions and may be called from many threads.
+    algorithm in `forward(question)`, which ends with `conclude`. Calling the program adds the trace to the prediction.
+    A program keeps no state between questions and may be called from many threads.
+
+    Attributes:
+        name: the program's name in the registry.
+        presets: by name, the hyperparameters that the paper uses for a family of tasks.
+        needs_retriever: whether the program searches an index.
+        part_names: attributes that copies of a program share instead of copying: the index and models.
 
     Args:
-        retriever: where passages come from; None for programs that retrieve nothing.
-        concurrent: whether independent calls within a question run at the same time; the answer is the same.
+        retriever: the index to search; None for programs that retrieve nothing.
+        concurrent: run independent calls within a question at the same time; the answer is the same either way.
         **hyperparameters: values for the declared hyperparameters.
 
     Raises:
-        UnknownName: for a hyperparameter that is not declared.
-        ValueOutOfBounds: for a value outside its bounds.
+        UnknownName: a hyperparameter is not declared.
+        ValueOutOfBounds: a value is outside its bounds.
     """
 
     name: ClassVar[str] = "program"
@@ -137,57 +120,45 @@ class Program(dspy.Module):
     def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
         self.retriever, self.concurrent = retriever, concurrent
-        declared = self.hyperparameters()
-        for name, declaration in declared.items():
-            declaration.write(self, hyperparameters.pop(name, declaration.default))
-        for name in hyperparameters:
-            raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
+        self.configure(**{name: declared.default for name, declared in _declared(type(self)).items()} | hyperparameters)
 
     @classmethod
     def hyperparameters(cls) -> dict[str, Hyperparameter[Any]]:
-        """The declared hyperparameters by name, a base class' first."""
+        """The declared hyperparameters by name, those of base classes first."""
         return dict(_declared(cls))
-
-    def parts(self) -> dict[str, Any]:
-        """The index and the models that copies of the program share, by name; None for one that was not given."""
-        return {name: getattr(self, name) for name in self.part_names}
-
-    @classmethod
-    def _thresholds(cls) -> Sequence[Threshold]:
-        return [declared for declared in _declared(cls).values() if isinstance(declared, Threshold)]
 
     @classmethod
     def preset(cls, name: str) -> dict[str, Any]:
-        """The hyperparameters that the paper uses for a family of tasks.
+        """The hyperparameters of a preset.
 
         Raises:
-            UnknownName: when the program has no preset of that name.
+            UnknownName: the program has no such preset.
         """
         if name not in cls.presets:
             raise UnknownName.among(f"preset of {cls.name}", name, cls.presets)
         return dict(cls.presets[name])
 
     @classmethod
-    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> Program:
-        """A program with a preset's hyperparameters; `kwargs` are those of the class and take precedence.
+    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> Self:
+        """Make a program with the hyperparameters of a preset; `kwargs` are arguments of the class and override it.
 
         Raises:
-            UnknownName: when the program has no preset of that name.
+            UnknownName: the program has no such preset.
         """
         return cls(retriever, **{**cls.preset(name), **kwargs})
 
     def values(self) -> dict[str, Any]:
-        """The current value of every hyperparameter."""
-        return {name: getattr(self, name) for name in self.hyperparameters()}
+        """The current values of all hyperparameters."""
+        return {name: getattr(self, name) for name in _declared(type(self))}
 
-    def configure(self, **values: Any) -> Program:
-        """Set hyperparameters, all or none, and return the program.
+    def configure(self, **values: Any) -> Self:
+        """Set hyperparameters and return the program; if one value is refused, none is set.
 
         Raises:
-            UnknownName: for a name that is not declared.
-            ValueOutOfBounds: for a value outside its bounds.
+            UnknownName: a name is not declared.
+            ValueOutOfBounds: a value is outside its bounds.
         """
-        declared = self.hyperparameters()
+        declared = _declared(type(self))
         for name in values:
             if name not in declared:
                 raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
@@ -196,17 +167,21 @@ class Program(dspy.Module):
             declared[name].write(self, value)
         return self
 
+    def parts(self) -> dict[str, Any]:
+        """The index and the models that copies of the program share, by name; None for one that was not given."""
+        return {name: getattr(self, name) for name in self.part_names}
+
     def __call__(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
         """Answer a question: `program(question="…")`.
 
         Raises:
-            EmptyQuestion: when the question holds no visible character.
-            UsageError: when it holds bytes that are no text.
+            EmptyQuestion: the question has no visible character.
+            UsageError: the question is not valid Unicode.
         """
         question = kwargs.get("question", args[0] if args else "")
-        if not isinstance(question, str) or not _visible(question):
+        if not isinstance(question, str) or is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
-        if _encodable(question) != question:
+        if without_surrogates(question) != question:
             raise UsageError(
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
@@ -219,11 +194,11 @@ class Program(dspy.Module):
         return output
 
     async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
-        """The same as the call, without blocking the event loop."""
+        """Answer a question without blocking the event loop."""
         call = functools.partial(contextvars.copy_context().run, functools.partial(self, *args, **kwargs))
         return await asyncio.get_running_loop().run_in_executor(_acall_pool(), call)
 
-    # What `forward` is written with.
+    # What `forward` uses.
 
     def ask(self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), **inputs: Any) -> dspy.Prediction | None:
         """Ask the language model.
@@ -241,44 +216,49 @@ class Program(dspy.Module):
             a `Malformed` step. Errors of the language model itself are raised.
         """
         recorder, meter, started = current_recorder(), _Meter(), time.perf_counter()
-        listed = {name: value for name, value in inputs.items() if _is_passages(value)}
-        passages = [*inlined, *(passage for value in listed.values() for passage in value)]
+        inputs, listed = number_passages(inputs)
+        passages = [*inlined, *listed]
         recorder.count_read(passages)
-        inputs |= {name: numbered(value) for name, value in listed.items()}
         limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
         callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
-        problem = ""
-        prediction = None
-        for threshold in self._thresholds():
-            if vars(self).get(threshold.predictor) is predictor:
-                threshold.apply(self, predictor)
+        prediction, problem = None, ""
+        self._apply_thresholds(predictor)
         try:
-            # The meter reads the history, so one entry at least is kept where the user keeps none.
+            # The meter reads the history, so at least one entry is kept even if the user keeps none.
             settings = {"caller_modules": callers, "disable_history": False, "max_history_size": max(limit, 1)}
             with dspy.context(**settings, adapter=dspy.settings.adapter or _ADAPTER):
                 prediction = predictor(**inputs)
         except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
-            # Once the model has replied, a ValueError and the like come from reading its words: thousands of open
-            # brackets, numbers without end. Before that, something is wrong with what it was to be asked.
+            # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before
+            # one, something is wrong with the request itself.
             if not meter.entries:
                 raise
             problem = " ".join(str(error).split())[:300] or type(error).__name__
         meter.charge(recorder, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
-            self.record(Malformed(act=self._act(predictor), problem=problem))
+            self.record(Malformed(act=self._name_of(predictor), problem=problem))
         else:
             for name, value in prediction.items():
                 if name != "logprobs":  # thousands of numbers, which need no repair
-                    prediction[name] = _encodable(value)
+                    prediction[name] = without_surrogates(value)
         return prediction
 
-    def retrieve(self, queries: Sequence[str], k: int, retriever: Retriever | None = None) -> list[list[Hit]]:
+    def _apply_thresholds(self, predictor: dspy.Module) -> None:
+        """Ask for a probability where a threshold is set for this predictor's decision."""
+        for declared in _declared(type(self)).values():
+            if isinstance(declared, Threshold) and vars(self).get(declared.predictor) is predictor:
+                declared.apply(self, predictor)
+
+    def _name_of(self, predictor: dspy.Module) -> str:
+        """The attribute name of a predictor."""
+        return next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
+
+    def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Search for several queries at once; returns at most `k` hits for each, best first."""
-        source = retriever or self.retriever
-        if source is None:
-            raise UnknownName(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
-        results = source.search(list(queries), k)
+        if self.retriever is None:
+            raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
+        results = self.retriever.search(list(queries), k)
         current_recorder().cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]
         self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits))
@@ -322,16 +302,12 @@ class Program(dspy.Module):
             added["confidence"] = confidence
         return dspy.Prediction(answer=answer, passages=list(passages), **added)
 
-    def _act(self, predictor: dspy.Module) -> str:
-        """The attribute name of a predictor."""
-        return next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
-
-    # What keeps hyperparameters and shared parts whole in DSPy's hands.
+    # What DSPy calls to load and copy a program.
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
-        """Take demonstrations and hyperparameters from a saved state.
+        """Take over demonstrations and hyperparameters from a saved state.
 
-        A hyperparameter that an older state lacks keeps its default, with a warning.
+        A hyperparameter that is missing in the state of an older version gets its default, with a warning.
         """
         state = dict(state)
         for name, declaration in self.hyperparameters().items():
@@ -343,13 +319,12 @@ class Program(dspy.Module):
                 state[name] = {"value": declaration.default}
         super().load_state(state, **kwargs)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))
         memo[id(self)] = twin
-        held: Any = twin.__dict__
         for key, value in self.__getstate__().items():
             shared = key in self.part_names or isinstance(value, type)
-            held[key] = value if shared else copy.deepcopy(value, memo)
+            vars(twin)[key] = value if shared else copy.deepcopy(value, memo)
         twin.history, twin.callbacks = [], list(self.callbacks)
         return twin
 

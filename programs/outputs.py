@@ -1,17 +1,20 @@
-"""Reading the fields that a language model wrote: text, stated probabilities, lists of lines."""
+"""Reading what a language model wrote: text, stated probabilities, lists of lines."""
 
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterable
+from typing import Any
 
 import dspy
+from pydantic import BaseModel
 
-__all__ = ["clean_lines", "probability_of", "text_of"]
+__all__ = ["clean_lines", "is_blank", "probability_of", "text_of", "without_surrogates"]
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
-    """The text of an output field, stripped; empty if the model wrote none or its output could not be read."""
+    """The text of an output field, stripped; empty if there is none or the output could not be read."""
     return str(output.get(field) or "").strip() if output is not None else ""
 
 
@@ -29,7 +32,7 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
 
     Args:
         lines: None counts as empty.
-        limit: maximum number of lines to keep.
+        limit: number of lines to keep at most.
         exclude: lines to leave out, such as queries asked before.
 
     Returns:
@@ -51,5 +54,25 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
     return new, repeated
 
 
-def _key(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".?!。？！؟ ")
+def _key(line: str) -> str:
+    return " ".join(line.casefold().split()).rstrip(".?!。？！؟ ")
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has no visible character."""
+    return all(unicodedata.category(character) in ("Cc", "Cf", "Zs", "Zl", "Zp") for character in text)
+
+
+def without_surrogates(value: Any) -> Any:
+    """The value with lone surrogates replaced, which a model can write as an escape but nobody can send or store."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode("utf-8")
+        case list():
+            return [without_surrogates(item) for item in value]
+        case dict():
+            return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+        case BaseModel():
+            return value.model_copy(update={name: without_surrogates(item) for name, item in value})
+        case _:
+            return value

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import SourcePassage
 
-__all__ = ["cited", "distinct", "numbered"]
+__all__ = ["cited", "distinct", "number_passages"]
 
 
-def numbered(passages: Sequence[Passage]) -> list[SourcePassage]:
-    """The passages under the numbers 1, 2, 3, … by which the model cites them."""
-    return [SourcePassage(id=n, title=p.title, text=p.text) for n, p in enumerate(passages, start=1)]
+def number_passages(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Passage]]:
+    """Number the passages of each list of passages among a predictor's inputs, from 1.
+
+    Returns:
+        The inputs with `SourcePassage`s in place of passages, and the passages themselves.
+    """
+    numbered, passages = dict(inputs), list[Passage]()
+    for name, value in inputs.items():
+        if isinstance(value, list) and any(isinstance(item, Passage) for item in value):
+            numbered[name] = [SourcePassage(id=n, title=p.title, text=p.text) for n, p in enumerate(value, start=1)]
+            passages += value
+    return numbered, passages
 
 
-def cited(passages: Sequence[Passage], ids: Iterable[int]) -> list[Passage]:
-    """The passages behind cited numbers: each once, in citation order; numbers that do not exist are left out."""
-    known = [number for number in dict.fromkeys(ids) if 1 <= number <= len(passages)]
+def cited(passages: Sequence[Passage], numbers: Iterable[int]) -> list[Passage]:
+    """The passages that a model cites by number, each once, in the order of citation; unknown numbers are ignored."""
+    known = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(passages)]
     return [passages[number - 1] for number in known]
 
 
