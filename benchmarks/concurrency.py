@@ -19,7 +19,7 @@ from delayed_server import Server, delayed_server
 from table import Table, main, note, ratio
 
 from knowgap.compile import evaluate
-from knowgap.compile.data.fictional import sample
+from knowgap.compile.data import load_dataset
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
@@ -105,7 +105,7 @@ def add_arguments(group: Any) -> None:
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Wall time over the critical path, and the busy share of the server, for each method."""
     repeat = options.repeat or (3 if options.quick else 10)
-    data = sample()
+    data = load_dataset()
     examples = [example for split in data.splits.values() for example in split]
     together = min(options.questions or (64 if options.quick else 256), len(examples))
     rows = []

@@ -71,7 +71,8 @@ def once(task: str, folder: Path, **options: Any) -> dict[str, Any]:
 
 def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
     """The embedded checkpoint, fitted to the corpus: both engines encode with it."""
-    from knowgap.compile.data.fictional import stream_passages
+    from fictional import stream_passages
+
     from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
 
     write_embedded_checkpoint(list(stream_passages(passages)), folder / CHECKPOINT)
@@ -80,7 +81,8 @@ def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
 
 def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str, Any]:
     """Build knowgap's index, of passages as they are or, short, of their first sentences alone."""
-    from knowgap.compile.data.fictional import stream_passages
+    from fictional import stream_passages
+
     from knowgap.retrieval import ColBERTIndex
 
     corpus = stream_passages(passages)
@@ -93,7 +95,7 @@ def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str,
 
 def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
     """Build colbert-ai's index with its own indexer, two bits per dimension as its documentation has it."""
-    from knowgap.compile.data.fictional import stream_passages
+    from fictional import stream_passages
 
     _stock()
     from colbert import Indexer
@@ -150,8 +152,7 @@ def search_stock(
         passages: in the index.
     """
     import numpy as np
-
-    from knowgap.compile.data.fictional import stream_passages
+    from fictional import stream_passages
 
     vectors = _vectors(folder)
     ids = [passage.id for passage in stream_passages(passages)]

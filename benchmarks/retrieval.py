@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from engines import in_process, once
+from fictional import stream_questions
 from killed import killed_builds
 from real_data import NOT_THERE, real_data
 from table import Table, main, note, percentile, ratio, seconds
 
+from knowgap.compile.data import load_dataset
 from knowgap.compile.data.dataset import Dataset
-from knowgap.compile.data.fictional import sample, stream_questions
 from knowgap.compile.evaluation.metrics import mrr, recall
 from knowgap.compile.evaluation.statistics import mean_interval
 from knowgap.programs import MIGRES
@@ -223,7 +224,7 @@ def _reading(steps: int) -> Table:
 
     from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
-    data = sample()
+    data = load_dataset()
     index = BM25Index.from_passages(data.corpus)
     asked = [example.question for example in data.splits["dev"]]
     groups = [asked[3 * n : 3 * n + 3] for n in range(steps)]

@@ -21,7 +21,7 @@ from typing import Any
 from table import Table, main, note, ratio, seconds
 
 from knowgap.compile import tune
-from knowgap.compile.data.fictional import sample
+from knowgap.compile.data import load_dataset
 from knowgap.lms import extractive_lm, quiet_dspy
 from knowgap.programs import get_program
 from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
@@ -41,7 +41,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     n_dev = options.dev_questions or (20 if options.quick else None)
     engine = options.tuning_index or ("bm25" if options.quick else "colbert")
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-        (ColBERTIndex if engine == "colbert" else BM25Index).build(sample().corpus, Path(folder) / "index")
+        (ColBERTIndex if engine == "colbert" else BM25Index).build(load_dataset().corpus, Path(folder) / "index")
         rows: dict[str, dict[str, Any]] = {}
         for name, saving in {"sharing and pruning": True, "neither": False}.items():
             note(f"tuning: {n_trials} trials of {options.tuned}, {name}")
@@ -85,7 +85,7 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
         saving: whether to share and to prune.
     """
     quiet_dspy()
-    data, retriever = sample(), open_index(index)
+    data, retriever = load_dataset(), open_index(index)
     retriever.search([data.splits["dev"][0].question], 1)  # loading an encoder is no part of the study
     started = time.perf_counter()
     found = tune(

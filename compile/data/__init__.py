@@ -1,36 +1,37 @@
-"""Data sets: questions with known answers, and the passages they are asked of.
+"""Data sets: questions with known answers, and the corpora they are asked of.
 
-One's own questions
-===================
+Your own questions
+==================
 
-A JSON Lines file, one question a line (a JSON array of such objects is read too)::
+A JSON Lines file, one question per line (a JSON array of such objects is read too)::
 
     {"question": "Who designed the Orle bridge?", "answer": "Ada Venn"}
     {"question": "Where is it?", "answer": ["Orle", "the town of Orle"], "id": "q2", "gold_ids": ["bridge-1"]}
 
-==============  =======================================================================================================
-``question``    what is asked
-``answer``      a string, a list of acceptable strings (the first is shown), a number, or true/false for yes/no
-``id``          optional; unique
-``aliases``     optional; more acceptable answers
-``gold_ids``    optional; ids of the passages that hold the answer
-``type``        optional; kind of question, for scores by kind
-``context``     optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
-==============  =======================================================================================================
+=================  ====================================================================================================
+``question``       what is asked
+``answer``         a string, a list of acceptable strings (the first is shown), a number, or true/false for yes/no
+``id``             optional; unique
+``aliases``        optional; more acceptable answers
+``gold_ids``       optional; ids of the passages that hold the answer
+``type``           optional; kind of question, for scores by kind
+``context``        optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
+``evidences``      optional; ``[subject, relation, object]`` triples
+``decomposition``  optional; sub-questions in order, ``{"question", "answer"}`` objects
+=================  ====================================================================================================
 
-The documents are the pooled ``context`` of all questions, or a corpus file of their own (`read_corpus`)::
+The corpus is the ``context`` of all questions together, or a file (`read_corpus`)::
 
     {"id": "bridge-1", "title": "Orle bridge", "text": "The bridge at Orle was designed by Ada Venn."}
 
-Half of the questions become the train split, a quarter each dev and test (`FRACTIONS`); a folder with files named after
-their splits is taken as it is.
+Half of the questions become the train split, a quarter each dev and test (`FRACTIONS`). A folder with `train.jsonl`,
+`dev.jsonl`, `test.jsonl` and `corpus.jsonl` is taken as it is; the sample in the folder `sample` is one.
 """
 
 from __future__ import annotations
 
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import FRACTIONS, SPLITS, Dataset
-from knowgap.compile.data.fictional import fictional, sample, stream_passages, stream_questions
 from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.compile.data.load import DATASETS, load_dataset
 
@@ -41,10 +42,6 @@ __all__ = [
     "SPLITS",
     "Dataset",
     "detect_layout",
-    "fictional",
     "load_dataset",
     "read_corpus",
-    "sample",
-    "stream_passages",
-    "stream_questions",
 ]

@@ -1,7 +1,7 @@
 """The layout of BEIR (Thakur et al., 2021): a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/<split>.tsv`.
 
-Queries are `{"_id", "text", "metadata"}`; judgements are rows `query-id<TAB>corpus-id<TAB>score` under a header, and a
-score above 0 makes a passage gold. The answer is the query's `metadata.answer` where there is one, else empty: such
+Queries are `{"_id", "text", "metadata"}`. Judgements are rows `query-id<TAB>corpus-id<TAB>score` under a header; a
+passage with a score above 0 is gold. The answer is the query's `metadata.answer`, or empty where there is none: such
 data measure retrieval alone.
 """
 
@@ -24,14 +24,15 @@ def is_beir(folder: Path) -> bool:
 
 
 def read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Example]]:
-    """The judged queries by split; queries without a judgement are no questions.
+    """Return the judged queries by split; queries without a judgement are left out.
 
     Args:
-        folder: holds the layout.
-        split: read only the judgements of this one.
+        folder: has the files of the layout.
+        split: read the judgements of this split only.
 
     Raises:
-        DataError: a file cannot be read, judges a query that is not there, or holds no judgement.
+        DataError: a file cannot be read, has no judgement, or judges a query that does not exist or that another split
+            judges too.
     """
     queries: dict[str, Record] = {}
     for record in read_json_lines(folder / "queries.jsonl"):
@@ -39,10 +40,10 @@ def read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Exa
         if id in queries:
             raise record.error(f"the id {id!r} stood before, in line {queries[id].line}", "_id")
         queries[id] = record
-    wanted = [name for name in SPLITS if split in (None, name)]
-    files = {name: file for name in wanted if (file := folder / "qrels" / f"{name}.tsv").is_file()}
+    names = [name for name in SPLITS if split in (None, name)]
+    files = {name: file for name in names if (file := folder / "qrels" / f"{name}.tsv").is_file()}
     if not files:
-        raise DataError(f"holds none of {', '.join(f'{name}.tsv' for name in wanted)}", path=folder / "qrels")
+        raise DataError(f"holds none of {', '.join(f'{name}.tsv' for name in names)}", path=folder / "qrels")
     splits: dict[str, list[dspy.Example]] = {}
     judged: dict[str, str] = {}
     for name, file in files.items():
@@ -51,7 +52,12 @@ def read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Exa
             if id in judged:
                 raise DataError(f"the query {id!r} is judged in {judged[id]}.tsv as well", path=file)
             judged[id] = name
-            splits[name].append(_example(id, queries[id], gold))
+            record = queries[id]
+            answer = record.object("metadata").get("answer", str, "") if record.data.get("metadata") else ""
+            question = record.text("text")
+            splits[name].append(
+                make_example(id=id, question=question, answers=[answer], type="retrieval", gold_ids=gold)
+            )
     return splits
 
 
@@ -65,8 +71,3 @@ def _read_judgements(file: Path, queries: dict[str, Record]) -> dict[str, list[s
             raise row.error(f"must be a whole number, is {score!r}", "score")
         gold.setdefault(id, []).extend([passage] if int(score) > 0 else [])
     return gold
-
-
-def _example(id: str, record: Record, gold: list[str]) -> dspy.Example:
-    answer = Record(record.get("metadata", dict, {}), record.path, record.line).get("answer", str, "")
-    return make_example(id=id, question=record.text("text"), answers=[answer], type="retrieval", gold_ids=gold)

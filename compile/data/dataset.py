@@ -1,15 +1,17 @@
-"""What a data set is: questions in three splits, the passages they are asked of, and a digest of it all."""
+"""A data set: questions in three splits, their corpus of passages, and a digest of both."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dspy
 
+from knowgap.compile.data.records import Record
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
 
@@ -20,13 +22,14 @@ __all__ = [
     "PassagePool",
     "fingerprint",
     "make_example",
+    "question_id",
     "sample_split",
     "split_examples",
 ]
 
 SPLITS = ("train", "dev", "test")
 FRACTIONS = {"train": 0.5, "dev": 0.25, "test": 0.25}
-"""Shares of the splits where one file holds all questions."""
+"""Fraction of the questions in each split, where one file holds all questions."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,10 @@ class Dataset:
     """Questions with their answers, and the corpus they are asked of.
 
     Args:
-        name: "sample", "hotpotqa", … or the file's stem.
-        splits: "train", "dev" and "test"; disjoint; a split may be empty. See `make_example` for the fields.
-        corpus: pooled passages, each once, in stable order; empty where the data set brings none.
-        fingerprint: SHA-256 over questions, answers and corpus: same content, same digest, whatever the path.
+        name: "sample", the layout ("hotpotqa", …), or for users' own questions the name of their file or folder.
+        splits: "train", "dev" and "test", disjoint, any of which may be empty. See `make_example` for the fields.
+        corpus: the passages, each once, in stable order; empty where the data set has none.
+        fingerprint: see `fingerprint`.
     """
 
     name: str
@@ -77,18 +80,18 @@ def make_example(
     decomposition: Sequence[Mapping[str, str]] = (),
     **more: Any,
 ) -> dspy.Example:
-    """An example whose input is `question`, with every field that programs and metrics may count on.
+    """Make an example whose input is `question`, with every field that programs and metrics rely on.
 
     Args:
         id: unique within the data set.
         question: what is asked.
         answers: all acceptable answers, at least one; the first becomes `answer`, all become `aliases`.
         type: kind of question.
-        gold_ids: ids of the passages that hold the answer's evidence.
-        candidates: ids of the question's own paragraphs, where the layout has them.
-        evidences: (subject, relation, object) triples.
-        decomposition: `{"question", "answer"}` pairs in order.
-        **more: further fields of the data set's own.
+        gold_ids: ids of the passages that hold the evidence for the answer.
+        candidates: ids of the question's own paragraphs, in layouts that have them.
+        evidences: [subject, relation, object] triples.
+        decomposition: sub-questions in order, each `{"question", "answer"}`.
+        **more: fields that only this data set has.
     """
     aliases = list(dict.fromkeys(answers))
     return dspy.Example(
@@ -105,22 +108,40 @@ def make_example(
     ).with_inputs("question")
 
 
-class PassagePool:
-    """Passages of many questions pooled into one corpus, each (title, text) once.
+def question_id(question: str, seen: Counter[str]) -> str:
+    """Make an id from the question's digest, for layouts without ids; repeated questions are numbered from 2.
 
-    An id is the title; a title with several texts numbers them from the second on: `Title`, `Title#2`, … Without a
-    title, the id is a digest of the text.
+    Args:
+        question: what is asked.
+        seen: how often each digest came before; counted up here.
+    """
+    digest = hashlib.sha256(question.encode()).hexdigest()[:16]
+    seen[digest] += 1
+    return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+
+
+class PassagePool:
+    """The corpus made of the passages of many questions, each (title, text) once.
+
+    A passage's id is its title. Further texts under the same title are numbered: `Title`, `Title#2`, … Without a title,
+    the id is a digest of the text.
     """
 
     def __init__(self) -> None:
         self._ids: dict[tuple[str, str], str] = {}
         self._passages: dict[str, Passage] = {}
 
-    def add(self, title: str, text: str, id: str | None = None) -> str:
-        """Pool one passage and return its id, which is made from the title where none is given.
+    def add(self, title: str, text: str, id: str | None = None, source: tuple[Record, str] | None = None) -> str:
+        """Add a passage and return its id.
+
+        Args:
+            title: may be empty.
+            text: the passage without its title.
+            id: made from the title where it is None.
+            source: record and field from which the passage comes, for the error.
 
         Raises:
-            DataError: the given id is taken by another passage.
+            DataError: another passage has the given id.
         """
         if id is None:
             if (title, text) in self._ids:
@@ -132,12 +153,13 @@ class PassagePool:
             self._ids[title, text] = id
         passage = Passage(id=id, title=title, text=text)
         if self._passages.setdefault(id, passage) != passage:
-            raise DataError(f"the id {id!r} names two different passages")
+            problem = f"the id {id!r} names two different passages"
+            raise source[0].error(problem, source[1]) if source else DataError(problem)
         return id
 
     @property
     def passages(self) -> list[Passage]:
-        """The pooled passages in the order in which they came."""
+        """The passages in the order in which they were added."""
         return list(self._passages.values())
 
 
@@ -146,26 +168,26 @@ def _rank(example: dspy.Example, seed: int) -> bytes:
 
 
 def split_examples(examples: Sequence[dspy.Example], seed: int = 0) -> dict[str, list[dspy.Example]]:
-    """Divide examples into train, dev and test by `FRACTIONS`.
+    """Divide examples into train, dev and test by `FRACTIONS`, each in the order of the file.
 
-    Membership depends on the seed and the questions alone, not on their order in the file; equal questions stay
-    together. Within a split the file's order is kept.
+    The split of a question depends on the seed and on the set of questions, not on their order; equal questions stay
+    together.
     """
     ranked = sorted(dict.fromkeys(_rank(example, seed) for example in examples))
     train = round(FRACTIONS["train"] * len(ranked))
     dev = train + round(FRACTIONS["dev"] * len(ranked))
-    place = {rank: "train" if n < train else "dev" if n < dev else "test" for n, rank in enumerate(ranked)}
+    split_of = {rank: "train" if n < train else "dev" if n < dev else "test" for n, rank in enumerate(ranked)}
     splits: dict[str, list[dspy.Example]] = {split: [] for split in SPLITS}
     for example in examples:
-        splits[place[_rank(example, seed)]].append(example)
+        splits[split_of[_rank(example, seed)]].append(example)
     return splits
 
 
 def sample_split(examples: list[dspy.Example], sampling: str, seed: int = 0) -> list[dspy.Example]:
-    """The papers' ways of taking fewer questions: `first-N` in file order, or `random-N` without replacement.
+    """Take fewer questions as papers do: `first-N` in the order of the file, or `random-N` without replacement.
 
-    `random-N` depends on the seed and the questions, not on their order in the file, and keeps the file's order.
-    Where there are fewer than N questions, all are taken.
+    Which questions `random-N` takes depends on the seed and the questions, not on their order, which is kept. Where
+    there are fewer than N questions, all are taken.
 
     Raises:
         UsageError: the sampling is neither.

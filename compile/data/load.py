@@ -1,9 +1,10 @@
-"""Loading a data set by name or path: layouts told apart, splits made, every duplicate refused."""
+"""Load a data set by name or path: tell its layout, divide it into splits, refuse duplicate and unknown ids."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import dspy
@@ -11,7 +12,6 @@ import dspy
 from knowgap.compile.data.beir import is_beir, read_beir
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
-from knowgap.compile.data.fictional import fictional, sample
 from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
@@ -20,18 +20,19 @@ __all__ = ["DATASETS", "load_dataset"]
 
 DATASETS: dict[str, str] = {
     "sample": "a bundled fictional encyclopedia: about 1,000 passages and 300 questions of eight types",
-    "fictional:N": "the same, with about N passages",
     **{name: layout.about for name, layout in LAYOUTS.items()},
     "beir": "retrieval test collections: a folder with corpus, queries and judgements (BEIR's layout)",
 }
-"""What `load_dataset` knows by name, with a line on each."""
+"""The names that `load_dataset` knows, with a line on each."""
 
+_SAMPLE = Path(__file__).parent / "sample"
 _SPLIT_WORDS = {
     "train": "train", "training": "train",
     "dev": "dev", "valid": "dev", "validation": "dev", "val": "dev",
     "test": "test", "testing": "test", "eval": "test",
 }  # fmt: skip
-_COMPANIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases|.*_quest_gt_save)")
+_NOT_QUESTIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases|.*_quest_gt_save)")
+_UNDIVIDED = "all"
 
 
 def load_dataset(
@@ -48,46 +49,45 @@ def load_dataset(
     """Load a data set.
 
     Args:
-        name_or_path: `sample`, `fictional:N`, a file, a folder of files whose names tell their splits
-            (`hotpot_train.json`, `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file
-            named `corpus…` or `psgs…` is the corpus.
-        layout: a key of `LAYOUTS`, or `beir`; found from the first record where it is not given.
+        name_or_path: `sample`, a file, a folder of files whose names tell their splits (`hotpot_train.json`,
+            `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file named `corpus…` or
+            `psgs…` is the corpus.
+        layout: a key of `LAYOUTS`, or `beir`; told from the first record where it is None.
         corpus: passages to use instead of those that come with the questions; see `read_corpus`. Gold ids that it does
-            not have are matched by title where that is unambiguous.
-        seed: of the division into splits and of `sampling="random-N"`. The fictional data sets do not depend on it.
-        limit: keep the first so many questions of each split.
-        split: load this split only; the others stay empty. The corpus stays whole.
-        split_as: do not divide: every question goes into this split.
+            not have are matched by text or by an unambiguous title.
+        seed: of the division into splits and of `sampling="random-N"`.
+        limit: keep the first `limit` questions of each split.
+        split: load this split only and leave the others empty. The corpus stays whole.
+        split_as: put all questions into this split instead of dividing them.
         sampling: `first-N` or `random-N` of each split, as papers report it.
 
     Returns:
         The data set. One file is divided into train, dev and test by `FRACTIONS`; several files stay what they are.
 
     Raises:
-        DataError: a file or record that cannot be read, naming file, line and field.
+        DataError: a file or record cannot be read; names file, line and field.
         UsageError: an unknown name, layout, split or sampling, or a limit below 1.
     """
     for option, value in (("split", split), ("split_as", split_as)):
         if value is not None and value not in SPLITS:
-            raise UnknownName.among(f"{option}", value, SPLITS)
+            raise UnknownName.among(option, value, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
     name, splits, passages = _read(name_or_path, layout, corpus, split if split_as is None else None)
-    if split_as is None and _ALL in splits:
-        splits = split_examples(splits[_ALL], seed)
     if split_as is not None:
-        splits = {split_as: [example for part in splits.values() for example in part]}
+        splits = {split_as: [example for examples in splits.values() for example in examples]}
+    elif _UNDIVIDED in splits:
+        splits = split_examples(splits[_UNDIVIDED], seed)
     splits = {each: splits.get(each, []) if split in (None, each) else [] for each in SPLITS}
     if sampling is not None:
         splits = {each: sample_split(examples, sampling, seed) for each, examples in splits.items()}
     splits = {each: examples[:limit] for each, examples in splits.items()}
-    every = [example for examples in splits.values() for example in examples]
-    return Dataset(name=name, splits=splits, corpus=passages, fingerprint=fingerprint(every, passages))
+    questions = [example for examples in splits.values() for example in examples]
+    return Dataset(name=name, splits=splits, corpus=passages, fingerprint=fingerprint(questions, passages))
 
 
-_ALL = "all"
 _Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
-_Place = tuple[dspy.Example, Path, "int | None"]
+"""Name, splits and passages; a single file has one split, `_UNDIVIDED`."""
 
 
 def _read(
@@ -96,125 +96,121 @@ def _read(
     corpus: str | Path | None,
     split: str | None,
 ) -> _Read:
-    """Name, splits and passages; the only split of a single file is `_ALL`."""
     if isinstance(source, Mapping):
         for name in source:
             if name not in SPLITS:
                 raise UnknownName.among("split", name, SPLITS)
         return _read_files({name: Path(path) for name, path in source.items()}, layout, corpus, split)
-    if isinstance(source, str) and not Path(source).exists():
-        known, colon, rest = source.partition(":")
-        if source == "sample" or (known == "fictional" and rest.isdecimal() and int(rest) > 0):
-            data = sample() if source == "sample" else fictional(int(rest))
-            return data.name, dict(data.splits), list(data.corpus)
-        if colon and (known in LAYOUTS or known == "beir"):
-            return _read(Path(rest), known, corpus, split)
-        if source in DATASETS:
-            raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
-        if not re.search(r"[./\\]", source):
-            raise UnknownName.among("data set", source, DATASETS)
     path = Path(source)
     if not path.exists():
-        raise DataError("there is no such file or folder", path=path)
+        path, layout = _locate(str(source), layout)
     if path.is_dir() and (layout == "beir" or (layout is None and is_beir(path))):
         splits, passages = read_beir(path, split), list(read_corpus(corpus or path / "corpus.jsonl"))
-        _check_gold({e.id: (e, path, None) for part in splits.values() for e in part}, passages)
+        _check_gold_ids([(path, None, example) for part in splits.values() for example in part], passages)
         return path.name, splits, passages
-    if path.is_dir():
-        files = _split_files(path)
-        beside = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
-        if len(files) > 1 or None not in files:
-            named = {name: file for name, file in files.items() if name}
-            return _read_files(named, layout, corpus or beside, split)
-        path, corpus = files[None], corpus or beside
-    return _read_files({_ALL: path}, layout, corpus, None)
+    if not path.is_dir():
+        return _read_files({_UNDIVIDED: path}, layout, corpus, None)
+    corpus = corpus or next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
+    files = _find_files(path)
+    name, splits, passages = _read_files(files, layout, corpus, None if _UNDIVIDED in files else split)
+    return (name if name in LAYOUTS else path.resolve().name), splits, passages
 
 
-def _stem(path: Path) -> tuple[str, str]:
-    """Stem and suffix of a file's name, `.gz` left aside."""
-    inner = Path(path.name.removesuffix(".gz"))
-    return inner.stem, inner.suffix
+def _locate(source: str, layout: str | None) -> tuple[Path, str | None]:
+    """The path and layout meant by `sample`, `LAYOUT:PATH`, or a path."""
+    if source == "sample":
+        return _SAMPLE, "jsonl"
+    name, colon, path = source.partition(":")
+    if colon and (name in LAYOUTS or name == "beir"):
+        source, layout = path, name
+    elif source in DATASETS:
+        raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
+    elif not re.search(r"[./\\]", source):
+        raise UnknownName.among("data set", source, DATASETS)
+    if not Path(source).exists():
+        raise DataError("there is no such file or folder", path=source)
+    return Path(source), layout
 
 
-def _split_files(folder: Path) -> dict[str | None, Path]:
-    """The data files of a folder by the split that their names tell."""
-    files: dict[str | None, Path] = {}
-    for file in sorted(folder.iterdir()):
-        stem, suffix = _stem(file)
-        if suffix not in (".json", ".jsonl", ".tsv") or _COMPANIONS.fullmatch(stem):
+def _split_name(path: Path) -> tuple[str, str]:
+    """Stem and suffix of a file's name, apart from `.gz`."""
+    name = Path(path.name.removesuffix(".gz"))
+    return name.stem, name.suffix
+
+
+def _find_files(folder: Path) -> dict[str, Path]:
+    """The data files of a folder by the split in their names; one whose name has none, alone, is `_UNDIVIDED`."""
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        stem, suffix = _split_name(path)
+        if suffix not in (".json", ".jsonl", ".tsv") or _NOT_QUESTIONS.fullmatch(stem):
             continue
-        words = [_SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
-        split = words[0] if words else None
+        words = [word for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
+        split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
         if split in files:
-            what = f"the {split} split" if split else "no split in their names"
-            raise DataError(f"{files[split].name} and {file.name} both hold {what}: name one of them", path=folder)
-        files[split] = file
+            what = f"the {split} split" if words else "no split in their names"
+            raise DataError(f"{files[split].name} and {path.name} both hold {what}: name one of them", path=folder)
+        files[split] = path
     if not files:
         raise DataError("holds no data files (.json, .jsonl, .tsv)", path=folder)
-    if None in files and len(files) > 1:
-        raise DataError(f"{files[None].name}: its name tells no split (train, dev or test)", path=folder)
+    if _UNDIVIDED in files and len(files) > 1:
+        raise DataError(f"{files[_UNDIVIDED].name}: its name tells no split (train, dev or test)", path=folder)
     return files
 
 
 def _read_files(files: Mapping[str, Path], layout: str | None, corpus: str | Path | None, split: str | None) -> _Read:
     pool, splits, names = PassagePool(), {}, []
-    seen: dict[str, _Place] = {}
-    own: dict[str, _Place] = {}
+    seen: dict[str, tuple[Path, int]] = {}
+    own: list[tuple[Path, int | None, dspy.Example]] = []
     for each, path in files.items():
         if split not in (None, each):
             continue
         name = layout or detect_layout(path)
         if name not in LAYOUTS:
             raise UnknownName.among("layout", name, LAYOUTS)
-        names.append(_stem(path)[0] if name == "jsonl" else name)
+        names.append(_split_name(path)[0] if name == "jsonl" else name)
         splits[each] = []
         for line, example in LAYOUTS[name].reader(path, pool):
             if example.id in seen:
-                _, other, at = seen[example.id]
+                other, at = seen[example.id]
                 raise DataError(f"the id {example.id!r} stood before, in {other.name}:{at}", path=path, line=line)
-            seen[example.id] = (example, path, line)
+            seen[example.id] = path, line
             splits[each].append(example)
             if name == "jsonl":
-                own[example.id] = seen[example.id]
+                own.append((path, line, example))
     if not splits:
         raise UsageError(f"there is no {split} split among {', '.join(path.name for path in files.values())}")
     passages = pool.passages
     if corpus is not None:
         given = list(read_corpus(corpus))
-        _align([example for part in splits.values() for example in part], passages, given)
+        _match_ids([example for examples in splits.values() for example in examples], passages, given)
         passages = given
     if passages:
-        _check_gold(own, passages)
+        _check_gold_ids(own, passages)
     return names[0], splits, passages
 
 
-def _check_gold(places: Mapping[str, _Place], corpus: list[Passage]) -> None:
-    """Refuse gold ids that the corpus does not have: nothing could ever find them."""
+def _check_gold_ids(examples: Iterable[tuple[Path, int | None, dspy.Example]], corpus: Iterable[Passage]) -> None:
+    """Refuse gold ids that are not in the corpus: no retriever can return them."""
     known = {passage.id for passage in corpus}
-    for example, path, line in places.values():
+    for path, line, example in examples:
         for id in example.gold_ids:
             if id not in known:
                 raise DataError(f"{id!r} is not in the corpus", path=path, line=line, field="gold_ids")
 
 
-def _align(examples: list[dspy.Example], pooled: list[Passage], corpus: list[Passage]) -> None:
-    """Rename gold and candidate ids to those of a given corpus, by text or by a title that has one passage only."""
-    known = {passage.id for passage in corpus}
-    by_text: dict[tuple[str, str], str] = {}
-    by_title: dict[str, list[str]] = {}
-    for passage in corpus:
-        by_text.setdefault((passage.title, passage.text), passage.id)
-        by_title.setdefault(passage.title, []).append(passage.id)
-    own = {passage.id: passage for passage in pooled}
+def _match_ids(examples: Iterable[dspy.Example], pooled: Iterable[Passage], corpus: Sequence[Passage]) -> None:
+    """Rename gold and candidate ids to those of a given corpus, by text or by a title that one passage alone has."""
+    titles = Counter(passage.title for passage in corpus)
+    by_title = {passage.title: passage.id for passage in corpus if titles[passage.title] == 1}
+    by_text = {(passage.title, passage.text): passage.id for passage in reversed(corpus)}
+    known, own = {passage.id for passage in corpus}, {passage.id: passage for passage in pooled}
 
     def rename(id: str) -> str:
-        passage = own.get(id)
-        if passage is None and id in known:
-            return id
-        title = passage.title if passage else id
-        same_title = by_title.get(title, [])
-        same_text = by_text.get((title, passage.text)) if passage else None
-        return same_text or (same_title[0] if len(same_title) == 1 else id)
+        if id in own:
+            passage = own[id]
+            return by_text.get((passage.title, passage.text)) or by_title.get(passage.title, id)
+        return id if id in known else by_title.get(id, id)
 
     for example in examples:
         example.gold_ids = list(dict.fromkeys(map(rename, example.gold_ids)))

@@ -152,8 +152,7 @@ class _Shelf:
 
     def _load(self, column: Column) -> Dataset | None:
         name, source = column.dataset, self.setup.data.get(column.dataset)
-        built_in = name == "sample" or name.startswith("fictional:")
-        if source is None and not built_in:
+        if source is None and name != "sample":
             return None
         corpus = self.setup.corpora.get(name)
         whole = source is not None and Path(source).is_file()

@@ -84,7 +84,7 @@ class Column(_Part):
     """A data set, with the metrics by which it is scored; the first is the main one.
 
     Attributes:
-        dataset: name by which its path is given; `sample` and `fictional:N` need none.
+        dataset: name by which its path is given; `sample` needs none.
         metrics: names of `compile.evaluation.metrics`, and costs: `lm_calls`, `iterations`, `passages`, `tokens`, ….
         label: as the table shows it.
         task: one of `TASKS`; the preset of that name is taken where a program has it.

@@ -1,1 +1,1 @@
-"""Readers of public file layouts, one file each; `registry` lists them."""
+"""Readers of public file layouts, one file each, listed in `registry`."""

@@ -18,28 +18,26 @@ __all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]
 
 
 def read_hotpotqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
-    """Line or record numbers and examples of a file; their paragraphs go into the pool.
+    """Yield record numbers and examples of a file; their paragraphs go into the pool.
 
-    A supporting title that is not among the question's own paragraphs (which happens in the full-wiki setting) keeps
-    its title as gold id.
+    A supporting title that is not among the question's own paragraphs, as can happen in the full-wiki setting, is the
+    gold id itself.
     """
     for record in read_json_array(path):
         ids = pool_context(record, pool)
-        yield (
-            record.line,
-            make_example(
-                id=record.identifier("_id"),
-                question=record.text("question"),
-                answers=[record.text("answer")],
-                type=record.get("type", str, "bridge"),
-                gold_ids=[ids.get(title, title) for title in read_supporting_titles(record)],
-                candidates=ids.values(),
-            ),
+        example = make_example(
+            id=record.identifier("_id"),
+            question=record.text("question"),
+            answers=[record.text("answer")],
+            type=record.get("type", str, "bridge"),
+            gold_ids=[ids.get(title, title) for title in read_supporting_titles(record)],
+            candidates=ids.values(),
         )
+        yield record.line, example
 
 
 def pool_context(record: Record, pool: PassagePool) -> dict[str, str]:
-    """Pool a record's `context` and return passage ids by title, in its order; the first of equal titles counts."""
+    """Pool a record's `context` and return passage ids by title, in order; the first of equal titles counts."""
     ids: dict[str, str] = {}
     for paragraph in record.need("context", list):
         title, sentences = _pair(record, paragraph, "context", "[title, [sentence, ...]]")
@@ -51,7 +49,7 @@ def pool_context(record: Record, pool: PassagePool) -> dict[str, str]:
 
 
 def read_supporting_titles(record: Record) -> list[str]:
-    """Titles of a record's `supporting_facts`, each once."""
+    """Return the titles in a record's `supporting_facts`, each once."""
     facts = record.need("supporting_facts", list)
     pairs = (_pair(record, fact, "supporting_facts", "[title, sentence number]") for fact in facts)
     return list(dict.fromkeys(title for title, _ in pairs))

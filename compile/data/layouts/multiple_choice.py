@@ -1,9 +1,8 @@
 """ARC (Clark et al., 2018) and OpenBookQA (Mihaylov et al., 2018): multiple choice, JSON Lines.
 
-The official layout is `{"id", "question": {"stem", "choices": [{"label", "text"}]}, "answerKey"}`; the flat one, in
-which both circulate too, is `{"id", "question" or "question_stem", "choices": {"label": [], "text": []}, "answerKey"}`.
-The question's text ends in the lettered options; the answer is the letter, its aliases the letter and the option's
-text.
+The official layout is `{"id", "question": {"stem", "choices": [{"label", "text"}]}, "answerKey"}`. Both data sets are
+also distributed flat: `{"id", "question" or "question_stem", "choices": {"label": [], "text": []}, "answerKey"}`. The
+lettered options are appended to the question; the answer is the letter, and the option's text is an alias.
 """
 
 from __future__ import annotations
@@ -20,37 +19,32 @@ __all__ = ["read_multiple_choice"]
 
 
 def read_multiple_choice(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
-    """Line numbers and examples of a file; the pool gets nothing."""
+    """Yield line numbers and examples of a file, which has no passages for the pool."""
     for record in read_json_lines(path):
         stem, options = _nested(record) if isinstance(record.data.get("question"), dict) else _flat(record)
         key = record.text("answerKey")
         if key not in options:
             raise record.error(f"{key!r} is none of the options {', '.join(options)}", "answerKey")
         lettered = "\n".join(f"{label}. {text}" for label, text in options.items())
-        yield (
-            record.line,
-            make_example(
-                id=record.identifier("id"),
-                question=f"{stem}\n{lettered}",
-                answers=[key, options[key]],
-                type="multiple_choice",
-            ),
+        example = make_example(
+            id=record.identifier("id"),
+            question=f"{stem}\n{lettered}",
+            answers=[key, options[key]],
+            type="multiple_choice",
         )
+        yield record.line, example
 
 
 def _nested(record: Record) -> tuple[str, dict[str, str]]:
-    question = Record(record.data["question"], record.path, record.line)
+    question = record.object("question")
     options: dict[str, str] = {}
-    for choice in question.need("choices", list):
-        if not isinstance(choice, dict):
-            raise record.error('must hold {"label", "text"} objects', "choices")
-        option = Record(choice, record.path, record.line)
+    for option in question.objects("choices"):
         _add(record, options, option.text("label"), option.text("text"))
     return question.text("stem"), options
 
 
 def _flat(record: Record) -> tuple[str, dict[str, str]]:
-    choices = Record(record.need("choices", dict), record.path, record.line)
+    choices = record.object("choices")
     labels, texts = choices.texts("label"), choices.texts("text")
     if len(labels) != len(texts):
         raise record.error(f"has {len(labels)} labels and {len(texts)} texts", "choices")

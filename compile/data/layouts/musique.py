@@ -3,8 +3,8 @@
 `{"id", "question", "answer", "answer_aliases", "answerable", "paragraphs": [{"idx", "title", "paragraph_text",
 "is_supporting"}], "question_decomposition": [{"question", "answer"}]}`
 
-MuSiQue-Full asks each question twice under one id, once with a paragraph taken away; the second gets the id's suffix
-`-unanswerable`, the type "unanswerable" and that answer.
+MuSiQue-Full asks each question twice under one id, once without a supporting paragraph. That one gets the suffix
+`-unanswerable` to its id, and "unanswerable" as type and answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import dspy
 
@@ -23,49 +22,38 @@ __all__ = ["read_musique"]
 
 
 def read_musique(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
-    """Line numbers and examples of a file; their paragraphs go into the pool."""
+    """Yield line numbers and examples of a file; their paragraphs go into the pool."""
     for record in read_json_lines(path):
         id, answerable = record.identifier("id"), record.get("answerable", bool, True)
         answers = [record.text("answer"), *record.texts("answer_aliases")] if answerable else ["unanswerable"]
         candidates, gold = _pool(record, pool)
-        yield (
-            record.line,
-            make_example(
-                id=id if answerable else f"{id}-unanswerable",
-                question=record.text("question"),
-                answers=answers,
-                type=id.partition("__")[0] if answerable else "unanswerable",
-                gold_ids=gold,
-                candidates=candidates,
-                decomposition=_steps(record),
-            ),
+        example = make_example(
+            id=id if answerable else f"{id}-unanswerable",
+            question=record.text("question"),
+            answers=answers,
+            type=id.partition("__")[0] if answerable else "unanswerable",
+            gold_ids=gold,
+            candidates=candidates,
+            decomposition=_steps(record),
         )
+        yield record.line, example
 
 
 def _pool(record: Record, pool: PassagePool) -> tuple[list[str], list[str]]:
     candidates, gold = [], []
-    for paragraph in record.need("paragraphs", list):
-        item = _object(record, paragraph, "paragraphs")
-        title, text = item.text("title"), item.text("paragraph_text")
-        candidates.append(pool.add(title, text))
-        if item.get("is_supporting", bool, False):
+    for paragraph in record.objects("paragraphs"):
+        candidates.append(pool.add(paragraph.text("title"), paragraph.text("paragraph_text")))
+        if paragraph.get("is_supporting", bool, False):
             gold.append(candidates[-1])
     return candidates, gold
 
 
 def _steps(record: Record) -> list[dict[str, str]]:
-    """Sub-questions and answers; `#1` in a sub-question is replaced by the first answer, and so on."""
+    """Sub-questions and answers, with `#1` in a sub-question replaced by the first answer, and so on."""
     steps: list[dict[str, str]] = []
-    for step in record.get("question_decomposition", list, []):
-        item = _object(record, step, "question_decomposition")
-        question, answer = item.text("question"), str(item.get("answer", str, ""))
+    for step in record.objects("question_decomposition", optional=True):
+        question, answer = step.text("question"), step.get("answer", str, "")
         for number, earlier in enumerate(steps, start=1):
             question = re.sub(rf"#{number}\b", lambda _, earlier=earlier: earlier["answer"], question)
         steps.append({"question": question, "answer": answer})
     return steps
-
-
-def _object(record: Record, value: Any, field: str) -> Record:
-    if not isinstance(value, dict):
-        raise record.error("must hold JSON objects", field)
-    return Record(value, record.path, record.line)

@@ -19,18 +19,16 @@ __all__ = ["read_popqa"]
 
 
 def read_popqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
-    """Line numbers and examples of a file; the pool gets nothing."""
+    """Yield line numbers and examples of a file, which has no passages for the pool."""
     for record in read_table(path):
-        yield (
-            record.line,
-            make_example(
-                id=record.identifier("id"),
-                question=record.text("question"),
-                answers=_answers(record),
-                type=record.get("prop", str, "single_hop"),
-                popularity=_popularity(record),
-            ),
+        example = make_example(
+            id=record.identifier("id"),
+            question=record.text("question"),
+            answers=_answers(record),
+            type=record.get("prop", str, "single_hop"),
+            popularity=_popularity(record),
         )
+        yield record.line, example
 
 
 def _answers(record: Record) -> list[str]:

@@ -1,8 +1,7 @@
-"""The file layouts that are known, and how a file is told to have one."""
+"""The known file layouts, and how to tell which one a file has."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import Any
 import dspy
 
 from knowgap.compile.data.dataset import PassagePool
-from knowgap.compile.data.jsonl import read_jsonl
 from knowgap.compile.data.layouts.asqa import read_asqa
 from knowgap.compile.data.layouts.crud import TASKS, read_crud
 from knowgap.compile.data.layouts.hotpotqa import read_hotpotqa
@@ -23,7 +21,8 @@ from knowgap.compile.data.layouts.popqa import read_popqa
 from knowgap.compile.data.layouts.strategyqa import read_strategyqa
 from knowgap.compile.data.layouts.triviaqa import read_triviaqa
 from knowgap.compile.data.layouts.twowiki import read_twowiki
-from knowgap.compile.data.records import read_json_array, read_lines, read_table
+from knowgap.compile.data.own_questions import read_own_questions
+from knowgap.compile.data.records import read_records, read_table, stream_keys
 from knowgap.errors import DataError
 
 __all__ = ["LAYOUTS", "Layout", "detect_layout"]
@@ -36,9 +35,9 @@ class Layout:
     """A file layout.
 
     Args:
-        reader: yields line (or record) number and example, and pools the passages that come with them.
+        reader: yields line (or record) number and example, and adds their passages to the pool.
         about: one line on what it is.
-        fits: whether a file whose first record is given has this layout.
+        fits: tells whether a file has this layout from its first record.
     """
 
     reader: Reader
@@ -114,23 +113,30 @@ LAYOUTS: dict[str, Layout] = {
         lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
     ),
     "jsonl": Layout(
-        read_jsonl,
-        "one's own questions (JSON Lines: question, answer, …)",
+        read_own_questions,
+        "your own questions (JSON Lines: question, answer, …)",
         _has("question", "answer"),
     ),
 }
 
 
 def detect_layout(path: Path) -> str:
-    """The layout of a file, from its first record.
+    """Tell the layout of a file from its first record.
 
     Raises:
-        DataError: the record fits no layout, or cannot be read.
+        DataError: the record fits no layout or cannot be read.
     """
-    record = _first_record(path)
-    for name, layout in LAYOUTS.items():
-        if layout.fits(record):
-            return name
+    tabular = path.name.removesuffix(".gz").endswith(".tsv")
+    try:
+        record = next(read_table(path) if tabular else read_records(path)).data
+    except DataError:
+        # One object over several lines, with the questions under one of its keys?
+        for key in stream_keys(path):
+            if name := _fitting({key: ()}):
+                return name
+        raise
+    if name := _fitting(record):
+        return name
     fields = ", ".join(sorted(record)) or "none"
     raise DataError(
         f"the layout is not known: the first record's fields are {fields}. Say which layout it has, one of "
@@ -140,27 +146,5 @@ def detect_layout(path: Path) -> str:
     )
 
 
-def _first_record(path: Path) -> Mapping[str, Any]:
-    if path.name.removesuffix(".gz").endswith(".tsv"):
-        return next(read_table(path)).data
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        if line.lstrip().startswith("["):
-            return next(read_json_array(path)).data
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            if error.pos >= len(line.rstrip()) - 1 and (keys := _keys_ahead(path)):
-                return keys
-            raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=number) from error
-        if not isinstance(record, dict):
-            raise DataError(f"must be a JSON object, is {str(record)[:60]}", path=path, line=number)
-        return record
-    raise DataError("is empty", path=path)
-
-
-def _keys_ahead(path: Path) -> Mapping[str, Any]:
-    """Keys with lists in an object that is spread over lines, as far as its beginning shows them."""
-    head = "\n".join(line for (_, line), _ in zip(read_lines(path), range(2000), strict=False))
-    return dict.fromkeys(re.findall(r'^\s*\{?\s*"([^"\n]+)"\s*:\s*\[', head, re.MULTILINE), ())
+def _fitting(record: Mapping[str, Any]) -> str | None:
+    return next((name for name, layout in LAYOUTS.items() if layout.fits(record)), None)

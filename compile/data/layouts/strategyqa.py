@@ -2,9 +2,9 @@
 
 `{"qid", "question", "answer": bool, "decomposition": [str], "evidence": per annotator, per step, lists of ids}`
 
-Paragraphs stand in a second file beside the questions, `<stem>_paragraphs.jsonl` (records with `title`, `para_index`
+Paragraphs come from a second file beside the questions, `<stem>_paragraphs.jsonl` (records with `title`, `para_index`
 and `contents`) or the release's `<stem>_paragraphs.json` (one object, by id); without it the corpus is empty. A passage
-id is `Title-para_index`, as the evidence refers to it. Gold passages are the union over the annotators.
+id is `Title-para_index`, as in the evidence. Gold passages are those of any annotator.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import dspy
 
 from knowgap.compile.data.dataset import PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_array, read_json_lines, read_json_object
-from knowgap.errors import DataError
 
 __all__ = ["read_strategyqa"]
 
@@ -25,27 +24,22 @@ _NOT_IDS = frozenset({"operation", "no_evidence"})
 
 
 def read_strategyqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
-    """Line or record numbers and examples of a file; the paragraphs beside it go into the pool."""
+    """Yield record numbers and examples of a file; the paragraphs beside it go into the pool."""
     for record in _read_paragraphs(path):
         title, index = record.text("title"), record.need("para_index", int)
         text = record.text("contents" if "contents" in record.data else "content")
-        try:
-            pool.add(title, text, id=f"{title}-{index}")
-        except DataError as error:
-            raise record.error(error.problem, "para_index") from error
+        pool.add(title, text, f"{title}-{index}", source=(record, "para_index"))
     for record in read_json_array(path):
         steps = [{"question": step, "answer": ""} for step in record.texts("decomposition")]
-        yield (
-            record.line,
-            make_example(
-                id=record.identifier("qid"),
-                question=record.text("question"),
-                answers=["yes" if record.need("answer", bool) else "no"],
-                type="yes_no",
-                gold_ids=_leaves(record, record.get("evidence", list, [])),
-                decomposition=steps,
-            ),
+        example = make_example(
+            id=record.identifier("qid"),
+            question=record.text("question"),
+            answers=["yes" if record.need("answer", bool) else "no"],
+            type="yes_no",
+            gold_ids=_leaves(record, record.get("evidence", list, [])),
+            decomposition=steps,
         )
+        yield record.line, example
 
 
 def _leaves(record: Record, value: Any) -> Iterator[str]:
@@ -65,8 +59,5 @@ def _read_paragraphs(path: Path) -> Iterator[Record]:
         return
     release = path.with_name(f"{path.stem}_paragraphs.json")
     if release.exists():
-        paragraphs = read_json_object(release)
-        for number, data in enumerate(paragraphs.values(), start=1):
-            if not isinstance(data, dict):
-                raise DataError("must be a JSON object", path=release, line=number)
-            yield Record(data, release, number)
+        paragraphs = Record(read_json_object(release), release, 1)
+        yield from (paragraphs.object(id) for id in paragraphs.data)

@@ -64,6 +64,7 @@ class TestSplits:
         write(tmp_path / "my-validation.jsonl", [{"question": "x?", "answer": "y"}], lines=True)
         write(tmp_path / "corpus.jsonl", [{"id": "p", "title": "t", "text": "u"}], lines=True)
         data = load_dataset(tmp_path)
+        assert data.name == tmp_path.name
         assert [len(data.splits[s]) for s in SPLITS] == [6, 1, 0]
         assert data.corpus == [Passage("p", "t", "u")]
 
@@ -124,10 +125,6 @@ class TestNames:
         assert {"sample", "hotpotqa", "2wikimultihopqa", "strategyqa", "nq_open", "jsonl"} <= DATASETS.keys()
         assert LAYOUTS.keys() <= DATASETS.keys()
         assert all(about and "\n" not in about for about in DATASETS.values())
-
-    def test_the_sample_is_the_default(self):
-        assert load_dataset().name == load_dataset("sample", seed=5).name == "sample"
-        assert load_dataset().fingerprint == load_dataset("sample", seed=5).fingerprint
 
     def test_unknown_names(self, tmp_path):
         with pytest.raises(UnknownName, match="did you mean 'hotpotqa'"):

@@ -141,7 +141,7 @@ def test_duplicated_records_are_refused(tmp_path, name):
         ("hotpotqa", "context", [["Orle"]], "context"),
         ("hotpotqa", "supporting_facts", ["Orle"], "supporting_facts"),
         ("2wikimultihopqa", "evidences", [["a", "b"]], "evidences"),
-        ("2wikimultihopqa", "qa_pairs", [{"question": "x"}], "qa_pairs"),
+        ("2wikimultihopqa", "qa_pairs", [{"question": "x"}], "answer"),
         ("2wikimultihopqa", "type", 5, "type"),
         ("musique", "paragraphs", [{"title": "T"}], "paragraph_text"),
         ("musique", "paragraphs", ["text"], "paragraphs"),

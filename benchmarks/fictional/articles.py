@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from datetime import date
 from functools import cache
 
-from knowgap.compile.data.fictional_names import Dice, coin
-from knowgap.compile.data.fictional_wordings import HERE, LEADS, NOISE, NOISE_ARTICLES, THERE
-from knowgap.compile.data.fictional_world import Entity, Fact, World
+from fictional.article_wordings import DISTRACTORS, FILLERS, IN_OTHER_ARTICLE, IN_OWN_ARTICLE, LEADS
+from fictional.names import Dice, coin
+from fictional.world import Entity, Fact, World
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["demonym", "inline", "show", "show_date", "write_articles"]
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
            "December")  # fmt: skip
-_NOISE_PER_WORLD = 78
+_DISTRACTORS_PER_WORLD = 78
 _DEMONYM_OF = frozenset({"nationality", "country"})
 
 
@@ -26,19 +26,19 @@ def demonym(country: Entity) -> str:
 
 
 def inline(entity: Entity) -> str:
-    """The entity as it stands within a sentence, with the article that its name calls for."""
+    """Name the entity within a sentence, with "the" where its name needs it."""
     needs_article = entity.kind == "river" or entity.name.startswith("University")
     return f"the {entity.name}" if needs_article else entity.name
 
 
 def show_date(day: date, month_first: bool) -> str:
-    """A date in one of the two English orders."""
+    """Write a date in one of the two English orders."""
     month = _MONTHS[day.month - 1]
     return f"{month} {day.day}, {day.year}" if month_first else f"{day.day} {month} {day.year}"
 
 
 def show(subject: Entity, relation: str) -> str:
-    """A fact's value as the subject's article writes it, without an English article before it."""
+    """Write a fact's value as the subject's article does, without "the" before it."""
     value = subject.facts[relation].value
     if isinstance(value, Entity):
         return demonym(value) if relation == "nationality" else value.name
@@ -49,29 +49,29 @@ def show(subject: Entity, relation: str) -> str:
     return f"{value} kilometres" if relation == "length" else str(value)
 
 
-def write_articles(world: World, seed: int = 0) -> list[Passage]:
-    """One passage per entity, and articles on other things that no question needs, in mixed order."""
-    dice = Dice((seed * 1_000_003 + world.number) * 2 + 1)
+def write_articles(world: World) -> list[Passage]:
+    """Write one passage per entity, and passages on other things that no question needs, in mixed order."""
+    dice = Dice(world.number * 2 + 1)
     passages = [_write(entity, dice) for entity in world.all()]
-    for n in range(_NOISE_PER_WORLD):
-        passages.append(_write_noise(world, n, seed, dice))
+    for n in range(_DISTRACTORS_PER_WORLD):
+        passages.append(_write_distractor(world, n, dice))
     return dice.shuffled(passages)
 
 
 def _write(entity: Entity, dice: Dice) -> Passage:
     words = _words(entity)
-    told = {relation: fact for relation, fact in entity.facts.items() if fact.here}
-    values = {relation: _value_in_text(entity, relation, fact) for relation, fact in told.items()}
+    facts = {relation: fact for relation, fact in entity.facts.items() if fact.in_own_article}
+    values = {relation: _value_in_text(entity, relation, fact) for relation, fact in facts.items()}
     lead = dice.pick([lead for lead in LEADS[entity.kind] if _fields(lead) - words.keys() <= values.keys()])
     used = _fields(lead) | (_DEMONYM_OF if "demonym" in _fields(lead) else frozenset())
     sentences: list[tuple[str, str, str]] = []
-    for relation in told:
-        if relation not in used and relation in HERE[entity.kind]:
-            sentences.append((dice.pick(HERE[entity.kind][relation]), values[relation], ""))
+    for relation in facts:
+        if relation not in used and relation in IN_OWN_ARTICLE[entity.kind]:
+            sentences.append((dice.pick(IN_OWN_ARTICLE[entity.kind][relation]), values[relation], ""))
     for subject, relation in entity.mentioned:
         child = "son" if subject.gender == "male" else "daughter"
-        sentences.append((dice.pick(THERE[subject.kind, relation]), inline(subject), child))
-    for text in dice.shuffled(NOISE[entity.kind])[: dice.between(1, 3)]:
+        sentences.append((dice.pick(IN_OTHER_ARTICLE[subject.kind, relation]), inline(subject), child))
+    for text in dice.shuffled(FILLERS[entity.kind])[: dice.between(1, 3)]:
         sentences.append((text, "", ""))
     text = [lead.format_map({**words, **values})]
     for template, value, child in dice.shuffled(sentences):
@@ -88,7 +88,7 @@ def _value_in_text(entity: Entity, relation: str, fact: Fact) -> str:
 
 
 def _words(entity: Entity) -> dict[str, str]:
-    """Mentions of the article's own subject."""
+    """The words by which an article refers to its own subject."""
     name = inline(entity)
     noun = "the novel" if entity.kind == "book" else f"the {entity.kind}"
     words = {"name": name, "Name": name[0].upper() + name[1:], "pronoun": noun, "p": f"{noun}'s"}
@@ -98,7 +98,7 @@ def _words(entity: Entity) -> dict[str, str]:
         dead = "death_date" in entity.facts
         words.update(pronoun=he, p=his, him=him, child=child, spouse_word=spouse, be="was" if dead else "is")
     for relation in ("country", "nationality"):
-        if (fact := entity.facts.get(relation)) and fact.here and isinstance(fact.value, Entity):
+        if (fact := entity.facts.get(relation)) and fact.in_own_article and isinstance(fact.value, Entity):
             words["demonym"] = demonym(fact.value)
     return words
 
@@ -113,10 +113,10 @@ def _articles(text: str) -> str:
     return re.sub(r"\b([Aa]) (?=[aeio]|18\d\d )", r"\1n ", text)
 
 
-def _write_noise(world: World, number: int, seed: int, dice: Dice) -> Passage:
-    kind, title, texts = NOISE_ARTICLES[number % len(NOISE_ARTICLES)]
-    # Counters from the upper end of the world's names, which its entities do not reach.
-    word = coin(kind, world.number * 256 + 255 - number, seed)
+def _write_distractor(world: World, number: int, dice: Dice) -> Passage:
+    kind, title, texts = DISTRACTORS[number % len(DISTRACTORS)]
+    # Counters from the upper end of the world's names: its entities do not reach them.
+    word = coin(kind, world.number * 256 + 255 - number)
     fields: Mapping[str, object] = {
         "word": word,
         "city": dice.pick(world.entities["city"]).name,

@@ -1,8 +1,8 @@
 """The facts of a fictional world: who was born where, who directed what, which river runs through which city.
 
-A world is a closed cluster of some 250 entities, numbered; worlds with different numbers share no name. Some facts
-are stated in the article of their subject, some only in that of their object, some in both, and some nowhere: those are
-what the encyclopedia does not know.
+A world is a numbered, closed cluster of some 250 entities; worlds with different numbers share no name. A fact is
+stated in the article of its subject, in the article of its object, in both, or in none. The last are what the
+encyclopedia does not know.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from knowgap.compile.data.fictional_names import Dice, coin
+from fictional.names import Dice, coin
 
 __all__ = ["Entity", "Fact", "World", "build_world"]
 
-_STRIDE = 256  # names of each kind that one world may use
+_NAMES_PER_KIND = 256  # names of each kind that one world may use
 _OCCUPATIONS = ("architect", "astronomer", "botanist", "chess player", "composer", "engineer", "explorer", "geologist",
                 "historian", "journalist", "judge", "painter", "physician", "sculptor", "swimmer")  # fmt: skip
 _GENRES = ("comedy", "crime", "drama", "horror", "musical", "mystery", "romance", "science fiction", "thriller", "war",
@@ -28,22 +28,22 @@ _INDUSTRIES = ("chocolate", "shipbuilding", "watchmaking", "tractor", "camera", 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """The value of a relation, and whether it is stated.
+    """The value of a relation, and where it is stated.
 
     Args:
         value: an entity, a date, a number or a word.
-        here: the subject's article states it.
-        there: the article of the value, an entity, states it.
+        in_own_article: the subject's article states it.
+        in_other_article: the value is an entity, and its article states the fact.
     """
 
     value: Entity | date | int | str
-    here: bool = True
-    there: bool = False
+    in_own_article: bool = True
+    in_other_article: bool = False
 
     @property
     def stated(self) -> bool:
         """Whether any article states it."""
-        return self.here or self.there
+        return self.in_own_article or self.in_other_article
 
 
 @dataclass(eq=False, slots=True)
@@ -53,14 +53,14 @@ class Entity:
     Args:
         kind: "person", "film", "city", …
         name: what texts call it.
-        title: of its article; unique. Also the passage's id.
-        gender: "male" or "female" for a person.
-        variants: other names under which it may be given as an answer.
-        shared: another entity of its kind bears the same name.
-        doubled: an entity of another kind bears the same name.
-        month_first: how its article writes dates.
+        title: unique title of its article, also the passage's id.
+        gender: "male" or "female" for a person, else empty.
+        variants: other names that count as the same answer.
+        has_namesake: another entity of its kind has the same name.
+        shares_name_across_kinds: an entity of another kind has the same name.
+        month_first: its article writes dates as "May 3, 1901".
         facts: by relation.
-        mentioned: (subject, relation) whose facts this article states as well.
+        mentioned: (subject, relation) of the facts of other entities that its article states.
     """
 
     kind: str
@@ -68,14 +68,14 @@ class Entity:
     title: str = ""
     gender: str = ""
     variants: list[str] = field(default_factory=list)
-    shared: bool = False
-    doubled: bool = False
+    has_namesake: bool = False
+    shares_name_across_kinds: bool = False
     month_first: bool = False
     facts: dict[str, Fact] = field(default_factory=dict)
     mentioned: list[tuple[Entity, str]] = field(default_factory=list)
 
     def year(self, relation: str) -> int:
-        """The year of a date or year that the entity is known to have."""
+        """The year of a fact whose value is a date or a year."""
         value = self.facts[relation].value
         return value.year if isinstance(value, date) else int(str(value))
 
@@ -92,29 +92,24 @@ class World:
         return [entity for kind in self.entities.values() for entity in kind]
 
 
-def build_world(number: int, seed: int = 0) -> World:
-    """The world of that number.
-
-    Args:
-        number: from 0; worlds with different numbers share no name.
-        seed: another seed, another series of worlds.
-    """
-    return _Builder(number, seed).build()
+def build_world(number: int) -> World:
+    """Build the world of a number, from 0."""
+    return _Builder(number).build()
 
 
 class _Builder:
-    def __init__(self, number: int, seed: int) -> None:
-        self.seed, self.offset = seed, number * _STRIDE
-        self.dice = Dice(seed * 1_000_003 + number)
+    def __init__(self, number: int) -> None:
+        self.first_name = number * _NAMES_PER_KIND
+        self.dice = Dice(number)
         self.world = World(number)
         self.counters: dict[str, int] = {}
 
     def build(self) -> World:
-        self.lay_out_land()
-        self.raise_families()
-        self.found_institutions()
-        self.make_works()
-        self.share_names()
+        self.add_places()
+        self.add_families()
+        self.add_institutions()
+        self.add_works()
+        self.add_namesakes()
         for entity in self.world.all():
             entity.title = entity.title or entity.name
             entity.month_first = self.dice.chance(0.5)
@@ -123,8 +118,8 @@ class _Builder:
     def coin(self, kind: str) -> str:
         number = self.counters.get(kind, 0)
         self.counters[kind] = number + 1
-        assert number < _STRIDE, kind
-        return coin(kind, self.offset + number, self.seed)
+        assert number < _NAMES_PER_KIND, kind
+        return coin(kind, self.first_name + number)
 
     def add(self, kind: str, name: str, variants: Sequence[str] = (), gender: str = "") -> Entity:
         entity = Entity(kind, name, gender=gender, variants=list(variants))
@@ -135,17 +130,17 @@ class _Builder:
         return self.dice.pick(self.world.entities[kind])
 
     def put(self, subject: Entity, relation: str, value: Entity | date | int | str, hidden: float = 0.0) -> None:
-        """State a fact, in one article or both, or (with probability `hidden`) in none."""
-        here = there = False
+        """Add a fact, stated in one article or both, or with probability `hidden` in none."""
+        in_own = in_other = False
         if not self.dice.chance(hidden):
             lot = self.dice.below(100)
-            crowded = not isinstance(value, Entity) or value.kind == "country" or len(value.mentioned) >= 4
-            here, there = crowded or lot < 75, not crowded and lot >= 50
-        subject.facts[relation] = Fact(value, here, there)
-        if there and isinstance(value, Entity):
+            own_only = not isinstance(value, Entity) or value.kind == "country" or len(value.mentioned) >= 4
+            in_own, in_other = own_only or lot < 75, not own_only and lot >= 50
+        subject.facts[relation] = Fact(value, in_own, in_other)
+        if in_other and isinstance(value, Entity):
             value.mentioned.append((subject, relation))
 
-    def lay_out_land(self) -> None:
+    def add_places(self) -> None:
         dice = self.dice
         for _ in range(4):
             name = self.coin("country")
@@ -206,13 +201,13 @@ class _Builder:
 
     def marry(self, husband: Entity, wife: Entity) -> None:
         lot = 100 if self.dice.chance(0.1) else self.dice.below(100)
-        here, there = lot < 70, 40 <= lot < 100
-        husband.facts["spouse"] = Fact(wife, here, there)
-        wife.facts["spouse"] = Fact(husband, there, here)
+        in_his, in_hers = lot < 70, 40 <= lot < 100
+        husband.facts["spouse"] = Fact(wife, in_his, in_hers)
+        wife.facts["spouse"] = Fact(husband, in_hers, in_his)
 
-    def raise_families(self) -> None:
+    def add_families(self) -> None:
         dice = self.dice
-        parents = [(self.founder("male"), self.founder("female")) for _ in range(12)]
+        parents = [(self.ancestor("male"), self.ancestor("female")) for _ in range(12)]
         for generation in range(2):
             children: list[tuple[Entity, Entity]] = []
             for husband, wife in parents:
@@ -235,18 +230,18 @@ class _Builder:
         for _ in range(18):
             self.person(dice.pick(("male", "female")), self.coin("surname"), dice.between(1880, 1972))
 
-    def founder(self, gender: str) -> Entity:
+    def ancestor(self, gender: str) -> Entity:
         return self.person(gender, self.coin("surname"), self.dice.between(1858, 1884))
 
     def hire(self, occupation: str, count: int) -> list[Entity]:
-        """Give some persons without a calling in the arts or trade that occupation."""
+        """Give that occupation to some persons who still have an ordinary one."""
         free = [person for person in self.world.entities["person"] if person.facts["occupation"].value in _OCCUPATIONS]
         chosen = self.dice.shuffled(free)[:count]
         for person in chosen:
             self.put(person, "occupation", occupation)
         return chosen
 
-    def found_institutions(self) -> None:
+    def add_institutions(self) -> None:
         dice = self.dice
         for founder in self.hire("businessman", 10):
             if founder.gender == "female":
@@ -285,7 +280,7 @@ class _Builder:
     def of_trade(self, trade: str) -> Entity:
         return self.dice.pick([c for c in self.world.entities["company"] if c.facts["industry"].value == trade])
 
-    def make_works(self) -> None:
+    def add_works(self) -> None:
         dice = self.dice
         directors, actors = self.hire("film director", 15), self.hire("actor", 10)
         for actor in actors:
@@ -325,8 +320,8 @@ class _Builder:
             if grown:
                 self.put(album, "producer", dice.pick(grown), hidden=0.1)
 
-    def share_names(self) -> None:
-        """Make namesakes: persons, films of two years, and films of novels."""
+    def add_namesakes(self) -> None:
+        """Give one name to two persons, to two films, and to a film and a novel, several times each."""
         singles = self.dice.shuffled(self.world.entities["person"][-18:])
         films = self.dice.shuffled(self.world.entities["film"])
         for pool, relation in ((singles, "birth_date"), (films, "release_year")):
@@ -336,11 +331,11 @@ class _Builder:
                 pool.remove(second)
                 second.name, second.gender = first.name, first.gender
                 for entity in (first, second):
-                    entity.shared = True
-                    entity.facts = {r: Fact(f.value, True, f.there) for r, f in entity.facts.items()}
+                    entity.has_namesake = True
+                    entity.facts = {r: Fact(f.value, True, f.in_other_article) for r, f in entity.facts.items()}
                     year = entity.year(relation)
                     entity.title = f"{entity.name} ({year} film)" if pool is films else f"{entity.name} (born {year})"
         for film, book in zip(films[:6], self.world.entities["book"], strict=False):
             book.name = film.name
             film.title, book.title = f"{film.name} (film)", f"{book.name} (novel)"
-            film.doubled = book.doubled = True
+            film.shares_name_across_kinds = book.shares_name_across_kinds = True

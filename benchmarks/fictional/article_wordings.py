@@ -1,13 +1,13 @@
-"""Wordings of the fictional encyclopedia, in the plain English of encyclopedias.
+"""How the articles of the fictional encyclopedia word each fact.
 
-In a template, `{s}` is the article's subject at the head of a sentence (its name or a pronoun), `{m}` the same within
-one, `{p}` its possessive, `{name}` its name, `{o}` the other party of the fact and `{c}` "son" or "daughter" for that
-party. Leads name the relations they state.
+In a template, `{s}` is the article's subject at the head of a sentence (its name or a pronoun), `{m}` the same within a
+sentence, `{p}` its possessive, `{name}` its name, `{o}` the fact's value or other entity, and `{c}` "son" or "daughter"
+for that entity. A lead (an article's first sentence) has one field for each relation that it states.
 """
 
 from __future__ import annotations
 
-__all__ = ["HERE", "LEADS", "NOISE", "NOISE_ARTICLES", "THERE"]
+__all__ = ["DISTRACTORS", "FILLERS", "IN_OTHER_ARTICLE", "IN_OWN_ARTICLE", "LEADS"]
 
 # fmt: off
 LEADS: dict[str, list[str]] = {
@@ -47,7 +47,7 @@ LEADS: dict[str, list[str]] = {
         "{name} is a studio album by {band}, produced by {producer}.", "{name} is a studio album."],
 }
 
-HERE: dict[str, dict[str, list[str]]] = {
+IN_OWN_ARTICLE: dict[str, dict[str, list[str]]] = {
     "person": {
         "birth_date": ["{s} was born on {o}.", "{p} date of birth is {o}.",
             "Born on {o}, {m} grew up in a large household.", "{s} came into the world on {o}."],
@@ -147,7 +147,7 @@ HERE: dict[str, dict[str, list[str]]] = {
 }
 """Sentences in the subject's own article, by kind and relation."""
 
-THERE: dict[tuple[str, str], list[str]] = {
+IN_OTHER_ARTICLE: dict[tuple[str, str], list[str]] = {
     ("person", "birth_place"): ["{o} was born in {name}.", "{o} is a native of {name}.",
         "The city is the birthplace of {o}.", "Among those born there is {o}."],
     ("person", "father"): ["{s} was the father of {o}.", "{o} was {p} {c}.", "{p} {c} {o} became well known.",
@@ -194,9 +194,9 @@ THERE: dict[tuple[str, str], list[str]] = {
     ("album", "producer"): ["{s} produced {o}.", "{s} was the producer of {o}.", "{s} produced the album {o}.",
         "The album {o} was produced by {name}."],
 }
-"""Sentences in the article of the fact's object; there `{s}` is the object and `{o}` the fact's subject."""
+"""Sentences in the article of the fact's object: here `{s}` is the object and `{o}` the fact's subject."""
 
-NOISE: dict[str, list[str]] = {
+FILLERS: dict[str, list[str]] = {
     "person": ["{s} was fond of long walks.", "{s} kept a diary for many years.",
         "{p} letters were collected after the war.", "A street was later named after {him}.",
         "{s} spoke four languages.", "{s} travelled widely as a young adult.",
@@ -233,7 +233,7 @@ NOISE: dict[str, list[str]] = {
 }
 """Sentences that state no fact, by kind of article."""
 
-NOISE_ARTICLES: list[tuple[str, str, list[str]]] = [
+DISTRACTORS: list[tuple[str, str, list[str]]] = [
     ("city", "{word} railway station", ["{name} is a railway station near {city}.", "It opened in {year}.",
         "Trains to {other} call there hourly.", "It has {n} parking spaces.", "The station building is listed.",
         "The waiting room was closed after a storm."]),
@@ -257,4 +257,4 @@ NOISE_ARTICLES: list[tuple[str, str, list[str]]] = [
         "A club from {other} won the first edition."]),
 ]
 # fmt: on
-"""Kind of name, title and sentences of articles that answer nothing."""
+"""Kind of name, title and sentences of articles that no question needs."""

@@ -1,11 +1,20 @@
-"""How the questions on the fictional encyclopedia are worded."""
+"""How the questions about the fictional encyclopedia are worded."""
 
 from __future__ import annotations
 
-__all__ = ["ASK", "BRIDGES", "COMPARE", "KIN", "NAMED", "OF", "RELATION_NAMES", "SAME"]
+__all__ = [
+    "BRIDGE_COMPARISONS",
+    "COMPARISONS",
+    "DESCRIPTIONS",
+    "KINSHIP",
+    "MENTIONS",
+    "QUESTIONS",
+    "RELATION_NAMES",
+    "YES_NO",
+]
 
 # fmt: off
-NAMED: dict[str, list[str]] = {
+MENTIONS: dict[str, list[str]] = {
     "film": ["the film {x}", "{x}"],
     "book": ["the novel {x}", "{x}"],
     "album": ["the album {x}", "{x}"],
@@ -13,9 +22,9 @@ NAMED: dict[str, list[str]] = {
     "company": ["the company {x}", "{x}"],
     "city": ["{x}", "the city of {x}"],
 }
-"""Ways to name an entity in a question; kinds that are not here are named by their name alone."""
+"""How a question mentions an entity, by kind; other kinds are mentioned by their name alone."""
 
-OF: dict[tuple[str, str], list[str]] = {
+DESCRIPTIONS: dict[tuple[str, str], list[str]] = {
     ("film", "director"): ["the director of {x}", "the person who directed {x}"],
     ("film", "star"): ["the star of {x}", "the lead actor of {x}"],
     ("film", "studio"): ["the production company of {x}", "the company that produced {x}"],
@@ -43,7 +52,7 @@ OF: dict[tuple[str, str], list[str]] = {
 }
 """Descriptions of the value of a fact, by kind and relation."""
 
-ASK: dict[tuple[str, str], list[str]] = {
+QUESTIONS: dict[tuple[str, str], list[str]] = {
     ("film", "director"): ["Who directed {x}?", "Who is the director of {x}?", "Who was {x} directed by?"],
     ("film", "release_year"): ["In which year was {x} released?", "When was {x} released?",
                                "What year did {x} come out?"],
@@ -85,7 +94,7 @@ ASK: dict[tuple[str, str], list[str]] = {
 }
 """Questions for the value of a fact, by kind and relation; the first wording is that of the decompositions."""
 
-COMPARE: dict[tuple[str, str], list[tuple[str, bool]]] = {
+COMPARISONS: dict[tuple[str, str], list[tuple[str, bool]]] = {
     ("film", "release_year"): [("Which film was released first, {x} or {y}?", False),
                                ("Which film came out later, {x} or {y}?", True),
                                ("Which film is older, {x} or {y}?", False)],
@@ -105,7 +114,7 @@ COMPARE: dict[tuple[str, str], list[tuple[str, bool]]] = {
 }
 """Comparisons of two entities in one relation, and whether the larger value is the answer."""
 
-BRIDGES: dict[tuple[str, str, str], list[tuple[str, bool]]] = {
+BRIDGE_COMPARISONS: dict[tuple[str, str, str], list[tuple[str, bool]]] = {
     ("film", "director", "birth_date"): [("Which film has the director who was born first, {x} or {y}?", False),
                                          ("Which film has the younger director, {x} or {y}?", True),
                                          ("Which film whose director is older, {x} or {y}?", False)],
@@ -121,7 +130,7 @@ BRIDGES: dict[tuple[str, str, str], list[tuple[str, bool]]] = {
 }
 """Comparisons of what two entities lead to."""
 
-SAME: dict[tuple[str, ...], list[str]] = {
+YES_NO: dict[tuple[str, ...], list[str]] = {
     ("film", "country"): ["Are {x} and {y} from the same country?",
                           "Do the films {x} and {y} come from the same country?"],
     ("film", "director"): ["Were {x} and {y} directed by the same person?"],
@@ -138,7 +147,7 @@ SAME: dict[tuple[str, ...], list[str]] = {
 }
 """Yes/no questions on whether two entities (or what they lead to) agree in a relation."""
 
-KIN: dict[str, tuple[str, str]] = {
+KINSHIP: dict[str, tuple[str, str]] = {
     "paternal grandfather": ("father", "father"),
     "paternal grandmother": ("father", "mother"),
     "maternal grandfather": ("mother", "father"),

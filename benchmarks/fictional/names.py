@@ -1,9 +1,8 @@
-"""Invented names: pronounceable, unique by construction, and the same on every machine.
+"""Invented names: pronounceable, unique, and the same on every machine.
 
-A name is the numeral of a scrambled counter, written in syllables instead of digits. Two counters never give the same
-name and two kinds of name never meet, because each kind has its endings for itself; so no list of used names is needed,
-however many are made. Randomness comes from `random.Random.random` alone, the one method whose sequence Python promises
-to keep between versions.
+A name is a scrambled counter written in syllables instead of digits. Two counters never give the same name, and each
+kind of name has endings that no other kind uses, so no list of used names is needed. Randomness comes from
+`random.Random.random` alone, the one method whose sequence Python promises to keep between versions.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
     "title": ("bris", "dion", "gos", "kthys", "lphos", "mnir", "nthe", "phys", "rion", "sthos", "theus", "xos"),
     "company": ("bex", "dyne", "gix", "kor", "lco", "mtec", "nexa", "plex", "rcom", "sto", "tron", "vex"),
 }
-"""What each kind of name ends in; each begins with a consonant, and no two kinds share one."""
+"""Endings by kind of name. Each begins with a consonant, and no two kinds share one."""
 
 _GIVEN = {
     "male": ("bren", "drin", "gast", "kor", "luk", "mas", "rek", "ston", "thol", "vek", "zar", "zin"),
@@ -58,23 +57,23 @@ class Dice:
         self._random = random.Random(seed).random
 
     def below(self, n: int) -> int:
-        """A whole number in [0, n)."""
+        """Draw a whole number in [0, n)."""
         return int(self._random() * n)
 
     def between(self, low: int, high: int) -> int:
-        """A whole number in [low, high]."""
+        """Draw a whole number in [low, high]."""
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
-        """True with that probability."""
+        """Return True with that probability."""
         return self._random() < probability
 
     def pick(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Draw one of the items."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in random order (Fisher and Yates)."""
+        """Return the items in random order (Fisher-Yates)."""
         mixed = list(items)
         for last in range(len(mixed) - 1, 0, -1):
             other = self.below(last + 1)
@@ -82,29 +81,28 @@ class Dice:
         return mixed
 
     def given_name(self, gender: str) -> str:
-        """A given name; not unique."""
+        """Draw a given name, which need not be unique."""
         return (self.pick(_ONSETS) + self.pick(_VOWELS) + self.pick(_GIVEN[gender])).capitalize()
 
 
-def coin(kind: str, number: int, seed: int = 0) -> str:
-    """The name of a kind with that number: another number, another name.
+def coin(kind: str, number: int) -> str:
+    """Make the name of a kind for a number; different numbers give different names.
 
     Args:
         kind: a key of `ENDINGS`.
-        number: from 0; there is no largest.
-        seed: scrambles the order in which names come.
+        number: from 0, without an upper limit.
     """
     wheels: list[Sequence[str]] = [_ONSETS, _VOWELS, _MIDDLES, _VOWELS, ENDINGS[kind]]
     size = 1
     for wheel in wheels:
         size *= len(wheel)
     lead, number = divmod(number, size)
-    # Multiplying by a number prime to the size permutes the counters, so that neighbours do not look alike; another
-    # multiplier for each kind, so that the kinds do not share their stems.
+    # Multiplying by a number prime to the size permutes the counters, so that neighbours do not look alike. Each kind
+    # has its own multiplier, so that kinds do not share stems.
     step = 23_767 + 4_001 * list(ENDINGS).index(kind)
     while gcd(step, size) != 1:
         step += 1
-    number = (number * step + 7_907 * (seed + 1)) % size
+    number = (number * step + 7_907) % size
     letters = []
     for wheel in reversed(wheels):
         number, digit = divmod(number, len(wheel))
