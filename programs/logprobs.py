@@ -6,11 +6,22 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
+from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
-__all__ = ["FieldLogprobs", "field_logprobs", "perplexity", "pop_token_logprobs"]
+if TYPE_CHECKING:
+    from knowgap.programs.base import Program
+
+__all__ = [
+    "FieldLogprobs",
+    "TokenReply",
+    "ask_for_tokens",
+    "field_logprobs",
+    "perplexity",
+    "pop_token_logprobs",
+]
 
 
 _SPACE = b" \t\r\n\f\v"
@@ -26,6 +37,41 @@ class FieldLogprobs(NamedTuple):
 
     generated: list[float]
     value: list[float]
+
+
+class TokenReply(NamedTuple):
+    """A reply with its tokens.
+
+    Attributes:
+        output: None if the reply could not be read.
+        tokens: spelling and natural log-probability of each; empty if none came back.
+        refused: whether the backend refused the request for log-probabilities.
+    """
+
+    output: dspy.Prediction | None
+    tokens: list[tuple[bytes, float]]
+    refused: bool
+
+
+def ask_for_tokens(program: Program, predictor: dspy.Module, with_tokens: bool, **inputs: Any) -> TokenReply:
+    """Ask the language model for a reply with its token log-probabilities.
+
+    If the backend refuses such a request, it is asked again without.
+
+    Args:
+        program: asks.
+        predictor: one of the program's.
+        with_tokens: False asks without log-probabilities from the start.
+        **inputs: of the predictor's signature.
+    """
+    refused = False
+    try:
+        output = program.ask(predictor, **inputs, **({"config": {"logprobs": True}} if with_tokens else {}))
+    except (LMUnsupportedFeatureError, LMInvalidRequestError):
+        if not with_tokens:
+            raise
+        refused, output = True, program.ask(predictor, **inputs)
+    return TokenReply(output, pop_token_logprobs(output) if output is not None else [], refused)
 
 
 def pop_token_logprobs(prediction: dspy.Prediction) -> list[tuple[bytes, float]]:

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import dspy
-from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.logprobs import FieldLogprobs, field_logprobs, pop_token_logprobs
+from knowgap.programs.logprobs import FieldLogprobs, ask_for_tokens, field_logprobs
 from knowgap.programs.outputs import clean_lines, probability_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
@@ -189,19 +188,11 @@ class RQRAG(Program):
         self, predictor: dspy.Module, wanted: str, passages: Sequence[Passage], with_tokens: bool, **inputs: Any
     ) -> _Reply:
         """Ask for the output field `wanted`, with its log-probabilities; without, where the backend refuses them."""
-        inputs["passages"] = passages
         # Under every strategy, so that the calls stay the same and a study's cache serves all three.
-        tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
-        refused = False
-        try:
-            output = self.ask(predictor, **inputs, **tokens_too)
-        except (LMUnsupportedFeatureError, LMInvalidRequestError):
-            if not with_tokens:
-                raise
-            refused, output = True, self.ask(predictor, **inputs)
+        output, tokens, refused = ask_for_tokens(self, predictor, with_tokens, passages=passages, **inputs)
         if output is None:
             return _Reply(refused=refused)
-        tokens, text = pop_token_logprobs(output), (output[wanted] or "").strip()
+        text = (output[wanted] or "").strip()
         return _Reply(text, field_logprobs(tokens, wanted, text), probability_of(output), refused)
 
     def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:

@@ -6,31 +6,30 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Noted
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, ReadingNotes
+from knowgap.signatures import ReadingNotes
 
 __all__ = ["ChainOfNote"]
 
 
-class ChainOfNote(Program):
-    """Retrieve once, write a note on each passage in turn, and answer from the notes, all in one call.
+class ChainOfNote(Baseline):
+    """Retrieve once, then write a note on each passage and answer from the notes, all in one call.
 
     Source: Yu et al., "Chain-of-Note: Enhancing Robustness in Retrieval-Augmented Language Models" (EMNLP 2024),
-    section 3.2, with its three kinds of note: the passage answers, it gives background, it is beside the point; 5
+    section 3.2, with its three kinds of note: the passage answers, gives background, or is beside the point; 5
     passages. A baseline of Adaptive-Note (table 1) and RQ-RAG (table 2).
 
-    Simplified: the model is prompted, not fine-tuned on notes written by a larger one, and always answers where the
+    Simplified: the model is prompted, not fine-tuned on notes written by a larger one, and always answers, while the
     paper's model may say that it does not know.
     """
 
     name = "chain_of_note"
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -40,8 +39,7 @@ class ChainOfNote(Program):
         """Answer `question` from one retrieval; the prediction adds `note`."""
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        ids = [passage.id for passage in passages]
-        output = self.ask(self.answer, question=question, passages=passages, style=STYLES[self.style])
-        answer, note = text_of(output), text_of(output, "note")
-        self.record(Noted(note=note, passages=ids))
-        return self.conclude(answer, passages, note=note)
+        output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+        note = text_of(output, "note")
+        self.record(Noted(note=note, passages=[passage.id for passage in passages]))
+        return self.conclude(text_of(output), passages, note=note)

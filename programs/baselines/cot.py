@@ -6,21 +6,22 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Reasoned
-from knowgap.signatures import STYLES, ReasonDirectly
+from knowgap.signatures import ReasonDirectly
 
 __all__ = ["ChainOfThought"]
 
 
-class ChainOfThought(Program):
-    """Reason step by step from memory, then answer (Wei et al., 2022); zero-shot unless compiled."""
+class ChainOfThought(Baseline):
+    """Reason step by step from memory, then answer.
+
+    Source: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models" (NeurIPS 2022).
+    """
 
     name = "cot"
     needs_retriever = False
-
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Any = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -28,8 +29,7 @@ class ChainOfThought(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""
-        output = self.ask(self.answer, question=question, style=STYLES[self.style])
-        answer = (output.answer or "").strip() if output is not None else ""
-        reasoning = (output.reasoning or "").strip() if output is not None else ""
+        output = self.ask(self.answer, question=question, style=self.wording)
+        reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(answer, [], reasoning=reasoning)
+        return self.conclude(text_of(output), [], reasoning=reasoning)

@@ -6,18 +6,18 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, NextStep, ReasonedAnswer
+from knowgap.signatures import NextStep, ReasonedAnswer
 
 __all__ = ["IRCoT"]
 
 
-class IRCoT(Program):
+class IRCoT(Baseline):
     """Write one sentence of reasoning, retrieve with it, write the next; then answer from all that was retrieved.
 
     Source: Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step
@@ -26,8 +26,8 @@ class IRCoT(Program):
     collected passages, reasoning anew. The paper chooses k among 2, 4, 6 and 8 on a dev set; 4 here. A baseline of
     RA-ISF (table 1).
 
-    Simplified: no demonstrations unless compiled; the end of the reasoning is a field of the output and not a phrase
-    looked for in its text; a sentence written before ends the reasoning too.
+    Simplified: the model says in a field of its own that the reasoning has arrived, where the paper looks for a phrase
+    in the text; a repeated sentence ends the reasoning too.
     """
 
     name = "ircot"
@@ -35,7 +35,6 @@ class IRCoT(Program):
     iterations = Integer(8, "sentences of reasoning at most (section 3.1)", low=1, high=16)
     top_k = Integer(4, "passages retrieved per sentence (section 4)", low=1, high=20)
     max_collected = Integer(15, "passages collected at most (section 3.1)", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -49,8 +48,8 @@ class IRCoT(Program):
         query, reason = question, "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            found = self.retrieve_passages(query, self.top_k)
-            passages = distinct([*passages, *found])[: self.max_collected]
+            hits = self.retrieve([query], self.top_k)[0]
+            passages = distinct([*passages, *(hit.passage for hit in hits)])[: self.max_collected]
             output = self.ask(self.step, question=question, passages=passages, known=list(chain))
             sentences, repeated = clean_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:
@@ -65,7 +64,7 @@ class IRCoT(Program):
                 query = sentences[0]
                 self.record(Queried(queries=[query]))
         self.record(Stopped(reason=reason))
-        output = self.ask(self.reader, question=question, passages=passages, style=STYLES[self.style])
-        answer, reasoning = text_of(output), text_of(output, "reasoning")
+        output = self.ask(self.reader, question=question, passages=passages, style=self.wording)
+        reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(answer, passages, reasoning=reasoning, chain=chain)
+        return self.conclude(text_of(output), passages, reasoning=reasoning, chain=chain)

@@ -6,17 +6,17 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, ReasonedAnswer
+from knowgap.signatures import ReasonedAnswer
 
 __all__ = ["IterRetGen"]
 
 
-class IterRetGen(Program):
+class IterRetGen(Baseline):
     """Retrieve, answer with reasoning, and retrieve again with what was written, a fixed number of times.
 
     Source: Shao et al., "Enhancing Retrieval-Augmented Large Language Models with Iterative Retrieval-Generation
@@ -24,15 +24,14 @@ class IterRetGen(Program):
     with the question, and the answer is generated from the passages of that query alone. Two iterations with 5
     passages each, as in MIGRES (table 4); the paper goes up to seven. A baseline of MIGRES, RA-ISF and BlendFilter.
 
-    Simplified: the retriever is not trained by distillation from a reranker, as it is not in BlendFilter's
-    comparison. An output that cannot be read leaves the previous one in place.
+    Simplified: the retriever is not trained by distillation from a reranker, nor is it in BlendFilter's comparison. If
+    an output cannot be read, the previous one stays.
     """
 
     name = "iter_retgen"
 
     iterations = Integer(2, "rounds of retrieval and generation", low=1, high=7)
     top_k = Integer(5, "passages retrieved and read per round", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -49,7 +48,7 @@ class IterRetGen(Program):
                 query = " ".join(part for part in (reasoning, answer, question) if part)
                 self.record(Queried(queries=[query]))
             passages = self.retrieve_passages(query, self.top_k)
-            output = self.ask(self.answer, question=question, passages=passages, style=STYLES[self.style])
+            output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))

@@ -1,4 +1,4 @@
-"""ITRG: a generated document and the retrieval that it improves, by turns."""
+"""ITRG: a generated document improves the retrieval, and the retrieval improves the document."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
+from knowgap.programs.baselines.baseline import Baseline
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Noted, Queried, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerFromNote, InitNote, UpdateNote
+from knowgap.signatures import AnswerFromNote, InitNote, UpdateNote
 
 __all__ = ["ITRG"]
 
 
-class ITRG(Program):
-    """Retrieve with question and document, write the document anew from what was found, again and again; then answer.
+class ITRG(Baseline):
+    """Retrieve with question and document, rewrite the document from the passages, repeat; then answer from it.
 
     Source: Feng et al., "Retrieval-Generation Synergy Augmented Large Language Models" (ICASSP 2024), with its two
-    ways of retrieval-augmented generation: `refresh` writes each document from the new passages alone, `refine` takes
-    the previous one further; five iterations with 5 passages each. A baseline of MIGRES (table 3).
+    ways of retrieval-augmented generation: `refresh` writes each document from the new passages alone, `refine`
+    updates the previous one; five iterations with 5 passages each. A baseline of MIGRES (table 3).
 
-    Simplified: the documents are notes of what bears on the question, in the words of this suite's other methods; the
-    answer is read from the last one. A document that cannot be read, or is empty, leaves the previous one in place.
+    Simplified: the documents are notes of what bears on the question, as Adaptive-Note asks for them; the answer is
+    read from the last one. If a document cannot be read or is empty, the previous one stays.
     """
 
     name = "itrg"
@@ -33,7 +33,6 @@ class ITRG(Program):
     iterations = Integer(5, "rounds of retrieval and generation", low=1, high=10)
     top_k = Integer(5, "passages retrieved per round", low=1, high=50)
     strategy = Choice("refresh", "write each document anew, or refine the last one", choices=("refresh", "refine"))
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -61,5 +60,5 @@ class ITRG(Program):
             document = written or document
             self.record(Noted(note=document, passages=[passage.id for passage in sources]))
         self.record(Stopped(reason="iterations"))
-        answer = text_of(self.ask(self.answer, question=question, note=document, style=STYLES[self.style]))
-        return self.conclude(answer, sources, note=document)
+        output = self.ask(self.answer, question=question, note=document, style=self.wording)
+        return self.conclude(text_of(output), sources, note=document)

@@ -6,29 +6,28 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Answered, Decomposed
-from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
+from knowgap.signatures import STYLES, UNKNOWN, DecomposeInOrder, SubAnswer, Synthesise
 
 __all__ = ["LeastToMost"]
 
 
-class LeastToMost(Program):
+class LeastToMost(Baseline):
     """Break the question into simpler ones, answer them in order, and then the question itself.
 
     Source: Zhou et al., "Least-to-Most Prompting Enables Complex Reasoning in Large Language Models" (ICLR 2023),
-    section 2. A baseline of RA-ISF (tables 1 and 2), where it retrieves nothing, and so here.
+    section 2. A baseline of RA-ISF (tables 1 and 2), where it retrieves nothing; it retrieves nothing here either.
 
-    Simplified: no demonstrations unless compiled, and the number of simpler questions is limited.
+    Simplified: the number of simpler questions is limited.
     """
 
     name = "least_to_most"
     needs_retriever = False
 
     max_questions = Integer(4, "simpler questions at most", low=1, high=10)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Any = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -42,12 +41,10 @@ class LeastToMost(Program):
         self.record(Decomposed(questions=questions))
         sub_answers: list[SubAnswer] = []
         for sub_question in questions:
-            answer = self._solve(sub_question, sub_answers, "short") or "unknown"
-            sub_answers.append(SubAnswer(question=sub_question, answer=answer))
-        answer = self._solve(question, sub_answers, self.style)
-        return dspy.Prediction(answer=answer, passages=[], sub_answers=sub_answers)
+            answer = self._solve(sub_question, sub_answers, STYLES["short"])
+            self.record(Answered(answer=answer))
+            sub_answers.append(SubAnswer(question=sub_question, answer=answer or UNKNOWN))
+        return self.conclude(self._solve(question, sub_answers, self.wording), [], sub_answers=sub_answers)
 
     def _solve(self, question: str, sub_answers: list[SubAnswer], style: str) -> str:
-        answer = text_of(self.ask(self.solve, question=question, sub_answers=list(sub_answers), style=STYLES[style]))
-        self.record(Answered(answer=answer))
-        return answer
+        return text_of(self.ask(self.solve, question=question, sub_answers=list(sub_answers), style=style))

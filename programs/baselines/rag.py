@@ -6,15 +6,16 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
+from knowgap.programs.outputs import text_of
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, AnswerFromPassages
+from knowgap.signatures import AnswerFromPassages
 
 __all__ = ["RAG"]
 
 
-class RAG(Program):
+class RAG(Baseline):
     """Retrieve k passages for the question and answer from them.
 
     "Vanilla" (Adaptive-Note, table 1; k = 5), "VANILLA" (MIGRES, table 3), "RAG" (RA-ISF, table 1).
@@ -23,7 +24,6 @@ class RAG(Program):
     name = "rag"
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -33,6 +33,5 @@ class RAG(Program):
         """Answer `question` from one retrieval."""
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        output = self.ask(self.answer, question=question, passages=passages, style=STYLES[self.style])
-        answer = (output.answer or "").strip() if output is not None else ""
-        return self.conclude(answer, passages)
+        output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+        return self.conclude(text_of(output), passages)

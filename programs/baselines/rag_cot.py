@@ -6,22 +6,22 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
+from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, ReasonedAnswer
+from knowgap.signatures import ReasonedAnswer
 
 __all__ = ["RAGChainOfThought"]
 
 
-class RAGChainOfThought(Program):
+class RAGChainOfThought(Baseline):
     """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
 
     name = "rag_cot"
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -31,8 +31,7 @@ class RAGChainOfThought(Program):
         """Answer `question` from one retrieval; the prediction adds `reasoning`."""
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        output = self.ask(self.answer, question=question, passages=passages, style=STYLES[self.style])
-        answer = (output.answer or "").strip() if output is not None else ""
-        reasoning = (output.reasoning or "").strip() if output is not None else ""
+        output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+        reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(answer, passages, reasoning=reasoning)
+        return self.conclude(text_of(output), passages, reasoning=reasoning)

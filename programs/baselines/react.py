@@ -7,40 +7,40 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerBySearching
+from knowgap.signatures import AnswerBySearching
 
 __all__ = ["ReAct"]
 
 
-class ReAct(Program):
-    """Interleave thoughts, searches and what they found, then answer from the whole trajectory.
+class ReAct(Baseline):
+    """Interleave thoughts, searches and their results, then answer from the whole trajectory.
 
     Source: Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (ICLR 2023), section 3; at most 7
     steps, as there on HotpotQA. A baseline of MIGRES (table 3), Adaptive-Note (table 1) and BlendFilter (table 2).
 
     Prompts and predictors are those of `dspy.ReAct` with one tool, `search`. Its loop is written out here, so that
-    every step stands in the trace, an unreadable turn ends the search instead of passing for an error of the tool,
-    and an error of the retriever is raised instead of being shown to the model. Simplified: the paper's `lookup`
-    within a page is left out, as passages are short, and the demonstrations are left to an optimizer.
+    every step is in the trace, an unreadable turn ends the search instead of being taken for an error of the tool, and
+    an error of the retriever is raised instead of being shown to the model. Simplified: the paper's `lookup` within a
+    page is left out, since passages are short.
     """
 
     name = "react"
 
     iterations = Integer(7, "turns at most (section 3.2)", low=1, high=20)
     top_k = Integer(5, "passages retrieved per search", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         agent = dspy.ReAct(AnswerBySearching, tools=[self.search])
         self.turn, self.extract = agent.react, agent.extract
 
+    # The name and the docstring are part of the prompt.
     def search(self, query: str) -> list[Passage]:
         """Find passages on a query of a few words."""
         return self.retrieve_passages(query, self.top_k)
@@ -48,11 +48,10 @@ class ReAct(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `reasoning`."""
         turns: list[tuple[str, list[Passage]]] = []
-        read: list[Passage] = []
         reason = "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            output = self._over(self.turn, turns, question)
+            output = self._ask_over(self.turn, turns, question)
             if output is None:
                 reason = "unreadable turn"
                 break
@@ -63,23 +62,23 @@ class ReAct(Program):
                 reason = "finished" if output.next_tool_name == "finish" else "no query"
                 break
             self.record(Queried(queries=[query]))
-            found = self.search(query)
-            read = distinct([*read, *found])
-            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(found)}", found))
+            passages = self.search(query)
+            turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(passages)}", passages))
         self.record(Stopped(reason=reason))
-        output = self._over(self.extract, turns, question)
-        answer, reasoning = text_of(output), text_of(output, "reasoning")
+        output = self._ask_over(self.extract, turns, question)
+        reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
-        return self.conclude(answer, read, reasoning=reasoning)
+        read = distinct(passage for _, passages in turns for passage in passages)
+        return self.conclude(text_of(output), read, reasoning=reasoning)
 
-    def _over(
+    def _ask_over(
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
     ) -> dspy.Prediction | None:
-        """Ask over the trajectory; where it is too long for the model, without its oldest turns."""
+        """Ask over the trajectory; if it is too long for the model, without its oldest turns."""
         for first in range(len(turns) + 1):
             trajectory = "\n\n".join(text for text, _ in turns[first:]) or "(nothing was searched yet)"
-            inlined = [passage for _, found in turns[first:] for passage in found]
-            inputs = {"question": question, "style": STYLES[self.style], "trajectory": trajectory}
+            inlined = [passage for _, passages in turns[first:] for passage in passages]
+            inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
             try:
                 return self.ask(predictor, inlined=inlined, **inputs)
             except dspy.ContextWindowExceededError:

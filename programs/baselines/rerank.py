@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, Real
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.citations import citation_recall
+from knowgap.programs.reading.citations import Claims, citation_recall, extracted_step, read_claims
 from knowgap.programs.reading.passage_filtering import rerank
-from knowgap.programs.reading.passage_numbering import cited
+from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Extracted, Selected
+from knowgap.programs.trace.steps import Answered, Selected
+from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
+from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerWithCitations
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.model import EntailmentModel
-    from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.signatures import AnswerWithCitations
 
 __all__ = ["CitationRerank"]
 
 
-class CitationRerank(Program):
+class CitationRerank(Baseline):
     """Retrieve, rerank, sample several answers with citations, and take the one with the highest citation recall.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023), RERANK,
@@ -35,8 +34,8 @@ class CitationRerank(Program):
 
     Args:
         retriever: the index to search.
-        reranker: scores (query, text) pairs; the embedded scorer where absent. The paper's is BGE-reranker-base.
-        entailment: says whether passages entail a statement; the embedded one where absent. The papers' is
+        reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
+        entailment: says whether passages entail a statement; default: the embedded one. The papers' is
             T5-XXL-TRUE-NLI.
         **kwargs: `concurrent` and hyperparameters.
     """
@@ -49,7 +48,6 @@ class CitationRerank(Program):
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
     top_k = Integer(5, "passages read (MIGRES, section 4.4)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved and reranked (MIGRES, table 12)", low=1, high=200)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,
@@ -60,15 +58,8 @@ class CitationRerank(Program):
         **kwargs: Any,
     ):
         super().__init__(retriever, **kwargs)
-        if reranker is None:
-            from knowgap.retrieval import EmbeddedReranker
-
-            reranker = EmbeddedReranker()
-        if entailment is None:
-            from knowgap.retrieval import EmbeddedEntailment
-
-            entailment = EmbeddedEntailment()
-        self.reranker, self.entailment = reranker, entailment
+        self.reranker = reranker or EmbeddedReranker()
+        self.entailment = entailment or EmbeddedEntailment()
         self.answer = dspy.Predict(AnswerWithCitations)
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -77,31 +68,24 @@ class CitationRerank(Program):
         hits = self.retrieve([question], self.retrieve_k)
         passages = [entry.passage for entry in rerank(self, self.reranker, [question], hits)[: self.top_k]]
         names = [f"sample {number}" for number in range(1, self.samples + 1)]
-        tasks = [functools.partial(self._sample, question, passages, number) for number in range(self.samples)]
+        tasks = [functools.partial(self._sample, question, passages, number) for number in range(1, self.samples + 1)]
         samples = run_concurrently(tasks, names)
         recalls = [citation_recall(self.entailment, claims, self.entailment_threshold) for _, claims in samples]
         # A sample without an answer comes last, whatever it cites.
         best = max(range(self.samples), key=lambda n: (bool(samples[n][0]), recalls[n], -n))
         answer, claims = samples[best]
-        scores = dict(zip(names, recalls, strict=True))
-        self.record(Selected(strategy="citation recall", answer=answer, scores=scores))
-        rests_on = {passage.id: passage for sources in claims.values() for passage in sources}
-        answers = [sampled for sampled, _ in samples]
-        return self.conclude(answer, list(rests_on.values()), confidence=recalls[best], answers=answers)
+        self.record(Selected(strategy="citation recall", answer=answer, scores=dict(zip(names, recalls, strict=True))))
+        cited = distinct(passage for sources in claims.values() for passage in sources)
+        return self.conclude(answer, cited, confidence=recalls[best], answers=[sampled for sampled, _ in samples])
 
-    def _sample(self, question: str, passages: list[Passage], number: int) -> tuple[str, dict[str, list[Passage]]]:
-        """One sampled answer, and its statements with what they cite."""
+    def _sample(self, question: str, passages: list[Passage], number: int) -> tuple[str, Claims]:
+        """One sampled answer, and its statements with the passages they cite."""
         # The number of the sample keeps the cache from giving the same answer for all.
-        config = {"temperature": self.temperature, "rollout_id": number + 1}
-        inputs = {"question": question, "passages": passages, "style": STYLES[self.style]}
+        config = {"temperature": self.temperature, "rollout_id": number}
+        inputs = {"question": question, "passages": passages, "style": self.wording}
         output = self.ask(self.answer, config=config, **inputs)
-        claims: dict[str, list[Passage]] = {}
-        for item in (output.statements or ()) if output is not None else ():
-            statement = " ".join(item.statement.split())
-            if statement:
-                claims[statement] = cited(passages, item.sources)
-        ids = [[passage.id for passage in sources] for sources in claims.values()]
-        self.record(Extracted(statements=list(claims), sources=ids))
+        claims = read_claims(output, passages)
+        self.record(extracted_step(claims))
         answer = text_of(output)
         self.record(Answered(answer=answer))
         return answer, claims

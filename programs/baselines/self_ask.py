@@ -6,30 +6,28 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, Threshold
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
-from knowgap.programs.trace.steps import Answered, Judged, Queried, Stopped
+from knowgap.programs.trace.steps import Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
+from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
 
 __all__ = ["SelfAsk"]
 
-_UNKNOWN = "unknown"
 
-
-class SelfAsk(Program):
+class SelfAsk(Baseline):
     """Ask a follow-up question, look it up, answer it, and go on until the question itself can be answered.
 
     Source: Press et al., "Measuring and Narrowing the Compositionality Gap in Language Models" (Findings of EMNLP
     2023), section 3, with a search engine behind the follow-ups. A baseline of MIGRES (table 3), RQ-RAG (table 2) and
     BlendFilter (table 2); 5 passages per follow-up as in MIGRES, table 4.
 
-    Simplified: the paper continues one text, in which the model writes follow-up and intermediate answer by turns;
-    here each is a call of its own, and the final answer is drawn from the follow-ups with their answers. Follow-ups
-    are limited in number, and one that was asked before ends them. Where none was needed, the question itself is
-    looked up instead of being answered from memory.
+    Simplified: in the paper the model continues one text with follow-ups and intermediate answers; here each is a call
+    of its own, and the final answer is drawn from the follow-ups with their answers. Follow-ups are limited in number,
+    and a repeated one ends them. If none is needed, the question itself is looked up instead of being answered from
+    memory.
     """
 
     name = "self_ask"
@@ -39,7 +37,6 @@ class SelfAsk(Program):
     follow_up_threshold = Threshold(
         "follow_up", "needed", "probability from which a follow-up counts as needed; none asks for a plain yes or no"
     )
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -66,21 +63,17 @@ class SelfAsk(Program):
             if not queries:
                 reason = "no new follow-up"
                 break
-            answer = self._look_up(queries[0], read, "short") or _UNKNOWN
-            sub_answers.append(SubAnswer(question=queries[0], answer=answer))
+            looked_up = self._look_up(queries[0], STYLES["short"])
+            read += looked_up.passages
+            sub_answers.append(SubAnswer(question=queries[0], answer=looked_up.answer or UNKNOWN))
         self.record(Stopped(reason=reason))
         if not sub_answers:
-            answer = self._look_up(question, read, self.style)
-            return dspy.Prediction(answer=answer, passages=read, sub_answers=[])
-        output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=STYLES[self.style])
-        answer, passages = text_of(output), distinct(read)
-        return self.conclude(answer, passages, sub_answers=sub_answers)
+            return dspy.Prediction(**self._look_up(question, self.wording), sub_answers=[])
+        output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=self.wording)
+        return self.conclude(text_of(output), distinct(read), sub_answers=sub_answers)
 
-    def _look_up(self, query: str, read: list[Passage], style: str) -> str:
-        """Retrieve for a question and answer it; what was read goes to `read`."""
-        passages = self.retrieve_passages(query, self.top_k)
-        read += passages
-        output = self.ask(self.intermediate, question=query, passages=passages, style=STYLES[style])
-        answer = text_of(output)
-        self.record(Answered(answer=answer, passages=[passage.id for passage in passages]))
-        return answer
+    def _look_up(self, question: str, style: str) -> dspy.Prediction:
+        """Retrieve for a question, follow-up or original, and answer it from the passages."""
+        passages = self.retrieve_passages(question, self.top_k)
+        output = self.ask(self.intermediate, question=question, passages=passages, style=style)
+        return self.conclude(text_of(output), passages)

@@ -6,28 +6,27 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Noted
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, AnswerFromNote, InitNote
+from knowgap.signatures import AnswerFromNote, InitNote
 
 __all__ = ["SelfRefine"]
 
 
-class SelfRefine(Program):
+class SelfRefine(Baseline):
     """Retrieve once, let the model refine the passages into what bears on the question, and answer from that.
 
     A baseline of Adaptive-Note (table 1), which takes it from Xu et al., "ActiveRAG" (2024): Self-RAG (Asai et al.,
     ICLR 2024) reduced to prompting, without its training and reflection tokens. It is not the Self-Refine of Madaan
-    et al. (2023), which revises answers. Where nothing could be refined, the passages themselves are the note.
+    et al. (2023), which revises answers. If the note comes back empty, the passages themselves take its place.
     """
 
     name = "self_refine"
 
     top_k = Integer(5, "passages retrieved and refined", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -38,10 +37,8 @@ class SelfRefine(Program):
         """Answer `question` from one retrieval; the prediction adds `note`."""
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        ids = [passage.id for passage in passages]
         note = text_of(self.ask(self.refine, question=question, passages=passages), "note")
-        self.record(Noted(note=note, passages=ids))
+        self.record(Noted(note=note, passages=[passage.id for passage in passages]))
         source, inlined = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
-        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=STYLES[self.style])
-        answer = text_of(output)
-        return self.conclude(answer, passages, note=note)
+        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=self.wording)
+        return self.conclude(text_of(output), passages, note=note)

@@ -6,29 +6,28 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited
 from knowgap.programs.trace.steps import Filtered
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, AnswerFromPassages, RankPassages
+from knowgap.signatures import AnswerFromPassages, RankPassages
 
 __all__ = ["SelfRerank"]
 
 
-class SelfRerank(Program):
-    """Retrieve once, let the model order the passages by use and leave out the useless, and answer from the rest.
+class SelfRerank(Baseline):
+    """Retrieve once, let the model order the useful passages and drop the others, and answer from those kept.
 
     A baseline of Adaptive-Note (table 1), which takes it from Xu et al., "ActiveRAG" (2024): Self-RAG (Asai et al.,
-    ICLR 2024) reduced to prompting, without its training and reflection tokens. A ranking that cannot be read leaves
-    the passages as they were retrieved; one that names none leaves none.
+    ICLR 2024) reduced to prompting, without its training and reflection tokens. If the ranking cannot be read, all
+    passages stay in the retriever's order; if it names none, none stays.
     """
 
     name = "self_rerank"
 
     top_k = Integer(5, "passages retrieved and ranked", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -43,6 +42,5 @@ class SelfRerank(Program):
         kept = passages if output is None else cited(passages, output.relevant_ids or ())
         dropped = [passage.id for passage in passages if passage not in kept]
         self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
-        output = self.ask(self.answer, question=question, passages=kept, style=STYLES[self.style])
-        answer = text_of(output)
-        return self.conclude(answer, kept)
+        output = self.ask(self.answer, question=question, passages=kept, style=self.wording)
+        return self.conclude(text_of(output), kept)

@@ -13,15 +13,15 @@ from dspy.predict.parameter import Parameter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from knowgap.errors import DataError
-from knowgap.programs.base import Program
+from knowgap.programs.baselines.baseline import Baseline
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerDirectly, AnswerFromPassages
+from knowgap.signatures import AnswerDirectly, AnswerFromPassages
 
 __all__ = ["SKR", "LabelledQuestion", "LabelledQuestions"]
 
@@ -39,14 +39,14 @@ class LabelledQuestion(BaseModel):
 class LabelledQuestions(Parameter):
     """The questions that SKR compares with: saved with the program, left alone by optimizers.
 
-    Those that were answered wrongly either way teach nothing about retrieval and are left out.
+    Questions that were answered wrongly both ways say nothing about retrieval and are left out.
 
     Args:
         examples: the labelled questions.
-        index: makes a retriever over passages; it finds a question's neighbours.
+        index: makes a retriever over passages, which finds a question's neighbours.
 
     Raises:
-        DataError: for an example that is no labelled question.
+        DataError: an example is not a labelled question.
     """
 
     def __init__(
@@ -55,9 +55,6 @@ class LabelledQuestions(Parameter):
         index: Callable[[Sequence[Passage]], Retriever],
     ):
         self.index = index
-        self._take(examples)
-
-    def _take(self, examples: Iterable[LabelledQuestion | Mapping[str, Any]]) -> None:
         try:
             labelled = [LabelledQuestion.model_validate(example) for example in examples]
         except ValidationError as error:
@@ -65,7 +62,7 @@ class LabelledQuestions(Parameter):
             raise DataError(" ".join(problem.split())) from error
         self.examples = [example for example in labelled if example.direct or example.retrieved]
         passages = [Passage(str(number), "", example.question) for number, example in enumerate(self.examples)]
-        self.retriever = self.index(passages) if passages else None
+        self.retriever = index(passages) if passages else None
 
     def nearest(self, question: str, k: int) -> list[LabelledQuestion]:
         """The `k` labelled questions most similar to `question`."""
@@ -82,34 +79,33 @@ class LabelledQuestions(Parameter):
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Take the labelled questions of a saved program."""
-        self._take(state["examples"])
+        self.__init__(state["examples"], self.index)
 
 
-class SKR(Program):
-    """Ask the nearest labelled questions whether the model knows; retrieve only if it does not.
+class SKR(Baseline):
+    """Tell from the nearest labelled questions whether the model knows the answer; retrieve only if it does not.
 
     Source: Wang et al., "Self-Knowledge Guided Retrieval Augmentation for Large Language Models" (Findings of EMNLP
     2023), the nearest-neighbour variant: of the k labelled questions nearest to the new one, let l be those that the
-    model answered rightly without retrieval; it is taken to know the answer where l / (k - l) is at least the same
-    ratio over all labelled questions. A baseline of RA-ISF (table 1, SKR_knn).
+    model answered rightly without retrieval; it knows the answer if l / (k - l) is at least the same ratio over all
+    labelled questions. A baseline of RA-ISF (table 1, SKR_knn).
 
     Labelled questions come from `examples`, or from `fit`, which answers training questions both ways and scores
     them. Without any, every question is retrieved for. Simplified: neighbours are found by BM25 over the questions,
-    where the paper embeds them; give another `index` for that.
+    where the paper embeds them; pass another `index` for that.
 
     Args:
         retriever: the index to search.
         examples: labelled questions: `question`, and whether it was answered rightly without (`direct`) and with
             retrieval (`retrieved`).
-        index: makes a retriever over passages, one for each labelled question.
+        index: makes a retriever over passages; each labelled question becomes a passage.
         **kwargs: `concurrent` and hyperparameters.
     """
 
     name = "skr"
 
-    neighbours = Integer(5, "labelled questions asked (k)", low=1, high=50)
+    neighbours = Integer(5, "labelled questions compared with (k)", low=1, high=50)
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,
@@ -147,23 +143,22 @@ class SKR(Program):
         return self
 
     def forward(self, question: str) -> dspy.Prediction:
-        """Answer `question`; the prediction adds `knows`, whether the model was taken to know the answer."""
+        """Answer `question`; the prediction adds `knows`: whether the model answers without retrieval."""
         knows = self._knows(question)
         passages: list[Passage] = []
         if knows:
-            output = self.ask(self.direct, question=question, style=STYLES[self.style])
+            output = self.ask(self.direct, question=question, style=self.wording)
         else:
             self.begin_iteration(1)
             passages = self.retrieve_passages(question, self.top_k)
-            output = self.ask(self.read, question=question, passages=passages, style=STYLES[self.style])
-        answer = text_of(output)
-        return self.conclude(answer, passages, knows=knows)
+            output = self.ask(self.read, question=question, passages=passages, style=self.wording)
+        return self.conclude(text_of(output), passages, knows=knows)
 
     def _knows(self, question: str) -> bool:
-        near, everything = self.labelled.nearest(question, self.neighbours), self.labelled.examples
-        right, overall = (sum(example.direct for example in group) for group in (near, everything))
-        # right / (near - right) >= overall / (everything - overall), without dividing by zero
-        knows = right > 0 and right * (len(everything) - overall) >= (len(near) - right) * overall
-        reason = f"{right} of the {len(near)} nearest labelled questions and {overall} of all {len(everything)}"
+        nearest, labelled = self.labelled.nearest(question, self.neighbours), self.labelled.examples
+        right, overall = (sum(example.direct for example in group) for group in (nearest, labelled))
+        # right / (nearest - right) >= overall / (labelled - overall), without dividing by zero
+        knows = right > 0 and right * (len(labelled) - overall) >= (len(nearest) - right) * overall
+        reason = f"{right} of the {len(nearest)} nearest labelled questions and {overall} of all {len(labelled)}"
         self.record(Judged(what="knows", value=knows, reason=f"{reason} were answered rightly without retrieval"))
         return knows

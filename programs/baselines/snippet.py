@@ -9,12 +9,12 @@ __all__ = ["Snippet"]
 
 
 class Snippet(Summ):
-    """As SUMM, with excerpts in the passages' own words in place of summaries.
+    """SUMM with excerpts in the passages' own words in place of summaries.
 
-    Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023), SNIPPET,
-    as run in MIGRES (section 4.2, tables 3 and 5). Simplified as SUMM is; an excerpt is taken as the model gives it.
+    Source: SNIPPET of the paper that `Summ` names, as run in MIGRES (section 4.2, tables 3 and 5). Simplified as SUMM
+    is; an excerpt is taken as the model writes it, without a check that the passage contains it.
     """
 
     name = "snippet"
-    _how = "snippet"
-    _signature = ExtractSnippet
+    output_field = "snippet"
+    signature = ExtractSnippet

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import compress, rerank
+from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, AnswerFromPassages, SummarisePassage
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.signatures import AnswerFromPassages, SummarisePassage
 
 __all__ = ["Summ"]
 
 
-class Summ(Program):
+class Summ(Baseline):
     """Retrieve, rerank, let the model summarise passages until k of them are relevant, and answer from the summaries.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023), SUMM, as
@@ -28,28 +27,23 @@ class Summ(Program):
 
     Args:
         retriever: the index to search.
-        reranker: scores (query, text) pairs; the embedded scorer where absent. The paper's is BGE-reranker-base.
+        reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
         **kwargs: `concurrent` and hyperparameters.
     """
 
     name = "summ"
     part_names = ("retriever", "reranker")
-    _how: ClassVar[Literal["summary", "snippet"]] = "summary"
-    _signature: ClassVar[type[dspy.Signature]] = SummarisePassage
+    output_field: ClassVar[Literal["summary", "snippet"]] = "summary"
+    signature: ClassVar[type[dspy.Signature]] = SummarisePassage
 
     top_k = Integer(5, "relevant passages read (MIGRES, section 4.4)", low=1, high=20)
     compressed = Integer(20, "passages compressed at most", low=1, high=100)
     retrieve_k = Integer(50, "passages retrieved and reranked (MIGRES, table 12)", low=1, high=200)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        if reranker is None:
-            from knowgap.retrieval import EmbeddedReranker
-
-            reranker = EmbeddedReranker()
-        self.reranker = reranker
-        self.compress = dspy.Predict(self._signature)
+        self.reranker = reranker or EmbeddedReranker()
+        self.compress = dspy.Predict(self.signature)
         self.answer = dspy.Predict(AnswerFromPassages)
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -57,8 +51,6 @@ class Summ(Program):
         self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits)[: self.compressed]
-        cut = compress(self, self.compress, self._how, ranked, self.top_k)
-        passages = [found for _, found in cut.values()]
-        output = self.ask(self.answer, question=question, passages=list(cut), style=STYLES[self.style])
-        answer = text_of(output)
-        return self.conclude(answer, passages)
+        compressed = compress(self, self.compress, self.output_field, ranked, self.top_k)
+        output = self.ask(self.answer, question=question, passages=list(compressed), style=self.wording)
+        return self.conclude(text_of(output), [passage for _, passage in compressed.values()])

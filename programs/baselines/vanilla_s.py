@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer, OptionalReal
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank, resolve_threshold
+from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, AnswerFromPassages
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.signatures import AnswerFromPassages
 
 __all__ = ["VanillaS"]
 
 
-class VanillaS(Program):
+class VanillaS(Baseline):
     """Retrieve, rerank, keep the relevant sentences of the best passages, and answer from them.
 
     Source: MIGRES, section 4.2 and table 3 (VANILLA-s): the vanilla baseline of Gao et al., "Enabling Large Language
     Models to Generate Text with Citations" (ALCE, EMNLP 2023), over MIGRES' own reranking and sentence filter
-    (section 3.2). Simplified: the answer cites nothing. Where no passage reaches δ, the model answers without any.
+    (section 3.2). Simplified: the answer cites nothing. If no passage reaches δ, the model answers without any.
 
     Args:
         retriever: the index to search.
-        reranker: scores (query, text) pairs; the embedded scorer where absent. The paper's is BGE-reranker-base.
+        reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
         **kwargs: `concurrent` and hyperparameters.
     """
 
@@ -49,15 +48,10 @@ class VanillaS(Program):
     )
     top_k = Integer(5, "passages read at most (section 4.4)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved and reranked (table 12)", low=1, high=200)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        if reranker is None:
-            from knowgap.retrieval import EmbeddedReranker
-
-            reranker = EmbeddedReranker()
-        self.reranker = reranker
+        self.reranker = reranker or EmbeddedReranker()
         self.answer = dspy.Predict(AnswerFromPassages)
 
     @property
@@ -70,8 +64,7 @@ class VanillaS(Program):
         self.begin_iteration(1)
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits, self.threshold)[: self.top_k]
-        cut = filter_sentences(self, self.reranker, ranked, self.threshold)
-        passages = [found for _, found in cut.values()]
-        output = self.ask(self.answer, question=question, passages=list(cut), style=STYLES[self.style])
-        answer = text_of(output)
-        return self.conclude(answer, passages)
+        filtered = filter_sentences(self, self.reranker, ranked, self.threshold)
+        passages = [passage for _, passage in filtered.values()]
+        output = self.ask(self.answer, question=question, passages=list(filtered), style=self.wording)
+        return self.conclude(text_of(output), passages)

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import dspy
 
-from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, Real
+from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.citations import supported
-from knowgap.programs.reading.passage_numbering import cited, distinct
-from knowgap.programs.trace.steps import Extracted, Missing, Queried, Rejected, Stopped
+from knowgap.programs.reading.citations import Claims, extracted_step, read_claims, supported
+from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.trace.steps import Missing, Queried, Rejected, Stopped
+from knowgap.retrieval import EmbeddedEntailment
+from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.signatures import STYLES, AnswerWithCitations, LastAnswer, ProposeQueries
-
-if TYPE_CHECKING:
-    from knowgap.retrieval.entailment.model import EntailmentModel
+from knowgap.signatures import AnswerWithCitations, LastAnswer, ProposeQueries
 
 __all__ = ["VTG"]
 
-Claims = dict[str, list[Passage]]
 
-
-class VTG(Program):
+class VTG(Baseline):
     """Draft an answer in statements that cite passages, verify each, search for evidence of those that fail, redraft.
 
     Source: Sun et al., "Towards Verifiable Text Generation with Evolving Memory and Self-Reflection" (VTG, 2024). A
     baseline of MIGRES (section 4.2, table 3), which describes it so: a verifier says whether the cited passages
-    entail a statement; where they do not, new queries search for evidence, and statements that stay without are
-    dropped. As in the paper, the memory has a lasting part (what verified statements rest on) and a passing one (what
-    was retrieved last).
+    entail a statement; if they do not, new queries search for evidence, and statements for which none is retrieved are
+    dropped. As in the paper, the memory has a lasting part (the passages behind verified statements) and a passing one
+    (the passages retrieved last).
 
     Simplified: the answer is drafted whole and its statements verified together, where the paper goes sentence by
     sentence; a single verifier (entailment) decides, where the paper adds one by the language model. When the rounds
@@ -38,7 +36,7 @@ class VTG(Program):
 
     Args:
         retriever: the index to search.
-        entailment: says whether passages entail a statement; the embedded one where absent. The paper's is
+        entailment: says whether passages entail a statement; default: the embedded one. The paper's is
             T5-XXL-TRUE-NLI.
         **kwargs: `concurrent` and hyperparameters.
     """
@@ -51,15 +49,10 @@ class VTG(Program):
     max_queries = Integer(3, "queries for evidence per round", low=1, high=5)
     memory = Integer(10, "passages that a draft reads at most, verified ones first", low=1, high=50)
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        if entailment is None:
-            from knowgap.retrieval import EmbeddedEntailment
-
-            entailment = EmbeddedEntailment()
-        self.entailment = entailment
+        self.entailment = entailment or EmbeddedEntailment()
         self.draft = dspy.Predict(AnswerWithCitations)
         self.query = dspy.Predict(ProposeQueries)
         self.last = dspy.Predict(LastAnswer)
@@ -71,12 +64,12 @@ class VTG(Program):
         answer, asked, queries, reason = "", [question], [question], "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            found = distinct(hit.passage for hits in self.retrieve(queries, self.top_k) for hit in hits)
-            failed = self._search_evidence(failed, found, known)
+            retrieved = distinct(hit.passage for hits in self.retrieve(queries, self.top_k) for hit in hits)
+            failed = self._search_evidence(failed, retrieved, known)
             if answer and not failed:
                 reason = "verified"
                 break
-            memory = distinct([*(passage for sources in known.values() for passage in sources), *found])
+            memory = distinct([*_sources(known), *retrieved])
             answer, claims = self._drafted(question, memory[: self.memory])
             if not claims:
                 reason = "no statements"
@@ -95,49 +88,39 @@ class VTG(Program):
             self.record(Rejected(what=statement, why="no passage found entails it"))
         self.record(Stopped(reason=reason))
         if reason != "verified":
-            output = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
-            answer = text_of(output)
-        passages = distinct(passage for sources in known.values() for passage in sources)
-        return self.conclude(answer, passages, known=list(known))
+            answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording))
+        return self.conclude(answer, distinct(_sources(known)), known=list(known))
 
     def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
-        """An answer, and the statements that lead to it with what they cite."""
-        output = self.ask(self.draft, question=question, passages=passages, style=STYLES[self.style])
-        claims: Claims = {}
-        for item in (output.statements or ()) if output is not None else ():
-            statement = " ".join(item.statement.split())
-            if statement:
-                claims[statement] = cited(passages, item.sources)
-        return text_of(output), claims
+        """An answer, and the statements that lead to it with the passages they cite."""
+        output = self.ask(self.draft, question=question, passages=passages, style=self.wording)
+        return text_of(output), read_claims(output, passages)
 
     def _verify(self, claims: Claims, known: Claims) -> list[str]:
-        """Take the statements that their citations entail over into `known`; return the others."""
-        held = supported(self.entailment, claims, self.entailment_threshold)
-        verified = {statement: sources for statement, sources in claims.items() if held[statement]}
+        """Add the statements that their citations entail to `known`; return the others."""
+        entailed = supported(self.entailment, claims, self.entailment_threshold)
+        verified = {statement: sources for statement, sources in claims.items() if entailed[statement]}
         known.update(verified)
-        self._extracted(verified)
+        self.record(extracted_step(verified))
         return [statement for statement in claims if statement not in known]
 
-    def _search_evidence(self, failed: list[str], found: list[Passage], known: Claims) -> list[str]:
-        """Take the failed statements that a newly found passage entails over into `known`; return the others."""
-        pairs = [(str(passage), statement) for statement in failed for passage in found]
+    def _search_evidence(self, failed: list[str], retrieved: list[Passage], known: Claims) -> list[str]:
+        """Add the failed statements that a newly retrieved passage entails to `known`; return the others."""
+        if not failed:
+            return []
+        pairs = [(str(passage), statement) for statement in failed for passage in retrieved]
         probabilities = iter(self.entailment.entails(pairs))
         evidence: Claims = {}
         for statement in failed:
-            sources = [passage for passage in found if next(probabilities) >= self.entailment_threshold]
+            sources = [passage for passage in retrieved if next(probabilities) >= self.entailment_threshold]
             if sources:
                 evidence[statement] = sources
-        if failed:
-            known.update(evidence)
-            self._extracted(evidence)
+        known.update(evidence)
+        self.record(extracted_step(evidence))
         return [statement for statement in failed if statement not in evidence]
 
-    def _extracted(self, claims: Claims) -> None:
-        sources = [[passage.id for passage in passages] for passages in claims.values()]
-        self.record(Extracted(statements=list(claims), sources=sources))
-
     def _queries(self, question: str, known: Claims, failed: list[str], asked: list[str]) -> list[str]:
-        """New queries for evidence of the failed statements; the statements themselves where none was written."""
+        """New queries for evidence of the failed statements; the statements themselves if the model writes none."""
         missing = " ".join(failed) or question
         self.record(Missing(missing=missing, known=list(known)))
         output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=list(asked))
@@ -146,3 +129,7 @@ class VTG(Program):
             queries, _ = clean_lines(failed, self.max_queries, asked)
         self.record(Queried(queries=queries, repeated=repeated))
         return queries
+
+
+def _sources(claims: Claims) -> Iterator[Passage]:
+    return (passage for sources in claims.values() for passage in sources)

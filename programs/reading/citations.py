@@ -1,16 +1,41 @@
-"""Whether statements are held up by the passages they cite (ALCE's citation recall)."""
+"""Statements with the passages that they cite, and whether these support them (ALCE's citation recall)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import dspy
+
+from knowgap.programs.reading.passage_numbering import cited
+from knowgap.programs.trace.steps import Extracted
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
-__all__ = ["citation_recall", "supported"]
+__all__ = ["Claims", "citation_recall", "extracted_step", "read_claims", "supported"]
+
+Claims = dict[str, list[Passage]]
+"""Statement → the passages that it cites."""
+
+
+def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> Claims:
+    """The statements of a reply with the passages behind the cited numbers; none if the reply could not be read.
+
+    Args:
+        output: has `statements: list[Statement]`.
+        passages: as they were numbered for the model.
+    """
+    statements = (output.statements or ()) if output is not None else ()
+    worded = ((" ".join(item.statement.split()), item.sources) for item in statements)
+    return {statement: cited(passages, numbers) for statement, numbers in worded if statement}
+
+
+def extracted_step(claims: Claims) -> Extracted:
+    """The step that records claims in a trace."""
+    sources = [[passage.id for passage in passages] for passages in claims.values()]
+    return Extracted(statements=list(claims), sources=sources)
 
 
 def supported(

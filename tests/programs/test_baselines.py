@@ -4,7 +4,7 @@ import dspy
 import pytest
 from support import OverlapRetriever, TableRetriever, scripted_lm
 
-from knowgap.programs.baselines import RAG, ChainOfThought, Direct, RAGChainOfThought
+from knowgap.programs import RAG, ChainOfThought, Direct, RAGChainOfThought
 from knowgap.programs.trace.steps import Answered, Reasoned, Retrieved
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES

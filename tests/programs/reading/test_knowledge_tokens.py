@@ -4,8 +4,7 @@ import dspy
 import pytest
 from support import OverlapRetriever, by_output, scripted_lm
 
-from knowgap.programs import BlendFilter
-from knowgap.programs.baselines import FLARE, RAG, Direct, SelfRefine
+from knowgap.programs import FLARE, RAG, BlendFilter, Direct, SelfRefine
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens, split_words
 from knowgap.retrieval.passage import Passage
 
