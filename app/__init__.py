@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
     from knowgap.retrieval.bm25 import BM25Index
     from knowgap.retrieval.colbert.index import ColBERTIndex
-    from knowgap.retrieval.index.manifest import open_index
+    from knowgap.retrieval.index.engines import open_index
     from knowgap.retrieval.passage import Hit, Passage, Retriever
 
     __version__: str
@@ -57,7 +57,7 @@ _WHERE = {
     "load": "compile:load_artifact",
     "load_dataset": "compile.data",
     "make_lm": "lms",
-    "open_index": "retrieval.index.manifest",
+    "open_index": "retrieval.index.engines",
     "read_corpus": "compile.data",
     "save": "compile:save_artifact",
     "tune": "compile",

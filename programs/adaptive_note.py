@@ -12,7 +12,8 @@ from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.outputs import clean_lines
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
-from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
+from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
+from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.signatures import (
     STYLES,
     UNKNOWN,
@@ -28,9 +29,6 @@ __all__ = ["AdaptiveNote"]
 
 QUESTIONS = 2
 """New questions per step (table A3)."""
-
-RRF_CONSTANT = 60
-"""The constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009)."""
 
 
 class AdaptiveNote(Program):
@@ -119,7 +117,8 @@ class AdaptiveNote(Program):
                 reason = "no new question"
                 break
             asked += questions
-            passages = self._within_cap(_fused(self.retrieve(questions, self.top_k), self.top_k), read)
+            lists = self.retrieve(questions, self.top_k)
+            passages = self._within_cap(fuse(lists, self.top_k, constant=PAPERS_CONSTANT), read)
             note = self._updated_note(question, best_note, passages)
             if self._better(question, best_note, note, passages):
                 best_note, sources = note, distinct([*sources, *passages])
@@ -198,11 +197,3 @@ class AdaptiveNote(Program):
         answer = (output.answer or "").strip() if output is not None else ""
         answer = answer or UNKNOWN
         return self.conclude(answer, passages, **added)
-
-
-def _fused(lists: Sequence[Sequence[Hit]], k: int) -> list[Hit]:
-    """The `k` best of several lists by reciprocal rank fusion: the score is the sum of 1 / (60 + rank)."""
-    scores: dict[Passage, float] = {}
-    for hit in (hit for hits in lists for hit in hits):
-        scores[hit.passage] = scores.get(hit.passage, 0.0) + 1.0 / (RRF_CONSTANT + hit.rank)
-    return rank_hits(scores.items(), k)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from knowgap.retrieval.http.client import RemoteRetriever
     from knowgap.retrieval.http.server import IndexServer
     from knowgap.retrieval.hybrid import HybridIndex, HybridRetriever
-    from knowgap.retrieval.index.manifest import Manifest, open_index
+    from knowgap.retrieval.index.engines import open_index
+    from knowgap.retrieval.index.manifest import Manifest
     from knowgap.retrieval.index.passage_store import PassageStore
     from knowgap.retrieval.index.search_settings import SearchSettings
     from knowgap.retrieval.passage import Hit, Passage, Retriever
@@ -87,7 +88,7 @@ _MODULES = {
     "T5TrueNLI": "entailment.t5",
     "make_entailment": "entailment.model",
     "make_reranker": "rerankers.reranker",
-    "open_index": "index.manifest",
+    "open_index": "index.engines",
     "split_sentences": "sentences",
 }
 

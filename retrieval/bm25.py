@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
-from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import (
     MemoryStore,
     PassageStore,
@@ -100,14 +101,14 @@ class BM25Index:
             UsageError: another index stands at the path.
         """
         analyzer, settings = cls._settings(k1, b, stemmer, title_weight)
-        with build_index(path, overwrite=overwrite) as workshop:
-            workshop.clear()
-            store, digest = PassageStore.build(passages, workshop.folder)
+        with start_build(path, overwrite=overwrite) as build:
+            build.clear()
+            store, digest = PassageStore.build(passages, build.folder)
             manifest = Manifest("bm25", len(store), digest, settings)
-            if not workshop.stands(manifest):
+            if not build.already_built(manifest):
                 engine = cls._index(store, analyzer, settings, progress)
-                engine.save(str(workshop.folder / "bm25"), show_progress=False)
-            workshop.finish(manifest)
+                engine.save(str(build.folder / "bm25"), show_progress=False)
+            build.finish(manifest)
         return cls.open(path)
 
     @classmethod

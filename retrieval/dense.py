@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, DataError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
-from knowgap.retrieval.colbert.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
+from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.vector_index import VectorIndex
-from knowgap.retrieval.lru_cache import Memory
+from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.passage import Passage
 
@@ -46,7 +47,7 @@ class DenseEncoder(ABC):
     device: str = "cpu"
 
     def __init__(self) -> None:
-        self._memory: Memory[str, npt.NDArray[np.float32]] = Memory(_KEPT_QUERIES)
+        self._memory: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_KEPT_QUERIES)
 
     @abstractmethod
     def _passages(self, texts: Sequence[str]) -> npt.NDArray[np.floating]:
@@ -169,19 +170,19 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             CheckpointError: no such encoder.
             UsageError: another index stands at the path, or the function does not return vectors.
         """
-        with build_index(path, overwrite=overwrite) as workshop:
-            store, digest = PassageStore.build(passages, workshop.folder)
+        with start_build(path, overwrite=overwrite) as build:
+            store, digest = PassageStore.build(passages, build.folder)
             if not len(store):
                 raise DataError("there are no passages to index")
             model = _load(encoder, device)
             checkpoint: dict[str, Any] = {"name": model.name, "digest": model.digest}
             if isinstance(model, _Function):
                 checkpoint["probe"] = model.probe
-            state = EncodingState.resume(workshop, {"corpus": digest, "checkpoint": checkpoint})
+            state = EncodingState.resume(build, {"corpus": digest, "checkpoint": checkpoint})
             manifest = Manifest("dense", len(store), digest, {"dim": model.dim}, checkpoint)
-            if not workshop.stands(manifest):
-                encode_corpus(store, model.encode_passages, model.dim, workshop.folder, state, progress)
-            workshop.finish(manifest, leave_out=[STATE])
+            if not build.already_built(manifest):
+                encode_corpus(store, model.encode_passages, model.dim, build.folder, state, progress)
+            build.finish(manifest, leave_out=[STATE])
         return cls.open(path, encoder=encoder, device=device)
 
     @classmethod

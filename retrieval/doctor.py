@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from knowgap.errors import KnowgapError
 from knowgap.retrieval.device import bfloat16_on
-from knowgap.retrieval.index.manifest import Manifest, open_index
+from knowgap.retrieval.index.engines import open_index
+from knowgap.retrieval.index.manifest import Manifest
 
 __all__ = ["Finding", "examine", "examine_index"]
 

@@ -13,15 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBounds
-from knowgap.retrieval.index.manifest import (
-    ENGINES,
-    Manifest,
-    Progress,
-    build_index,
-    engine_class,
-    open_index,
-    takes_quality,
-)
+from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.engines import ENGINES, engine_class, open_index, takes_quality
+from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
 from knowgap.retrieval.index.search_settings import Quality, quality_refusal
 from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
@@ -31,18 +25,20 @@ __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
 CONSTANT, PAPERS_CONSTANT, DEPTH = 10, 60, 100
 
 
-def fuse(lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float], constant: float = CONSTANT) -> list[Hit]:
+def fuse(
+    lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float] | None = None, constant: float = CONSTANT
+) -> list[Hit]:
     """Reciprocal rank fusion of ranked lists.
 
     Args:
-        lists: one list of hits from each retriever.
+        lists: ranked hits, one list for each retriever or query.
         k: how many fused hits.
-        weights: one for each list; a passage at rank r of a list gains its weight / (constant + r).
+        weights: one for each list, 1 by default; a passage at rank r of a list gains its weight / (constant + r).
         constant: how little the first ranks stand out; `PAPERS_CONSTANT`, 60, in the paper.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
-    for hits, weight in zip(lists, weights, strict=True):
+    for hits, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
         for hit in hits:
             passages[hit.passage.id] = hit.passage
             scores[hit.passage.id] = scores.get(hit.passage.id, 0.0) + weight / (constant + hit.rank)
@@ -162,17 +158,17 @@ class HybridIndex(HybridRetriever):
             "constant": constant,
         }
         HybridRetriever([_Nothing()] * len(options), weights=weights, depth=depth, constant=constant)  # checks them
-        with build_index(path, overwrite=overwrite) as workshop:
-            store, digest = PassageStore.build(passages, workshop.folder)
+        with start_build(path, overwrite=overwrite) as build:
+            store, digest = PassageStore.build(passages, build.folder)
             if not len(store):
                 raise DataError("there are no passages to index")
             built = {}
             for name, arguments in options.items():
-                folder = workshop.folder / name
+                folder = build.folder / name
                 _remove_unless(folder, digest)
                 built[name] = engine_class(name).build(store, folder, progress=progress, **arguments).manifest.digest
             manifest = Manifest("hybrid", len(store), digest, settings | {"digests": built})
-            workshop.finish(manifest)
+            build.finish(manifest)
         return cls.open(path)
 
     @classmethod

@@ -7,13 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
-__all__ = ["Memory"]
+__all__ = ["LRUCache"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Memory(Generic[K, V]):
+class LRUCache(Generic[K, V]):
     """A bounded, thread-safe memory of computed values, the least recently used forgotten first.
 
     Args:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.index.files import file_digest
-from knowgap.retrieval.lru_cache import Memory
+from knowgap.retrieval.lru_cache import LRUCache
 
 __all__ = ["MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
 
@@ -71,8 +71,8 @@ class SentenceEncoder:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             self._model: Any = AutoModel.from_pretrained(folder).eval()
         self._lock = threading.Lock()
-        self._memory: Memory[str, npt.NDArray[np.float32]] = Memory(32_768)
-        self._rarity: Memory[str, float] = Memory(65_536)
+        self._memory: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
+        self._rarity: LRUCache[str, float] = LRUCache(65_536)
 
     def encode(self, texts: Sequence[str], *, remember: bool = True) -> npt.NDArray[np.float32]:
         """Unit vectors of texts.

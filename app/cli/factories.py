@@ -101,7 +101,7 @@ def build_index(
     Args:
         passages: what to index; read once.
         folder: where.
-        engine: one of `knowgap.retrieval.index.manifest.ENGINES`.
+        engine: one of `knowgap.retrieval.index.engines.ENGINES`.
         checkpoint: what encodes passages, for the engines that take one.
         overwrite: replace another index that stands there.
         progress: see `knowgap.cli.display.progress`.
@@ -111,7 +111,7 @@ def build_index(
         UnknownName: there is no such engine.
         UsageError: an option that the engine does not take.
     """
-    from knowgap.retrieval.index.manifest import ENGINES, engine_class
+    from knowgap.retrieval.index.engines import ENGINES, engine_class
 
     if engine not in ENGINES:
         raise UnknownName.among("engine", engine, ENGINES)

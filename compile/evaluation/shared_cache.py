@@ -21,7 +21,7 @@ import orjson
 from knowgap.compile.evaluation.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
-from knowgap.retrieval.lru_cache import Memory
+from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
 
 __all__ = ["DEPTH", "SharedModel", "SharedRetriever", "SharedValues", "lm_cache", "share", "unshare"]
@@ -85,7 +85,7 @@ class _Shared:
     def __init__(self, wrapped: Any, identity: Sequence[Any], file: SharedValues | None, size: int):
         self.wrapped, self._file = wrapped, file
         self._identity = orjson.dumps([*identity, versions().get("knowgap")])
-        self._memory: Memory[bytes, Any] = Memory(size)
+        self._memory: LRUCache[bytes, Any] = LRUCache(size)
 
     def _values(self, items: Sequence[V], compute: Callable[[list[V]], Sequence[Any]]) -> list[Any]:
         keys = [hashlib.sha256(self._identity + orjson.dumps(item)).digest()[:20] for item in items]

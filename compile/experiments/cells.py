@@ -17,7 +17,7 @@ from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Ro
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
-from knowgap.retrieval.index.manifest import ENGINES, engine_class, open_index
+from knowgap.retrieval.index.engines import ENGINES, engine_class, open_index
 from knowgap.retrieval.index.search_settings import Quality
 
 __all__ = ["CONFIRMABLE", "Cell", "ExperimentSetup", "prepare"]

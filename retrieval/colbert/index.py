@@ -14,11 +14,12 @@ from knowgap.retrieval.colbert.checkpoint import (
     write_embedded_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.colbert.maxsim import VECTORS
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.compaction import organise
-from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.compaction import cluster
+from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
+from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
@@ -90,12 +91,12 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         if nbits not in (1, 2, 4, 16):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
         device = choose_device(device)
-        with build_index(path, overwrite=overwrite) as workshop:
-            folder = workshop.folder
+        with start_build(path, overwrite=overwrite) as build:
+            folder = build.folder
             store, digest = PassageStore.build(passages, folder)
             if not len(store):
                 raise DataError("there are no passages to index")
-            state = EncodingState.resume(workshop, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
+            state = EncodingState.resume(build, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
             if checkpoint is None:
                 if not state.checkpoint:
                     if progress:
@@ -117,14 +118,14 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
             manifest = Manifest("colbert", len(store), digest, settings, {"name": name, "digest": state.checkpoint})
-            if not workshop.stands(manifest):
+            if not build.already_built(manifest):
                 encode_corpus(store, encoder.encode_passages, encoder.dim, folder, state, progress)
-                if not state.organised:
-                    organise(folder, encoder.dim, nbits, clustered, progress)
-                    state.save(organised=True)
+                if not state.clustered:
+                    cluster(folder, encoder.dim, nbits, clustered, progress)
+                    state.save(clustered=True)
                 if nbits < 16:
                     (folder / VECTORS).unlink(missing_ok=True)
-            workshop.finish(manifest, leave_out=[STATE])
+            build.finish(manifest, leave_out=[STATE])
         return cls.open(path, checkpoint=checkpoint, device=device)
 
     @classmethod

@@ -16,7 +16,7 @@ from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.inverted_lists import TOKEN_CODES
 from knowgap.retrieval.colbert.maxsim import Vectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
-from knowgap.retrieval.index.manifest import Progress
+from knowgap.retrieval.index.build import Progress
 
 __all__ = ["ResidualVectors"]
 

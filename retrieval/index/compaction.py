@@ -19,14 +19,15 @@ from knowgap.errors import UsageError
 from knowgap.retrieval.colbert.inverted_lists import TOKEN_CODES, CentroidIndex
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import ResidualVectors
-from knowgap.retrieval.index.manifest import Manifest, Progress, record_files, write_manifest
+from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.manifest import Manifest, record_files, write_manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from knowgap.retrieval.index.vector_index import Encoder
 
-__all__ = ["compact", "organise"]
+__all__ = ["cluster", "compact"]
 
 _WORTH_CLUSTERING = 400_000  # vectors; fewer are scored in less time than it takes to choose among them
 _AT_ONCE = 1024
@@ -34,7 +35,7 @@ _ROOT = re.compile(r"compacted-\d+")
 _OURS = re.compile(r"(?:passages|tokens|cells|codes|changes)\..+|(?:centroids|cells|codes|buckets)\.npy")
 
 
-def organise(folder: Path, dim: int, nbits: int, clustered: bool | None, progress: Progress | None) -> None:
+def cluster(folder: Path, dim: int, nbits: int, clustered: bool | None, progress: Progress | None) -> None:
     """Cluster and compress the vectors in a folder as the index is to have them; `tokens.f16` is left for removal."""
     tokens = TokenVectors.open(folder, dim)
     if clustered or nbits < 16 or (clustered is None and len(tokens.vectors) >= _WORTH_CLUSTERING):
@@ -76,7 +77,7 @@ def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> Manifest:
             lengths.append(count)
     np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
     if "nbits" in settings:
-        organise(folder, settings["dim"], settings["nbits"], settings["clustered"], None)
+        cluster(folder, settings["dim"], settings["nbits"], settings["clustered"], None)
         if settings["nbits"] < 16:
             (folder / VECTORS).unlink()
     kept = {name: entry for name, entry in old.files.items() if name.startswith("checkpoint/")}

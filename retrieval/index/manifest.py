@@ -1,61 +1,23 @@
-"""What makes a folder an index: its manifest, how it is built in one piece, and how it is opened.
-
-A build works in a hidden folder beside its target and is renamed into place when every byte is on disk, so that a
-killed build leaves nothing that opens, and the same command finds its pieces again and goes on.
-"""
+"""The manifest of an index: what it is made of, and which files it has."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
-import os
-import shutil
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing, UsageError
-from knowgap.retrieval.index.files import UNFINISHED, file_digest, replace_folder, sync, write_json
-from knowgap.retrieval.index.search_settings import Quality, quality_refusal
-from knowgap.retrieval.passage import Retriever
+from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
+from knowgap.retrieval.index.files import UNFINISHED, file_digest, sync, write_json
 
-__all__ = [
-    "ENGINES",
-    "FORMAT_VERSION",
-    "Manifest",
-    "Progress",
-    "build_index",
-    "engine_class",
-    "open_index",
-    "record_files",
-    "takes_quality",
-    "write_manifest",
-]
+__all__ = ["FORMAT_VERSION", "Manifest", "building_folder", "record_files", "write_manifest"]
 
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _FORMAT = "knowgap-index"
-
-ENGINES = {
-    "bm25": "knowgap.retrieval.bm25:BM25Index",
-    "colbert": "knowgap.retrieval.colbert.index:ColBERTIndex",
-    "dense": "knowgap.retrieval.dense:DenseIndex",
-    "hybrid": "knowgap.retrieval.hybrid:HybridIndex",
-    "qdrant": "knowgap.retrieval.qdrant.index:QdrantIndex",
-}
-"""Engine name → `module:class`; the class has `open(path)`."""
-
-
-class Progress(Protocol):
-    """A callback that long work calls as it goes on."""
-
-    def __call__(self, done: int, total: int, what: str, /) -> None:
-        """`done` of `total` units of the step named `what` are finished."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,7 +67,7 @@ class Manifest:
         """
         folder = Path(folder)
         if not folder.exists():
-            if _workshop(folder).exists():
+            if building_folder(folder).exists():
                 raise IndexMissing(
                     f"{folder}: the build of this index was not finished; run the same command again to continue it"
                 )
@@ -159,7 +121,8 @@ class Manifest:
                 raise IndexDamaged(f"{folder}: {name} was altered after the build; copy it again, or build it again")
 
 
-def _workshop(target: Path) -> Path:
+def building_folder(target: Path) -> Path:
+    """The hidden folder beside an index in which it is built."""
     return target.with_name(f".{target.name}.building")
 
 
@@ -190,126 +153,3 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make a manifest that of a folder, in one step."""
     versions = {name: version(name) for name in ("knowgap", "numpy")}
     write_json(folder / MANIFEST, {**asdict(manifest), "format": _FORMAT, "versions": versions | manifest.versions})
-
-
-class Workshop:
-    """The folder in which a build works; `finish` turns it into the index."""
-
-    def __init__(self, target: Path, folder: Path, overwrite: bool) -> None:
-        self.target, self.folder, self._overwrite = target, folder, overwrite
-
-    def clear(self, *, keep: Collection[str] = ()) -> None:
-        """Throw away the pieces of an earlier build that cannot be used, all but those named."""
-        for path in self.folder.iterdir():
-            if path.name not in keep:
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-    def stands(self, manifest: Manifest) -> bool:
-        """Whether the target already is this very index, so that there is nothing to build.
-
-        Raises:
-            UsageError: another index stands there, and was not to be overwritten.
-            IndexForeign: something other than an index stands there; it is never replaced.
-        """
-        if not self.target.exists() or (self.target.is_dir() and not any(self.target.iterdir())):
-            return False
-        try:
-            standing = Manifest.read(self.target)
-        except IndexDamaged:
-            return False  # a wreck, and ours: the build that its error message asks for replaces it
-        if self._overwrite:
-            return False
-        if standing.digest == manifest.digest:
-            return True
-        raise UsageError(f"{self.target}: another index stands there; choose another path, or overwrite it")
-
-    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = (), changing: Collection[str] = ()) -> None:
-        """Record the files, bring everything to disk, and rename the folder to its target.
-
-        An identical index at the target is kept, and the folder thrown away. Raises as `stands` does.
-
-        Args:
-            manifest: what the index is; its files are filled in here.
-            leave_out: files that serve the build only, removed at the last moment.
-            changing: folders whose files go on changing, and are not recorded.
-        """
-        if self.stands(manifest):
-            shutil.rmtree(self.folder)
-            return
-        write_manifest(
-            self.folder, replace(manifest, files=record_files(self.folder, leave_out=[*leave_out, *changing]))
-        )
-        for name in leave_out:
-            (self.folder / name).unlink(missing_ok=True)
-        replace_folder(self.folder, self.target)
-
-
-@contextmanager
-def build_index(path: str | Path, *, overwrite: bool = False) -> Iterator[Workshop]:
-    """Hold the workshop of an index; it stays, with its pieces, if the build does not come to `finish`.
-
-    Args:
-        path: the folder the index will be.
-        overwrite: replace an index that stands there.
-
-    Raises:
-        IndexFolderError: another process is building the same index.
-    """
-    from filelock import FileLock, Timeout
-
-    target = Path(path).absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Workshop(target, _workshop(target), overwrite)
-    lock = FileLock(target.with_name(f".{target.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
-    try:
-        workshop.folder.mkdir(exist_ok=True)
-        yield workshop
-    finally:
-        # Removed while it is held: whoever waits on the removed file is told by filelock to start over.
-        with suppress(OSError):
-            os.unlink(lock.lock_file)
-        lock.release()
-
-
-def open_index(path: str | Path, *, quality: Quality | None = None, **options: Any) -> Retriever:
-    """Open an index of any engine.
-
-    Args:
-        path: its folder.
-        quality: how thoroughly a ColBERT index is searched: `fast`, `balanced`, `exact` or `SearchSettings`. None
-            takes the engine's default.
-        options: passed to the `open` of its engine.
-
-    Raises:
-        UnknownName: there is no quality of that name.
-        UsageError: a quality for an index that is always searched in one way.
-        IndexMissing: nothing is at that path.
-        IndexForeign: something else is, or an index of an engine or format that this version does not know.
-        IndexDamaged: an index that is not whole.
-    """
-    engine = Manifest.read(path).engine
-    if engine not in ENGINES:
-        raise IndexForeign(
-            f"{path}: an index of the engine {engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
-        )
-    opened = engine_class(engine)
-    if quality is None:
-        return opened.open(path, **options)
-    if not takes_quality(engine):
-        raise quality_refusal(path, quality)
-    return opened.open(path, quality=quality, **options)
-
-
-def engine_class(engine: str) -> Any:
-    """The class of an engine, with `build` and `open`."""
-    module, name = ENGINES[engine].split(":")
-    return getattr(importlib.import_module(module), name)
-
-
-def takes_quality(engine: str) -> bool:
-    """Whether `open` of an engine takes a quality."""
-    return getattr(engine_class(engine), "takes_quality", False)

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, MissingDependency
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.encoding import EncodingState
-from knowgap.retrieval.index.manifest import Progress
+from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 
@@ -119,12 +119,12 @@ def fill(
 
     if not state.passages:
         if client.collection_exists(collection):
-            if not overwrite and not state.organised:
+            if not overwrite and not state.clustered:
                 raise IndexFolderError(
                     f"the collection {collection!r} is there already; choose another, or overwrite it"
                 )
             client.delete_collection(collection)
-        state.save(organised=True)  # from here on the collection is this build's own
+        state.save(clustered=True)  # from here on the collection is this build's own
         interaction = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
         client.create_collection(
             collection,

@@ -29,10 +29,11 @@ from knowgap.retrieval.colbert.checkpoint import (
     write_embedded_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.encoding import STATE, EncodingState
 from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.files import write_json
-from knowgap.retrieval.index.manifest import Manifest, Progress, build_index
+from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 from knowgap.retrieval.qdrant.collection import (
@@ -128,13 +129,13 @@ class QdrantIndex:
         if url is None and any(layout.values()):
             raise UsageError("shards and replicas belong to a Qdrant server; give its URL, or leave them out")
         device = choose_device(device)
-        with build_index(path, overwrite=overwrite) as workshop:
-            folder = workshop.folder
+        with start_build(path, overwrite=overwrite) as build:
+            folder = build.folder
             store, digest = PassageStore.build(passages, folder)
             if not len(store):
                 raise DataError("there are no passages to index")
             job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
-            state = EncodingState.resume(workshop, job)
+            state = EncodingState.resume(build, job)
             if checkpoint is None and not state.checkpoint:
                 if progress:
                     progress(0, 1, "fitting the embedded checkpoint")
@@ -147,7 +148,7 @@ class QdrantIndex:
             name = EMBEDDED if checkpoint is None else str(checkpoint)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
             manifest = Manifest("qdrant", len(store), digest, settings, {"name": name, "digest": state.checkpoint})
-            if not workshop.stands(manifest):
+            if not build.already_built(manifest):
                 connection = Connection(folder, url, api_key)
                 try:
                     fill(
@@ -164,7 +165,7 @@ class QdrantIndex:
                     connection.close()
             for file in folder.glob("passages.*"):
                 file.unlink()  # the points hold the passages
-            workshop.finish(manifest, leave_out=[STATE, STORE_LOCK], changing=[STORE])
+            build.finish(manifest, leave_out=[STATE, STORE_LOCK], changing=[STORE])
         return cls.open(path, api_key=api_key, checkpoint=checkpoint, device=device)
 
     @classmethod

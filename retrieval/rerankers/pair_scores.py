@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import Self
 
-from knowgap.retrieval.lru_cache import Memory
+from knowgap.retrieval.lru_cache import LRUCache
 
 __all__ = ["PairScorer", "cached"]
 
@@ -20,7 +20,7 @@ class PairScorer:
     """Base of models that score pairs of texts. Copies of a program share one: `deepcopy` returns the same object."""
 
     def __init__(self) -> None:
-        self.cache: Memory[tuple[str, str], float] = Memory(_CACHED_PAIRS)
+        self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

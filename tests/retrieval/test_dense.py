@@ -75,7 +75,7 @@ def test_an_encoder_that_is_not_there(tmp_path):
 
 
 def test_interrupted_build_continues(tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 10)
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 10)
     calls = []
 
     def embed(texts):

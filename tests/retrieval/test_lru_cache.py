@@ -1,6 +1,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
-from knowgap.retrieval.lru_cache import Memory
+from knowgap.retrieval.lru_cache import LRUCache
 
 
 def test_computes_what_is_unknown_once():
@@ -10,7 +10,7 @@ def test_computes_what_is_unknown_once():
         asked.append(list(keys))
         return [2 * key for key in keys]
 
-    memory = Memory(10)
+    memory = LRUCache(10)
     assert memory.get([3, 1, 3], double) == [6, 2, 6]
     assert memory.get([1, 2], double) == [2, 4]
     assert memory.get([], double) == []
@@ -24,7 +24,7 @@ def test_forgets_the_least_recently_used():
         asked.extend(keys)
         return keys
 
-    memory = Memory(2)
+    memory = LRUCache(2)
     memory.get(["a", "b"], note)
     memory.get(["a"], note)
     memory.get(["c"], note)
@@ -35,11 +35,11 @@ def test_forgets_the_least_recently_used():
 
 
 def test_more_keys_than_it_keeps():
-    assert Memory(3).get(range(50), list) == list(range(50))
+    assert LRUCache(3).get(range(50), list) == list(range(50))
 
 
 def test_all_threads_see_one_value():
-    memory = Memory(100)
+    memory = LRUCache(100)
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: memory.get(range(20), lambda keys: [object() for _ in keys]), range(40)))
     assert all(result == memory.get(range(20), list) for result in results)

@@ -73,7 +73,7 @@ def test_scan_and_rescoring_agree_with_a_loop():
 
 
 def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 7)
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 7)
     passages = corpus(20)
     twins = [Passage(f"twin of {passage.id}", passage.title, passage.text) for passage in passages[::3]]
     index = ColBERTIndex.build([*passages, *twins], tmp_path / "index", checkpoint=checkpoint)
@@ -88,7 +88,7 @@ class _Stopped(Exception):
 
 
 def test_interrupted_build_continues_where_it_stood(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 8)
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
     whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint)
 
     def stop_at(limit):
@@ -111,7 +111,7 @@ def test_interrupted_build_continues_where_it_stood(checkpoint, tmp_path, monkey
 
 
 def test_pieces_of_another_corpus_are_not_used(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 8)
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
 
     def stop(done, total, what):
         if done:
@@ -209,11 +209,11 @@ def test_manifest_names_the_checkpoint(embedded, index, checkpoint):
 
 def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
     """The process that builds is killed with SIGKILL; the same command then continues."""
-    monkeypatch.setattr("knowgap.retrieval.colbert.encoding._CHUNK", 8)
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
     whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, clustered=True)
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "import knowgap.retrieval.colbert.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
+        "import knowgap.retrieval.index.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
         "import json\nencoding._CHUNK = 8\n"
         "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
         "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"

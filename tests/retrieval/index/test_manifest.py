@@ -8,7 +8,8 @@ import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing
 from knowgap.retrieval import BM25Index, Manifest, open_index
-from knowgap.retrieval.index.manifest import FORMAT_VERSION, build_index
+from knowgap.retrieval.index.build import start_build
+from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from tests.retrieval.conformance import corpus
 
 
@@ -42,7 +43,7 @@ def test_another_folder(tmp_path):
 
 
 def test_a_half_built_folder(tmp_path):
-    with pytest.raises(ZeroDivisionError), build_index(tmp_path / "index"):
+    with pytest.raises(ZeroDivisionError), start_build(tmp_path / "index"):
         1 / 0  # noqa: B018  # any error in the midst of a build
     with pytest.raises(IndexDamaged, match="half-built"):
         open_index(tmp_path / ".index.building")
@@ -92,22 +93,22 @@ def test_digest_says_what_an_index_is(index, tmp_path):
 
 
 def test_two_builders(tmp_path):
-    with build_index(tmp_path / "index"), pytest.raises(IndexFolderError, match="another process is building"):
+    with start_build(tmp_path / "index"), pytest.raises(IndexFolderError, match="another process is building"):
         BM25Index.build(corpus(), tmp_path / "index")
     assert len(BM25Index.build(corpus(), tmp_path / "index")) == len(corpus())
 
 
 def test_a_killed_builder_holds_no_lock(tmp_path):
     script = (
-        "import sys\nfrom knowgap.retrieval.index.manifest import build_index\n"
-        "with build_index(sys.argv[1]) as workshop:\n    print('building', flush=True)\n    sys.stdin.read()\n"
+        "import sys\nfrom knowgap.retrieval.index.build import start_build\n"
+        "with start_build(sys.argv[1]) as build:\n    print('building', flush=True)\n    sys.stdin.read()\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, tmp_path / "index"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with process:
         assert process.stdout.readline().strip() == b"building"
-        with pytest.raises(IndexFolderError, match="another process"), build_index(tmp_path / "index"):
+        with pytest.raises(IndexFolderError, match="another process"), start_build(tmp_path / "index"):
             pass
         os.kill(process.pid, signal.SIGKILL)
     assert len(BM25Index.build(corpus(), tmp_path / "index")) == len(corpus())

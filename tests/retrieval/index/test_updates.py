@@ -223,7 +223,7 @@ def test_killed_between_any_two_writes_of_a_change(index, tmp_path, monkeypatch,
 
 STEPS = [
     (compaction_module.PassageStore, "build"),
-    (compaction_module, "organise"),
+    (compaction_module, "cluster"),
     (compaction_module, "record_files"),
     (compaction_module, "write_manifest"),
     (compaction_module, "_sweep"),

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
+from knowgap.retrieval.index.build import IndexBuild, Progress
 from knowgap.retrieval.index.files import write_json
-from knowgap.retrieval.index.manifest import Progress, Workshop
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
 
 __all__ = ["STATE", "Encode", "EncodingState", "encode_corpus"]
@@ -31,17 +31,17 @@ class EncodingState:
         self._path, self._record = path, record
 
     @classmethod
-    def resume(cls, workshop: Workshop, job: dict[str, Any]) -> EncodingState:
-        """The state of this very job in the workshop; or a new one, all pieces of other jobs removed."""
-        path = workshop.folder / STATE
+    def resume(cls, build: IndexBuild, job: dict[str, Any]) -> EncodingState:
+        """The state of this very job in the build; or a new one, all pieces of other jobs removed."""
+        path = build.folder / STATE
         try:
             record = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             record = {}
-        if record.get("job") != job:
-            store = {path.name for path in workshop.folder.glob("passages.*")}
-            workshop.clear(keep=store)
-            record = {"job": job, "checkpoint": "", "passages": 0, "tokens": 0, "organised": False}
+        if record.get("job") != job or "clustered" not in record:
+            store = {path.name for path in build.folder.glob("passages.*")}
+            build.clear(keep=store)
+            record = {"job": job, "checkpoint": "", "passages": 0, "tokens": 0, "clustered": False}
             write_json(path, record)
         return cls(path, record)
 
@@ -61,9 +61,9 @@ class EncodingState:
         return self._record["tokens"]
 
     @property
-    def organised(self) -> bool:
+    def clustered(self) -> bool:
         """Whether the vectors have the form that the index is to keep."""
-        return self._record["organised"]
+        return self._record["clustered"]
 
     def save(self, **changes: Any) -> None:
         """Change the record, durably."""
