@@ -65,8 +65,9 @@ def ask_for_tokens(program: Program, predictor: dspy.Module, with_tokens: bool, 
         **inputs: of the predictor's signature.
     """
     refused = False
+    tokens_too: dict[str, Any] = {"config": {"logprobs": True}} if with_tokens else {}
     try:
-        output = program.ask(predictor, **inputs, **({"config": {"logprobs": True}} if with_tokens else {}))
+        output = program.ask(predictor, **inputs, **tokens_too)
     except (LMUnsupportedFeatureError, LMInvalidRequestError):
         if not with_tokens:
             raise
