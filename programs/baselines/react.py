@@ -75,16 +75,16 @@ class ReAct(Baseline):
         self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
     ) -> dspy.Prediction | None:
         """Ask over the trajectory; if it is too long for the model, without its oldest turns."""
-        for first in range(len(turns) + 1):
-            trajectory = "\n\n".join(text for text, _ in turns[first:]) or "(nothing was searched yet)"
-            inlined = [passage for _, passages in turns[first:] for passage in passages]
+        while True:
+            trajectory = "\n\n".join(text for text, _ in turns) or "(nothing was searched yet)"
+            inlined = [passage for _, passages in turns for passage in passages]
             inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
             try:
                 return self.ask(predictor, inlined=inlined, **inputs)
             except dspy.ContextWindowExceededError:
-                if first >= len(turns):
+                if not turns:
                     raise
-        return None
+                turns = turns[1:]
 
 
 def _listed(passages: Sequence[Passage]) -> str:
