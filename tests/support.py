@@ -14,16 +14,37 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]\s*$", re.MULTILINE)
-OUTPUT = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
+FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
 
 Rule = Callable[[tuple[str, ...], dict[str, Any]], "Mapping[str, Any] | str"]
+
+
+def read_prompt(text: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """What a prompt of DSPy's chat or JSON format asks for: output fields (name → type), inputs (JSON decoded)."""
+    body, _, requirements = text.rpartition("Respond with")
+    fields = {name: kind or "str" for name, kind in FIELD.findall(requirements) if name != "completed"}
+    pieces = MARKER.split(body)
+    return fields, {name: _decoded(value.strip()) for name, value in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def in_chat_format(values: Mapping[str, Any]) -> str:
+    """A reply with these output fields."""
+    written = {name: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for name, v in values.items()}
+    return "\n\n".join([*(f"[[ ## {n} ## ]]\n{v}" for n, v in written.items()), "[[ ## completed ## ]]"])
+
+
+def reply_to(text: str, reply: str) -> Response:
+    """A response with the reply; four characters are a token."""
+    usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
+    message = Message.assistant([TextPart(reply)])
+    return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
 
 
 class ScriptedEngine:
     """Answers every request by a rule, and keeps what it was asked.
 
-    The rule gets the names of the output fields and the inputs (JSON values decoded where they are JSON), and returns
-    either a mapping of outputs, written in the chat format, or the reply's whole text.
+    The rule gets the names of the output fields and the inputs, and returns either a mapping of outputs, written in the
+    chat format, or the reply's whole text.
     """
 
     def __init__(self, rule: Rule):
@@ -34,22 +55,13 @@ class ScriptedEngine:
 
     def complete(self, request: Request) -> Response:
         text = request.messages[-1].text or ""
-        body, _, requirements = text.rpartition("Respond with")
-        names = tuple(name for name in OUTPUT.findall(requirements) if name != "completed")
-        if not names:  # the JSON fallback words it differently
-            names = tuple(re.findall(r"`(\w+)`", requirements))
-        pieces = MARKER.split(body)
-        inputs = {name: _decoded(value.strip()) for name, value in zip(pieces[1::2], pieces[2::2], strict=True)}
-        reply = self.rule(names, inputs)
-        if not isinstance(reply, str):
-            reply = "\n\n".join(f"[[ ## {name} ## ]]\n{_encoded(value)}" for name, value in reply.items())
-            reply += "\n\n[[ ## completed ## ]]"
+        fields, inputs = read_prompt(text)
+        reply = self.rule(tuple(fields), inputs)
+        reply = reply if isinstance(reply, str) else in_chat_format(reply)
         with self._lock:
-            self.calls.append((names, inputs))
+            self.calls.append((tuple(fields), inputs))
             self.replies.append(reply)
-        usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
-        message = Message.assistant([TextPart(reply)])
-        return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
+        return reply_to(text, reply)
 
 
 def scripted_lm(rule: Rule, *, cache: bool = False) -> tuple[dspy.LM, ScriptedEngine]:
@@ -141,7 +153,3 @@ def _decoded(value: str) -> Any:
         except ValueError:
             return value
     return value
-
-
-def _encoded(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -20,6 +20,7 @@ from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Swit
 from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Stopped
 from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.passage import Passage
+from knowgap.signatures import STYLES
 
 __all__ = ["ProgramConformance"]
 
@@ -212,6 +213,12 @@ class ProgramConformance:
                         self.make(**{name: beyond})
                 assert getattr(self.make(**{name: declared.low}), name) == declared.low
                 assert getattr(self.make(**{name: declared.high}), name) == declared.high
+
+    @pytest.mark.parametrize("style", STYLES)
+    def test_the_answer_is_asked_for_in_its_style(self, style):
+        if "style" in self.program.hyperparameters():
+            _, engine = self.ask(self.make(style=style))
+            assert [inputs["style"] for _, inputs in engine.calls if "style" in inputs][-1] == STYLES[style]
 
     def test_presets_are_within_bounds_and_answer(self):
         for preset in self.program.presets:

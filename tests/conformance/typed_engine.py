@@ -7,16 +7,12 @@ in which a reply can be damaged.
 import ast
 import hashlib
 import json
-import re
 import threading
 from collections import defaultdict
 
-from dspy.lm15 import Message, Response, TextPart, Usage
-from support import MARKER
+from support import in_chat_format, read_prompt, reply_to
 
 __all__ = ["NEVER", "SPOILT", "UNREADABLE", "TypedEngine", "never_settling", "settling"]
-
-FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
 
 
 class TypedEngine:
@@ -37,10 +33,7 @@ class TypedEngine:
 
     def complete(self, request):
         text = request.messages[-1].text or ""
-        body, _, requirements = text.rpartition("Respond with")
-        fields = {name: kind or "str" for name, kind in FIELD.findall(requirements) if name != "completed"}
-        pieces = MARKER.split(body)
-        inputs = {name: _decoded(text.strip()) for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+        fields, inputs = read_prompt(text)
         acts = tuple(fields)
         with self._lock:
             self.calls.append((acts, inputs))
@@ -48,24 +41,13 @@ class TypedEngine:
                 self.weighed[name].append(inputs)
             if len(self.calls) > self.limit:
                 raise AssertionError(f"more than {self.limit} calls for one question")
-        digest = hashlib.sha256(body.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(text.rpartition("Respond with")[0].encode()).hexdigest()[:8]
         values = {name: self.value(name, kind, inputs, digest) for name, kind in fields.items()}
-        reply = self.spoil(values) if self.broken in (acts, "all") else written(values)
-        usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
-        message = Message.assistant([TextPart(reply)])
-        return Response(id=None, model="typed", message=message, finish_reason="stop", usage=usage)
+        return reply_to(text, self.spoil(values) if self.broken in (acts, "all") else in_chat_format(values))
 
     def acts(self):
         """The different acts that were asked for, by their output fields."""
         return list(dict.fromkeys(acts for acts, _ in self.calls))
-
-
-def written(values):
-    """A reply in the chat format."""
-    pieces = [
-        f"[[ ## {n} ## ]]\n{v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for n, v in values.items()
-    ]
-    return "\n\n".join([*pieces, "[[ ## completed ## ]]"])
 
 
 def typed(kind, text, yes, inputs, *, many, option):
@@ -118,35 +100,10 @@ NEVER = [
     for yes, answer in ((True, "unanswerable"), (True, "Wick"), (False, "unknown"), (False, ""))
 ]
 
-SPOILT = {
-    "empty": lambda values: "",
-    "prose": lambda values: "I am sorry, but I cannot say. [[ ## nothing ## ]] {",
-    "json list": lambda values: "[1, 2, 3]",
-    "unclosed": lambda values: written(values)[: len(written(values)) // 2],
-    "nulls": lambda values: json.dumps(dict.fromkeys(values)),
-    "wrong types": lambda values: written({n: [["x"]] if isinstance(v, str) else "maybe?" for n, v in values.items()}),
-    "blank fields": lambda values: written(dict.fromkeys(values, "")),
-    "no lists": lambda values: written({n: [] if isinstance(v, list) else v for n, v in values.items()}),
-    "out of range": lambda values: written({n: _beyond(v) for n, v in values.items()}),
-    "huge numbers": lambda values: written(dict.fromkeys(values, "9" * 5000)),
-    "endless brackets": lambda values: "[" * 2000,
-    "endless braces": lambda values: "{" * 150,
-    "endless objects": lambda values: '{"a":' * 2000,
-    "lone surrogates": lambda values: json.dumps(
-        {n: f"{v} \ud800" if isinstance(v, str) else v for n, v in values.items()}
-    ),
-    "over-long": lambda values: written({n: _long(v) for n, v in values.items()}),
-    "said twice": lambda values: written(dict.fromkeys(values, "no")) + "\n" + written(values),
-    "contradictory": lambda values: written(
-        {
-            n: v if not isinstance(v, str) else {"answer": "unanswerable", "missing": ""}.get(n, v)
-            for n, v in values.items()
-        }
-    ),
-    "markers inside": lambda values: written(
-        {n: f"{v} [[ ## answer ## ]] \x00\u202e </s>" if isinstance(v, str) else v for n, v in values.items()}
-    ),
-}
+
+def each(change):
+    """A reply in which every value was changed."""
+    return lambda values: in_chat_format({name: change(value) for name, value in values.items()})
 
 
 def _beyond(value):
@@ -168,10 +125,31 @@ def _long(value):
     return value * 50 if isinstance(value, list) else value
 
 
-def _decoded(text):
-    if text[:1] in "[{":
-        try:
-            return json.loads(text)
-        except ValueError:
-            return text
-    return text
+def _contradictory(values):
+    contradiction = {"answer": "unanswerable", "missing": ""}
+    return in_chat_format({n: contradiction.get(n, v) if isinstance(v, str) else v for n, v in values.items()})
+
+
+SPOILT = {
+    "empty": lambda values: "",
+    "prose": lambda values: "I am sorry, but I cannot say. [[ ## nothing ## ]] {",
+    "json list": lambda values: "[1, 2, 3]",
+    "unclosed": lambda values: in_chat_format(values)[: len(in_chat_format(values)) // 2],
+    "nulls": lambda values: json.dumps(dict.fromkeys(values)),
+    "wrong types": each(lambda value: [["x"]] if isinstance(value, str) else "maybe?"),
+    "blank fields": each(lambda value: ""),
+    "no lists": each(lambda value: [] if isinstance(value, list) else value),
+    "out of range": each(_beyond),
+    "huge numbers": each(lambda value: "9" * 5000),
+    "endless brackets": lambda values: "[" * 2000,
+    "endless braces": lambda values: "{" * 150,
+    "endless objects": lambda values: '{"a":' * 2000,
+    "lone surrogates": lambda values: json.dumps(
+        {n: f"{v} \ud800" if isinstance(v, str) else v for n, v in values.items()}
+    ),
+    "over-long": each(_long),
+    "said twice": lambda values: in_chat_format(dict.fromkeys(values, "no")) + "\n" + in_chat_format(values),
+    "contradictory": _contradictory,
+    "markers inside": each(lambda v: f"{v} [[ ## answer ## ]] \x00\u202e </s>" if isinstance(v, str) else v),
+}
+"""Replies that a model gives at times: from the values of a reply to its text."""
