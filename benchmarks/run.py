@@ -5,4 +5,4 @@ from __future__ import annotations
 from table import main
 
 if __name__ == "__main__":
-    main(["concurrency", "retrieval", "tuning", "reader"])
+    main(["concurrency", "retrieval", "tuning", "reader", "evidence"])
