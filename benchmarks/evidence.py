@@ -82,7 +82,13 @@ def _measured(program: Any, examples: Sequence[dspy.Example], gold: Sequence[Any
         with dspy.context(lm=lm):
             prediction = program(question=example.question)
         wanted = {titles.get(i, i) for i in example.gold_ids}
-        hits = {titles.get(i, i) for step in prediction.trace.steps if step.kind == "retrieved" for h in step.hits for i in h}
+        hits = {
+            titles.get(i, i)
+            for step in prediction.trace.steps
+            if step.kind == "retrieved"
+            for h in step.hits
+            for i in h
+        }
         found, shown = wanted & hits, wanted & reader.shown[example.question]
         share = len(shown & found) / len(found) if found else 1.0
         return (

@@ -30,10 +30,24 @@ from knowgap.lms.embedded.prompts import Prompt, read_prompt, write_reply
 __all__ = ["Fact", "GoldQuestion", "KnowingReader", "read_gold_questions"]
 
 UNKNOWN = "unknown"
-_EVIDENCE = ("passages", "passage", "known", "note", "best_note", "new_note", "text", "reasoning", "assessment", "found")
+_EVIDENCE = (
+    "passages",
+    "passage",
+    "known",
+    "note",
+    "best_note",
+    "new_note",
+    "text",
+    "reasoning",
+    "assessment",
+    "found",
+)
 _FUNCTION_WORDS = frozenset(
-    "a an and are as at be been by did do does for from had has have he her his in is it its of on or she that the "
-    "their they this to was were which who whom whose what when where how with".split()
+    re.findall(
+        r"\w+",
+        "a an and are as at be been by did do does for from had has have he her his in is it its of on or she that the "
+        "their they this to was were which who whom whose what when where how with",
+    )
 )
 
 
@@ -131,7 +145,7 @@ class KnowingReader:
             values[name] = self._output(name, wanted, prompt, view)
         return values
 
-    def _output(self, name: str, wanted: Mapping[str, str], prompt: Prompt, view: _View) -> Any:  # noqa: PLR0911
+    def _output(self, name: str, wanted: Mapping[str, str], prompt: Prompt, view: _View) -> Any:
         inputs = prompt.inputs
         facts = [f"{fact.title}: {fact.sentence}" for fact in view.settled]
         if name == "answer":
@@ -154,7 +168,7 @@ class KnowingReader:
         if name in ("summary", "snippet"):
             return " ".join(fact.sentence for fact in view.settled) or "irrelevant"
         if name == "reasoning" and "known" in inputs:
-            return (_unsaid(view, inputs) or [view.goal.answer])[0]
+            return (_unsaid(view, inputs) or [view.goal.answer if view.complete else UNKNOWN])[0]
         if name in ("questions", "queries"):
             return self._questions(view, inputs, prompt.system)
         if name == "query":
