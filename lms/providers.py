@@ -1,4 +1,4 @@
-"""Language models by name, whether their endpoint answers, and a quiet DSPy."""
+"""Make language models by name, check that they answer, and keep DSPy off the network."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ EXTRACTIVE = "knowgap/extractive"
 
 
 def extractive_lm(**kwargs: Any) -> dspy.LM:
-    """The embedded reader as a `dspy.LM`; `kwargs` go to `dspy.LM` (`cache=False`, say)."""
+    """Make the embedded reader as a `dspy.LM`; `kwargs` go to `dspy.LM` (such as `cache=False`)."""
     return dspy.LM(EXTRACTIVE, engine=ExtractiveEngine(), async_engine=AsyncExtractiveEngine(), **kwargs)
 
 
 def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = None, **kwargs: Any) -> dspy.LM:
-    """A language model by name.
+    """Make a language model by name.
 
     Args:
         name: `extractive` for the embedded reader, `hf/PATH_OR_ID` for a local Transformers model, or a DSPy model
             string such as `openai/gpt-4o-mini` or `ollama_chat/llama3.2`.
-        api_base: where an OpenAI-compatible server listens (vLLM, SGLang, llama.cpp), as `http://host:port/v1`.
-        api_key: its key; local servers mostly take any.
+        api_base: address of an OpenAI-compatible server (vLLM, SGLang, llama.cpp), as `http://host:port/v1`.
+        api_key: its key; most local servers accept any.
         **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries`; for `hf/…` also `device` and
             `max_new_tokens`.
 
     Raises:
-        UsageError: for a name of no known form, a model folder that is not there, or an option without effect.
+        UsageError: the name has no known form, the model folder does not exist, or an option has no effect.
     """
     provider, slash, model = name.partition("/")
     local = name == "extractive" or provider == "hf"
@@ -50,7 +50,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         )
     if provider == "hf":
         return _local_lm(name, model, **kwargs)
-    # A local server needs no key, but its client insists on one.
+    # A local server needs no key, but its client requires one.
     key = api_key or ("none" if api_base and provider == "openai" and not os.environ.get("OPENAI_API_KEY") else None)
     connection = {key_: value for key_, value in {"api_base": api_base, "api_key": key}.items() if value}
     return dspy.LM(name, **connection, **kwargs)
@@ -67,13 +67,13 @@ def _local_lm(name: str, model: str, *, device: str | None = None, max_new_token
 
 
 def check_reachable(lm: dspy.BaseLM) -> None:
-    """Ask an endpoint for one word, to fail before long work and not in it.
+    """Ask an endpoint for one word, so that long work does not fail halfway.
 
     A model that runs in this process passes without a call.
 
     Raises:
-        LanguageModelUnreachable: when nothing answers.
-        LanguageModelError: when something answers, and refuses (key, model name).
+        LanguageModelUnreachable: nothing answers.
+        LanguageModelError: the endpoint refuses the key, the model name, or the request.
     """
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
@@ -84,7 +84,7 @@ def check_reachable(lm: dspy.BaseLM) -> None:
 
 
 def as_language_model_error(error: LMError, lm: dspy.BaseLM) -> LanguageModelError:
-    """An error of DSPy's in one line that says what to do: `LanguageModelUnreachable` where nothing answered."""
+    """Turn an error of DSPy's into one line that says what to do; `LanguageModelUnreachable` if nothing answered."""
     reason = _one_line(error)
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
         where = lm.kwargs.get("api_base") or "its provider's address"
@@ -104,8 +104,8 @@ def _one_line(error: Exception) -> str:
 def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     """Keep DSPy off the network and out of the home folder.
 
-    Its table of model prices stays the packaged one, and replies are cached in `cache_dir`, or in memory alone where
-    that is None. Call it once, before the first language model is used.
+    DSPy uses its packaged table of model prices, and caches replies in `cache_dir`, or only in memory where that is
+    None. Call this once, before the first language model is used.
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     if cache_dir is None:
@@ -113,7 +113,7 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     else:
         folder = Path(cache_dir).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
-        # What is no longer in memory is on disk: a study's answers would take gigabytes.
+        # Limit the cache in memory: the answers of a study would take gigabytes, and are on disk.
         dspy.configure_cache(
             enable_disk_cache=True,
             enable_memory_cache=True,

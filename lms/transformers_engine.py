@@ -16,15 +16,15 @@ __all__ = ["AsyncHFEngine", "HFEngine"]
 
 
 class HFEngine:
-    """Generates with `AutoModelForCausalLM`, loaded at the first request and kept.
+    """Generates with `AutoModelForCausalLM`, which is loaded at the first request and kept.
 
-    Messages go through the tokenizer's chat template, or stand one below another where it has none. Decoding is
-    greedy unless the request sets a temperature above 0. One request is answered at a time.
+    The prompt is made by the tokenizer's chat template, or from the messages with blank lines between them where it has
+    none. Decoding is greedy unless the request sets a temperature above 0. One request is answered at a time.
 
     Args:
         path_or_id: a model folder, or a name on the hub.
-        device: `cpu`, `cuda`, `cuda:1`, …; by default the GPU where there is one.
-        max_new_tokens: the most tokens generated where the request sets no `max_tokens`.
+        device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
+        max_new_tokens: the largest number of tokens to generate, unless the request sets `max_tokens`.
     """
 
     def __init__(self, path_or_id: str, device: str | None = None, max_new_tokens: int = 512):
@@ -35,31 +35,31 @@ class HFEngine:
     supported_params = frozenset({"temperature", "top_p", "max_tokens", "logprobs", "top_logprobs", "seed"})
 
     def complete(self, request: Request) -> Response:
-        """One reply to one request; token log-probabilities where `request.config.logprobs` is set.
+        """Reply to one request, with token log-probabilities if `request.config.logprobs` is set.
 
         Raises:
-            LanguageModelError: when the model cannot be loaded.
-            MissingDependency: when transformers or torch is absent.
+            LanguageModelError: the model cannot be loaded.
+            MissingDependency: transformers or torch is not installed.
         """
         with self._lock:
             return self._complete(request)
 
     def stream(self, request: Request) -> Iterator[Any]:
-        """The whole reply as a stream of events."""
+        """Give the whole reply as a stream of events."""
         return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         with self._lock:
             self._loaded = None
 
     def dump_state(self) -> dict[str, Any]:
-        """The settings, JSON-ready."""
+        """Return the settings, JSON-ready."""
         return {"path_or_id": self.path_or_id, "device": self.device, "max_new_tokens": self.max_new_tokens}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> HFEngine:
-        """The inverse of `dump_state`."""
+        """Make an engine from what `dump_state` returned."""
         return cls(**state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> HFEngine:
@@ -74,14 +74,11 @@ class HFEngine:
                 raise MissingDependency(
                     "a local model needs torch and transformers: pip install torch transformers"
                 ) from error
-            where = (
-                str(Path(self.path_or_id).expanduser())
-                if Path(self.path_or_id).expanduser().exists()
-                else self.path_or_id
-            )
+            folder = Path(self.path_or_id).expanduser()
+            name = str(folder) if folder.exists() else self.path_or_id
             try:
-                tokenizer = AutoTokenizer.from_pretrained(where)
-                model: Any = AutoModelForCausalLM.from_pretrained(where)
+                tokenizer = AutoTokenizer.from_pretrained(name)
+                model: Any = AutoModelForCausalLM.from_pretrained(name)
             except (OSError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise LanguageModelError(f"the local model {self.path_or_id!r} cannot be loaded: {reason}") from error
@@ -122,7 +119,7 @@ class HFEngine:
 
 
 def _encode(tokenizer: Any, request: Request) -> Any:
-    """The prompt's token ids, shape (1, length)."""
+    """Tokenize the prompt; ids have shape (1, length)."""
     system = request.system if isinstance(request.system, str) or request.system is None else "".join(
         getattr(part, "text", "") for part in request.system
     )  # fmt: skip
@@ -142,42 +139,42 @@ def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
 
 
 def _logprobs(tokenizer: Any, tokens: list[int], scores: Any, alternatives: int) -> tuple[TokenLogprob, ...]:
-    """Log-probabilities (natural, before temperature) of the chosen tokens and of the best alternatives."""
-    found = []
+    """Natural log-probabilities, before temperature, of the chosen tokens and of the best alternatives."""
+    chosen = []
     for position, token in enumerate(tokens):
         best = scores[position].topk(min(alternatives, scores.shape[1])) if alternatives else None
         top = () if best is None else tuple(
             TopLogprob(tokenizer.decode([index]), float(value), token_id=index)
             for value, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         )  # fmt: skip
-        found.append(TokenLogprob(tokenizer.decode([token]), float(scores[position, token]), token_id=token, top=top))
-    return tuple(found)
+        chosen.append(TokenLogprob(tokenizer.decode([token]), float(scores[position, token]), token_id=token, top=top))
+    return tuple(chosen)
 
 
 class AsyncHFEngine:
-    """The same model for `acall`, off the event loop."""
+    """The same model for `acall`, run off the event loop."""
 
     def __init__(self, engine: HFEngine):
         self._engine = engine
 
     async def complete(self, request: Request) -> Response:
-        """One reply to one request."""
+        """Reply to one request."""
         return await asyncio.to_thread(self._engine.complete, request)
 
     async def stream(self, request: Request) -> Any:
-        """The whole reply as a stream of events."""
+        """Give the whole reply as a stream of events."""
         for event in response_to_events(await self.complete(request)):
             yield event
 
     async def aclose(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
         self._engine.close()
 
     def dump_state(self) -> dict[str, Any]:
-        """The settings, JSON-ready."""
+        """Return the settings, JSON-ready."""
         return self._engine.dump_state()
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> AsyncHFEngine:
-        """The inverse of `dump_state`."""
+        """Make an engine from what `dump_state` returned."""
         return cls(HFEngine.load_state(state))

@@ -1,13 +1,11 @@
-"""What the embedded reader can be asked, one function for each act."""
+"""The acts of the embedded reader, one function each; `REPERTOIRE` finds the one that serves a prompt."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.answers import Answer
 from knowgap.lms.embedded.english.language import Sentence, find_dates, fold, name_key, same_name
 from knowgap.lms.embedded.english.questions import Question, parse
@@ -23,90 +21,22 @@ from knowgap.lms.embedded.inputs import (
     strings,
     styled,
 )
-from knowgap.lms.embedded.prompts import Prompt
+from knowgap.lms.embedded.repertoire import Repertoire
 from knowgap.lms.embedded.solving import answer, walk
 
-__all__ = ["perform"]
+__all__ = ["REPERTOIRE"]
 
-Act = Callable[[Inputs], dict[str, Any]]
-_ACTS: list[tuple[frozenset[str], frozenset[str], frozenset[str], Act]] = []
+REPERTOIRE = Repertoire()
 _NOTHING = "Nothing that was given says so."
+_act = REPERTOIRE.act
 
 
-def act(outputs: str, needs: str, extra: str = "reasoning") -> Callable[[Act], Act]:
-    """Register the act that gives `outputs` (and what of `extra` is asked) from the inputs that it `needs`."""
-
-    def register(function: Act) -> Act:
-        _ACTS.append((frozenset(outputs.split()), frozenset(needs.split()), frozenset(extra.split()), function))
-        return function
-
-    return register
-
-
-def perform(prompt: Prompt) -> dict[str, Any]:
-    """The values of the output fields, in the order asked for.
-
-    Raises:
-        SignatureNotServed: when no act gives these outputs from these inputs.
-    """
-    wanted, there = frozenset(prompt.outputs), frozenset(prompt.inputs)
-    if there == {"text"} and (said := _copied(str(prompt.inputs["text"]), prompt)):
-        return said
-    serving = [entry for entry in _ACTS if entry[0] <= wanted <= entry[0] | entry[2] and entry[1] <= there]
-    if not serving:
-        raise SignatureNotServed(
-            f"the extractive reader does not serve {', '.join(prompt.inputs)} -> {', '.join(prompt.outputs)}: "
-            "use a language model for this act (--lm)"
-        )
-    # The act that fits best: the most outputs of its own, then the most inputs used.
-    function = max(serving, key=lambda entry: (len(entry[0]), len(entry[1])))[3]
-    values = function({**prompt.inputs, "": prompt})
-    return {name: _typed(name, values, prompt) for name in prompt.outputs}
-
-
-def _copied(text: str, prompt: Prompt) -> dict[str, Any] | None:
-    """The second of DSPy's two steps: the fields as the first step wrote them, one `name: value` after another."""
-    names = "|".join(prompt.outputs)
-    said = dict(re.findall(rf"^({names}): (.*?)(?=^(?:{names}): |\Z)", text, re.M | re.S))
-    if said.keys() != prompt.outputs.keys():
-        return None
-    return {
-        name: _loaded(said[name].strip()) if kind != "str" else said[name].strip()
-        for name, kind in prompt.outputs.items()
-    }
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _typed(name: str, values: Mapping[str, Any], prompt: Prompt) -> Any:
-    """A value in the type that its field asks for."""
-    value, kind = values.get(name, ""), prompt.outputs[name]
-    if kind == "NoulEvidence":
-        sure = float(values.get("probability", 0.9))
-        return {"noul": round(sure if value in (True, "yes") else 1 - sure, 3)}
-    if name == "confidence" and kind == "int":
-        return max(1, min(5, round(1 + 4 * float(value))))
-    if kind == "bool" and isinstance(value, str):
-        return value.lower() == "yes"
-    if kind in ("int", "float") and isinstance(value, str):
-        digits = re.search(r"-?\d+(?:\.\d+)?", value.replace(",", ""))
-        return (int if kind == "int" else float)(float(digits[0]) if digits else 0)
-    if kind.startswith("list[") and isinstance(value, str):
-        return [value] if value else []
-    return str(value) if kind == "str" else value
-
-
-def _because(found: Answer) -> str:
-    return " ".join(standalone(sentence) for sentence in found.support) or _NOTHING
+def _because(reply: Answer) -> str:
+    return " ".join(standalone(sentence) for sentence in reply.support) or _NOTHING
 
 
 def _cited(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
-    """Statements with the passages that say them, those that say the same as one."""
+    """Turn sentences into statements with their passages; sentences that say the same become one statement."""
     merged: dict[str, dict[str, Any]] = {}
     for sentence in sentences:
         statement = standalone(sentence)
@@ -119,9 +49,9 @@ def _cited(sentences: Sequence[Sentence]) -> list[dict[str, Any]]:
 # Answering.
 
 
-@act("answer", "question", "reasoning confidence explanation")
+@_act("answer", "question", "reasoning confidence explanation")
 def answer_question(inputs: Inputs) -> dict[str, Any]:
-    """The best answer from whatever there is to read; `unknown` where there is nothing."""
+    """Give the best answer from all texts in the inputs; `unknown` where there are none."""
     question, (given, extra) = question_of(inputs), given_answers(inputs)
     sentences = [*sentences_of(inputs), *extra]
     concluded = re.search(r"\banswer is:? +(.+?)\.?\s*$", str(inputs.get("text", "")))
@@ -141,9 +71,9 @@ def answer_question(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-@act("answer missing", "question", "explanation confidence reasoning")
+@_act("answer missing", "question", "explanation confidence reasoning")
 def missing(inputs: Inputs) -> dict[str, Any]:
-    """The answer if everything is known, else `unanswerable` and what is missing."""
+    """Answer if everything is known, else say `unanswerable` and what is missing."""
     question = question_of(inputs)
     found = answer(question, sentences_of(inputs), guess=False)
     lacks = "" if found.text else lacking(question, found)
@@ -152,25 +82,25 @@ def missing(inputs: Inputs) -> dict[str, Any]:
     return {"answer": said, "missing": lacks, "confidence": found.certainty, "explanation": why, "reasoning": why}
 
 
-@act("statements answer", "question passages")
+@_act("statements answer", "question passages")
 def cite(inputs: Inputs) -> dict[str, Any]:
-    """The statements that an answer rests on, and the answer."""
+    """Answer, and cite the statements that the answer rests on."""
     question, sentences = question_of(inputs), sentences_of({"passages": inputs["passages"]})
     support = answer(question, sentences).support or useful(question, (), sentences, 3)
     return {**answer_question(inputs), "statements": _cited(support)}
 
 
-@act("note answer", "question passages")
+@_act("note answer", "question passages")
 def reading_notes(inputs: Inputs) -> dict[str, Any]:
-    """One line for each passage, one on what follows, and the answer."""
+    """Write one line about each passage and one that concludes, and answer."""
     lines = [f"[{ident}] {why if good else 'beside the point'}" for ident, good, why in assess(inputs)]
     replies = answer_question(inputs)
     return {**replies, "note": "\n".join([*lines, replies["explanation"]])}
 
 
-@act("reasoning answer", "question passages known", "confidence")
+@_act("reasoning answer", "question passages known", "confidence")
 def next_step(inputs: Inputs) -> dict[str, Any]:
-    """The next sentence towards the answer that was not written yet, and the answer once its last one is."""
+    """Write the next sentence towards the answer that is not written yet; answer with the last one."""
     question = question_of(inputs)
     written = {plain(text) for text in strings(inputs["known"])}
     found = answer(question, sentences_of({"passages": inputs["passages"]}), guess=False)
@@ -182,9 +112,9 @@ def next_step(inputs: Inputs) -> dict[str, Any]:
     return {"reasoning": f"Next needed: {lacking(question, found)}.", "answer": "", "confidence": 0.2}
 
 
-@act("correct", "question prediction reference")
+@_act("correct", "question prediction reference")
 def judge(inputs: Inputs) -> dict[str, Any]:
-    """Whether the prediction holds the reference: the same date, or all its words."""
+    """Judge a prediction correct if it has the same date as the reference or all its words."""
     said, meant = str(inputs["prediction"]), str(inputs["reference"])
     dates = [value for _, _, value in find_dates(meant)]
     told = [value for _, _, value in find_dates(said)]
@@ -195,27 +125,27 @@ def judge(inputs: Inputs) -> dict[str, Any]:
     return {"correct": correct, "reasoning": "The same words or value." if correct else "Another value."}
 
 
-# Collecting.
+# Collecting statements and notes.
 
 
-@act("statements", "question passages")
+@_act("statements", "question passages")
 def extract(inputs: Inputs) -> dict[str, Any]:
-    """Useful statements, each with the passages that say it."""
+    """Extract useful statements, each with the passages that say it."""
     queries = [parse(text) for text in strings(inputs.get("queries", []))]
     statements = _cited(useful(question_of(inputs), queries, sentences_of({"passages": inputs["passages"]})))
     return {"statements": statements, "reasoning": f"{len(statements)} sentences speak of what is asked."}
 
 
-@act("summary", "question passage")
+@_act("summary", "question passage")
 def summarise(inputs: Inputs) -> dict[str, Any]:
-    """At most three useful sentences of a passage."""
+    """Summarise a passage by at most three useful sentences."""
     chosen = useful(question_of(inputs), (), sentences_of({"passage": inputs["passage"]}), 3)
     return {"summary": " ".join(s.text for s in chosen) or "irrelevant", "reasoning": f"{len(chosen)} sentences help."}
 
 
-@act("snippet", "question passage")
+@_act("snippet", "question passage")
 def snippet(inputs: Inputs) -> dict[str, Any]:
-    """The most useful stretch of a passage, word for word: two sentences with what stands between, or one."""
+    """Quote the most useful part of a passage: two sentences with the text between them, or one sentence."""
     passage = str(inputs["passage"])
     texts = [
         s.text for s in useful(question_of(inputs), (), sentences_of({"passage": passage}), 2) if s.text in passage
@@ -227,9 +157,9 @@ def snippet(inputs: Inputs) -> dict[str, Any]:
     return {"snippet": text, "reasoning": f"{len(texts)} sentences help."}
 
 
-@act("note", "question passages")
+@_act("note", "question passages")
 def write_note(inputs: Inputs) -> dict[str, Any]:
-    """The best note so far (if any) with the useful sentences of the passages, one a line."""
+    """Add the useful sentences of the passages to the best note so far (if any), one per line."""
     question = question_of(inputs)
     lines = [line for line in str(inputs.get("best_note", "")).splitlines() if line.strip()]
     old = read_statement("\n".join(lines))
@@ -245,9 +175,9 @@ def write_note(inputs: Inputs) -> dict[str, Any]:
     return {"note": "\n".join(lines), "reasoning": f"The note has {len(lines)} lines."}
 
 
-@act("better", "question best_note new_note", "reason reasoning")
+@_act("better", "question best_note new_note", "reason reasoning")
 def compare_notes(inputs: Inputs) -> dict[str, Any]:
-    """Better if it takes the question further, or as far and adds a sentence that speaks of what is asked."""
+    """Call the new note better if it settles more steps of the question, or as many and adds a useful sentence."""
     question = question_of(inputs)
     best, new = (read_statement(str(inputs[name])) for name in ("best_note", "new_note"))
     before, after = _settled(question, best), _settled(question, new)
@@ -263,30 +193,30 @@ def _settled(question: Question, sentences: Sequence[Sentence]) -> int:
     return sum(step.found is not None for chain in question.chains for step in walk(chain, sentences).steps)
 
 
-# Asking.
+# Asking further.
 
 
-@act("queries", "question")
+@_act("queries", "question")
 def queries(inputs: Inputs) -> dict[str, Any]:
-    """One to three queries for what is missing."""
+    """Propose one to three queries for what is missing."""
     return {"queries": next_queries(inputs, 3), "reasoning": "These facts are missing."}
 
 
-@act("questions", "question note")
+@_act("questions", "question note")
 def questions(inputs: Inputs) -> dict[str, Any]:
-    """Two questions that would complete a note."""
+    """Propose two questions that would complete a note."""
     return {"questions": next_queries(inputs, 2), "reasoning": "The note does not settle these."}
 
 
-@act("query", "question")
+@_act("query", "question")
 def refine(inputs: Inputs) -> dict[str, Any]:
-    """One new query for the next open step."""
+    """Propose one new query for the next open step."""
     return {"query": next_queries(inputs, 1)[0], "reasoning": "This fact is needed next."}
 
 
-@act("questions", "question")
+@_act("questions", "question")
 def decompose(inputs: Inputs) -> dict[str, Any]:
-    """Simpler questions, each understandable alone; the question itself where it is simple."""
+    """Split a question into simpler ones, each understandable alone; a simple question stays as it is."""
     question = question_of(inputs)
     steps: dict[str, None] = {}
     ends: dict[str, None] = {}
@@ -303,18 +233,18 @@ def decompose(inputs: Inputs) -> dict[str, Any]:
     return {"questions": parts[:4] if len(parts) > 1 else [question.text], "reasoning": "One question for each step."}
 
 
-@act("needed query", "question sub_answers")
+@_act("needed query", "question sub_answers")
 def follow_up(inputs: Inputs) -> dict[str, Any]:
-    """The next open step as a question, where there is one."""
+    """Ask the next open step as a question, if there is one."""
     given, extra = given_answers(inputs)
     needed = not answer(question_of(inputs), extra, given, guess=False).text
     reason = "A fact is missing." if needed else "Everything is known."
     return {"needed": needed, "query": next_queries(inputs, 1)[0] if needed else "", "reasoning": reason}
 
 
-@act("next_thought next_tool_name next_tool_args", "question trajectory")
+@_act("next_thought next_tool_name next_tool_args", "question trajectory")
 def next_turn(inputs: Inputs) -> dict[str, Any]:
-    """Search for the next open step, or finish: where it is settled, after six searches, or without a tool."""
+    """Search for the next open step; finish when all are settled, after six searches, or without a tool."""
     found = answer(question_of(inputs), sentences_of(inputs), guess=False)
     tool = re.search(r"^ *\(1\) (\w+),.*?It takes arguments \{'(\w+)'", inputs[""].system, re.M | re.S)
     if found.text or tool is None or str(inputs["trajectory"]).count("Search: ") >= 6:
@@ -327,23 +257,23 @@ def next_turn(inputs: Inputs) -> dict[str, Any]:
 # Judging passages.
 
 
-@act("relevant", "question passage")
+@_act("relevant", "question passage")
 def relevance(inputs: Inputs) -> dict[str, Any]:
-    """Whether a passage settles a step of the question or covers most of it."""
+    """Call a passage relevant if it settles a step of the question or covers most of its words."""
     good, why = relevant(question_of(inputs), read_statement(str(inputs["passage"])))
     return {"relevant": good, "reasoning": why}
 
 
-@act("reasoning", "question passages", "")
+@_act("reasoning", "question passages", "")
 def reason_relevance(inputs: Inputs) -> dict[str, Any]:
-    """One line for each passage: its id, relevant or not, and why."""
+    """Write one line for each passage: its id, relevant or not, and why."""
     lines = [f"{ident}: {'relevant' if good else 'not relevant'}, {why}" for ident, good, why in assess(inputs)]
     return {"reasoning": "\n".join(lines)}
 
 
-@act("relevant_ids", "question passages")
+@_act("relevant_ids", "question passages")
 def relevant_ids(inputs: Inputs) -> dict[str, Any]:
-    """Ids that the assessment calls relevant; without one, those that are, most helpful first."""
+    """Give the ids that the assessment calls relevant; without an assessment, the relevant ones, best first."""
     ids = [ident for ident, _, _ in passages(inputs["passages"])]
     verdict = re.compile(r"^\W*(\d+)\W+(not relevant|irrelevant|relevant)", re.M | re.I)
     said = {int(ident): word.lower() for ident, word in verdict.findall(str(inputs.get("assessment", "")))}
@@ -357,23 +287,23 @@ def relevant_ids(inputs: Inputs) -> dict[str, Any]:
     return {"relevant_ids": chosen, "reasoning": f"{len(chosen)} of {len(ids)} passages are relevant."}
 
 
-# Knowing nothing.
+# Asked for its own knowledge.
 
 
-@act("knows", "question")
+@_act("knows", "question")
 def self_knowledge(inputs: Inputs) -> dict[str, Any]:
-    """The reader knows nothing itself."""
+    """Deny: the reader has no knowledge of its own."""
     return {"knows": False, "reasoning": "Nothing is known without passages.", "probability": 1.0}
 
 
-@act("passage", "query")
-@act("passage", "queries")
+@_act("passage", "query")
+@_act("passage", "queries")
 def prompted(inputs: Inputs) -> dict[str, Any]:
-    """The reader knows nothing itself."""
+    """Write no passage: the reader has no knowledge of its own."""
     return {"passage": "unknown", "reasoning": "Nothing is known without passages."}
 
 
-@act("passage", "question")
+@_act("passage", "question")
 def internal(inputs: Inputs) -> dict[str, Any]:
-    """The question's own words: there is no memory to search with."""
+    """Repeat the question: the reader has no knowledge of its own to search with."""
     return {"passage": str(inputs["question"]), "reasoning": "Nothing is known without passages."}

@@ -1,4 +1,4 @@
-"""What a reading comes to: steps that are settled or missing, and an answer."""
+"""Steps of a question that are settled or missing, and its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Answer", "Step"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One relation of one thing: settled (`found`), or what is missing."""
+    """One relation of one thing: settled by `found`, or missing where that is None."""
 
     name: str
     relation: Relation
@@ -21,13 +21,13 @@ class Step:
 
     @property
     def missing(self) -> str:
-        """The fact in words."""
+        """The fact to find, in words."""
         return f"the {self.relation.name} of {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, how sure it is (0 to 1), the sentences that it rests on, and the facts that it lacks."""
+    """An answer, its certainty from 0 to 1, the sentences that support it, and the facts that are missing."""
 
     text: str
     certainty: float

@@ -1,8 +1,8 @@
 """The embedded reader as a DSPy engine: a deterministic extractive reader, not a language model.
 
-It answers the acts of `knowgap.signatures` (and any other signature that asks for an `answer` to a `question`) from the
-text in its prompt alone, by word overlap, names, dates and chains of relations. It is for trying things out, for tests
-and for sweeps where no language model is at hand.
+It answers the signatures of `knowgap.signatures`, and any other that asks for an `answer` to a `question`, from the
+text in the prompt alone: by word overlap, names, dates and chains of relations. Use it to try things out, for tests,
+and for sweeps without a language model.
 """
 
 from __future__ import annotations
@@ -14,32 +14,33 @@ from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms.embedded.acts import perform
+from knowgap.lms.embedded.acts import REPERTOIRE
 from knowgap.lms.embedded.prompts import count_tokens, read_prompt, write_reply
 
 __all__ = ["AsyncExtractiveEngine", "ExtractiveEngine"]
 
 
 class _NotServed(SignatureNotServed, LMUnsupportedFeatureError):
-    """DSPy hands its own errors to the caller as they are, without a retry; this is one of them and one of ours."""
+    """`SignatureNotServed` as an error of DSPy's, which DSPy passes on to the caller without a retry."""
 
 
 class ExtractiveEngine:
-    """Answers a request from its own text.
+    """Replies to a request from the text in it.
 
-    Usage counts words and marks, not tokens of any model. Log-probabilities are not given. Equal requests get equal
-    replies, whatever the temperature.
-
-    Raises:
-        SignatureNotServed: from `complete`, for an act outside the repertoire.
+    Usage counts words and marks instead of tokens. There are no log-probabilities. Equal requests get equal replies at
+    any temperature.
     """
 
     def complete(self, request: Request) -> Response:
-        """One reply to one request."""
+        """Reply to one request.
+
+        Raises:
+            SignatureNotServed: the reader has no act for the prompt.
+        """
         system, user = _text(request.system), _last_user(request)
         try:
             prompt = read_prompt(system, user)
-            reply = write_reply(prompt, perform(prompt))
+            reply = write_reply(prompt, REPERTOIRE.perform(prompt))
         except SignatureNotServed as refusal:
             raise _NotServed(str(refusal)) from None
         asked = count_tokens(system) + sum(count_tokens(m.text or "") for m in request.messages)
@@ -49,47 +50,47 @@ class ExtractiveEngine:
         )
 
     def stream(self, request: Request) -> Iterator[Any]:
-        """The same reply as a stream of events."""
+        """Give the reply of `complete` as a stream of events."""
         return iter(response_to_events(self.complete(request)))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: the reader holds nothing open."""
 
     def dump_state(self) -> dict[str, Any]:
-        """The engine has no settings."""
+        """Return no settings: the engine has none."""
         return {}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> ExtractiveEngine:
-        """The inverse of `dump_state`."""
+        """Make an engine from what `dump_state` returned."""
         return cls()
 
 
 class AsyncExtractiveEngine:
-    """The same reader for `acall`; a reply takes milliseconds, so it is given on the loop."""
+    """The same reader for `acall`. A reply takes milliseconds, so it is computed on the event loop."""
 
     def __init__(self) -> None:
         self._engine = ExtractiveEngine()
 
     async def complete(self, request: Request) -> Response:
-        """One reply to one request."""
+        """Reply to one request."""
         return self._engine.complete(request)
 
     async def stream(self, request: Request) -> Any:
-        """The same reply as a stream of events."""
+        """Give the reply of `complete` as a stream of events."""
         for event in self._engine.stream(request):
             yield event
 
     async def aclose(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: the reader holds nothing open."""
 
     def dump_state(self) -> dict[str, Any]:
-        """The engine has no settings."""
+        """Return no settings: the engine has none."""
         return {}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> AsyncExtractiveEngine:
-        """The inverse of `dump_state`."""
+        """Make an engine from what `dump_state` returned."""
         return cls()
 
 

@@ -1,4 +1,4 @@
-"""What helps with a question: the useful sentences, the relevant passages, and what to ask next."""
+"""Find what helps with a question: useful sentences, relevant passages, and what to ask next."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["assess", "lacking", "next_queries", "relevant", "useful"]
 def useful(
     question: Question, queries: Sequence[Question], sentences: Sequence[Sentence], most: int = 8
 ) -> list[Sentence]:
-    """At most so many sentences that help, in their order.
+    """Choose at most `most` sentences that help, and return them in their order.
 
-    First those that settle a step of the question or of a query, then those that speak of its names in its words, then
-    whatever is said about a thing of which a fact is missing.
+    The best settle a step of the question or of a query; the next best mention its names in its words; the last are
+    about a thing of which a fact is missing.
     """
     worth: dict[Sentence, float] = {}
 
@@ -59,7 +59,7 @@ def useful(
 
 
 def relevant(question: Question, sentences: Sequence[Sentence]) -> tuple[bool, str]:
-    """Whether sentences settle a first step of the question or speak of most of it, and why."""
+    """Tell whether sentences settle a first step of the question or cover most of its words, and why."""
     for chain in question.chains:
         step = walk(Chain(chain.entity, chain.relations[:1]), sentences).steps[0]
         if step.found is not None:
@@ -75,7 +75,7 @@ def relevant(question: Question, sentences: Sequence[Sentence]) -> tuple[bool, s
 
 
 def assess(inputs: Inputs) -> list[tuple[int, bool, str]]:
-    """Each passage's id, whether it is relevant, alone or going on from what the others say, and why."""
+    """Return each passage's id, whether it is relevant, alone or together with the others, and why."""
     question = question_of(inputs)
     texts = [(ident, read_passage(title, text, ident)) for ident, title, text in passages(inputs["passages"])]
     used = {s.source for s in answer(question, [s for _, sentences in texts for s in sentences]).support}
@@ -89,7 +89,7 @@ def assess(inputs: Inputs) -> list[tuple[int, bool, str]]:
 
 
 def next_queries(inputs: Inputs, most: int) -> list[str]:
-    """Single questions for the steps that nothing known settles, at most so many, none asked before; at least one."""
+    """Propose one to `most` questions for the open steps, none of which was asked before."""
     question, (given, extra) = question_of(inputs), given_answers(inputs)
     sentences = [*sentences_of(inputs), *extra]
     lacks = answer(question, sentences, given, guess=False).lacks
@@ -110,7 +110,7 @@ def next_queries(inputs: Inputs, most: int) -> list[str]:
 
 
 def _open_queries(question: Question, sentences: Sequence[Sentence]) -> list[str]:
-    """For a question that no rule understood: names that were found, with the words that nothing covers yet."""
+    """Propose queries for a question that no rule fits: names from the best sentences, and the words not covered."""
     ranked = [sentence for share, sentence in rank_sentences(question.text, sentences)[:4] if share > 0.1]
     covered = {word for s in ranked for word in s.stems | frozenset(stems(s.title))}
     asked = set(stems(question.text))
@@ -125,5 +125,5 @@ def _names(text: str) -> list[str]:
 
 
 def lacking(question: Question, found: Answer) -> str:
-    """What an answer lacks, in words."""
+    """Say in words which facts an answer lacks."""
     return "; ".join(dict.fromkeys(step.missing for step in found.lacks)) or f"facts that answer: {question.text}"

@@ -1,4 +1,4 @@
-"""Reading without a chain: sentences by word overlap, and the span in them that fits the kind of question."""
+"""Answer without a chain: rank sentences by word overlap and take the span that fits the kind of question."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["overlap", "rank_sentences", "read_openly", "weights"]
 
 
 def weights(sentences: Sequence[Sentence]) -> Counter[str]:
-    """In how many sentences each stem stands."""
+    """Count in how many sentences each stem occurs."""
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(sentence.stems)
@@ -24,7 +24,7 @@ def weights(sentences: Sequence[Sentence]) -> Counter[str]:
 
 
 def overlap(wanted: frozenset[str], sentence: Sentence, counts: Mapping[str, int], total: int) -> float:
-    """Which share of the wanted stems, weighted by rarity, a sentence (with its title) holds: 0 to 1."""
+    """The fraction (0 to 1) of the wanted stems, weighted by rarity, in a sentence and its title."""
 
     def weight(word: str) -> float:
         return math.log(1 + (total + 1) / (counts.get(word, 0) + 0.5))
@@ -35,16 +35,16 @@ def overlap(wanted: frozenset[str], sentence: Sentence, counts: Mapping[str, int
 
 
 def rank_sentences(text: str, sentences: Sequence[Sentence]) -> list[tuple[float, Sentence]]:
-    """Sentences by their overlap with a text, best first."""
+    """Sort sentences by their overlap with a text, best first."""
     wanted, counts = frozenset(stems(text)), weights(sentences)
     scored = [(overlap(wanted, sentence, counts, len(sentences)), sentence) for sentence in sentences]
     return sorted(scored, key=lambda pair: (-pair[0], pair[1].source, pair[1].order))
 
 
 def read_openly(question: Question, sentences: Sequence[Sentence], guess: bool, extra: Sequence[str] = ()) -> Answer:
-    """Answer from the best-matching sentences; without `guess` only where they cover most of the question.
+    """Answer from the best-matching sentences; without `guess`, only where they cover most of the question.
 
-    `extra` are names that the question leads to; an answer is never one of them.
+    `extra` has names to which the question leads; none of them can be the answer.
     """
     ranked = rank_sentences(" ".join([question.text, *extra]), sentences)
     if question.form in ("polar", "same", "order"):
@@ -102,7 +102,7 @@ def _candidates(question: Question, sentence: Sentence) -> list[tuple[str, float
 
 
 def _nearness(sentence: Sentence, text: str, wanted: frozenset[str]) -> float:
-    """A bonus up to 0.3 for standing close to words of the question."""
+    """A bonus of up to 0.3 for words of the question near the span."""
     at = next((s for s in sentence.spans if s.text == text), None)
     if at is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""The inputs of an act, read: its question, the sentences there are, answers already given, the style asked for."""
+"""Read the inputs of an act: its question, its sentences, answers already given, and the style of the answer."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _NOTHING = ("unknown", "unanswerable")
 
 
 def question_of(inputs: Inputs) -> Question:
-    """The parsed question or query."""
+    """Parse the question or query."""
     return parse(str(inputs.get("question") or inputs.get("query") or ""))
 
 
 def plain(text: str) -> str:
-    """A text in the form in which two that say the same are equal."""
+    """Normalise a text, so that two with the same content words are equal."""
     return " ".join(stems(text)) or fold(text)
 
 
 def strings(value: Any) -> list[str]:
-    """The items of a list of texts, however it was written."""
+    """Return the items of a list of texts, given as a list or as DSPy writes one."""
     return [str(item) for item in value] if isinstance(value, list) else listed(value) if isinstance(value, str) else []
 
 
 def passages(value: Any) -> list[tuple[int, str, str]]:
-    """(id, title, text) of passages, however they were given: mappings, `Title | text`, plain texts."""
+    """Return (id, title, text) of passages, given as mappings, as `Title | text` or as plain texts."""
     items = value if isinstance(value, list) else listed(value) if isinstance(value, str) else [value]
     found = []
     for number, item in enumerate(items, start=1):
@@ -70,7 +70,7 @@ def _titled(line: str) -> tuple[str, str]:
 
 
 def sentences_of(inputs: Inputs) -> list[Sentence]:
-    """Everything there is to read, as sentences."""
+    """Split all texts in the inputs into sentences."""
     found: list[Sentence] = []
     for name in _PASSAGES:
         for ident, title, text in passages(inputs.get(name, [])):
@@ -92,7 +92,7 @@ def _sub_answers(inputs: Inputs) -> list[tuple[str, str]]:
 
 
 def given_answers(inputs: Inputs) -> tuple[dict[Any, str], list[Sentence]]:
-    """Answers to sub-questions: by the chains that these ask (see `solving.Given`), and as sentences."""
+    """Return the answers to sub-questions by the chains that these ask (see `solving.Given`), and as sentences."""
     given: dict[Any, str] = {}
     sentences: list[Sentence] = []
     for text, reply in _sub_answers(inputs):
@@ -105,7 +105,7 @@ def given_answers(inputs: Inputs) -> tuple[dict[Any, str], list[Sentence]]:
 
 
 def asked_before(inputs: Inputs) -> set[str]:
-    """What was asked already, the question itself included, in `plain` form."""
+    """Return what was asked before, including the question, normalised by `plain`."""
     asked = [str(inputs.get("question", "")), *(text for text, _ in _sub_answers(inputs))]
     asked += [text for name in ("asked", "searched") for text in strings(inputs.get(name, []))]
     asked += re.findall(r"^Search: (.+)$", str(inputs.get("trajectory", "")), re.M)
@@ -113,7 +113,7 @@ def asked_before(inputs: Inputs) -> set[str]:
 
 
 def styled(found: Answer, inputs: Inputs) -> str:
-    """The answer in the asked style: a letter, yes or no, sentences, or as short as it is."""
+    """Word an answer in the style asked for: a letter, yes or no, sentences, or the short answer itself."""
     style = fold(str(inputs.get("style", "")))
     if "letter" in style:
         options = re.findall(

@@ -1,4 +1,4 @@
-"""Prompts read and replies written in the formats of DSPy's adapters (chat, JSON, XML, BAML, two-step)."""
+"""Read prompts and write replies in the formats of DSPy's adapters (chat, JSON, XML, BAML, two-step)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BLOB = re.compile(r"^(?:\[\d+\] )?(?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M |
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a prompt asks: its inputs by name, its output fields with their type names, and the reply format.
+    """A prompt's inputs by name, its output fields with the names of their types, and the format of the reply.
 
     `style` is `chat`, `json`, `xml` or `plain` (`name: value` lines, the first of two steps).
     """
@@ -35,7 +35,7 @@ class Prompt:
     system: str = ""
 
     def says(self, output: str, words: str) -> bool:
-        """Whether the description of an output field holds these words."""
+        """Whether the description of an output field contains these words."""
         return any(words in line for line in self.system.splitlines() if f"`{output}` (" in line)
 
 
@@ -70,7 +70,7 @@ def read_prompt(system: str, user: str) -> Prompt:
 
 
 def _sections(user: str, names: list[str], style: str) -> dict[str, str]:
-    """The text of each input field; a marker counts only in the fields' order, so that no value fakes one."""
+    """The text of each input field; markers count only in the order of the fields, so that a value cannot fake one."""
     form = {"xml": "<{}>\n", "plain": "{}: "}.get(style, "[[ ## {} ## ]]\n")
     at, starts = 0, []
     for name in names:
@@ -101,7 +101,7 @@ def _value(text: str, type_: str, style: str) -> Any:
 
 
 def _python_value(text: str) -> Any:
-    """A value printed by Python: models become mappings. Text that is none stays text."""
+    """Parse a value as Python prints it; models become mappings, and text that is no such value stays text."""
     try:
         return _plain(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -119,13 +119,13 @@ def _plain(node: ast.expr) -> Any:
 
 
 def listed(text: str) -> list[str]:
-    """The items of a list that DSPy wrote as `[1] «…»`; the whole text where it is not one."""
+    """Return the items of a list that DSPy wrote as `[1] «…»`, or any other text as the one item."""
     found = [many or one for many, one in _BLOB.findall(text)]
     return found or ([text] if text.strip() and text.strip() != "N/A" else [])
 
 
 def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
-    """The reply in the format asked for; `values` are JSON-ready."""
+    """Write a reply in the prompt's format from JSON-ready values."""
     if prompt.style == "json":
         return json.dumps(dict(values), ensure_ascii=False)
     if prompt.style == "xml":
@@ -158,5 +158,5 @@ def _xml(tag: str, value: Any) -> str:
 
 
 def count_tokens(text: str) -> int:
-    """Words and marks: what stands in for tokens where there is no tokenizer."""
+    """Count words and marks, in place of tokens."""
     return len(re.findall(r"\w+|[^\w\s]", text))

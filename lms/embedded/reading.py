@@ -1,4 +1,4 @@
-"""Finding values in sentences: what they say about the relation of a named thing."""
+"""Find the value of a named thing's relation in sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from knowgap.lms.embedded.english.sentences import View, view
 __all__ = ["STRICT", "Found", "find_values"]
 
 STRICT = 2.0
-"""The score from which a value counts as stated, not guessed."""
+"""The lowest score at which a value counts as stated, not guessed."""
 
 _BORN, _DIED = words("born birth"), words("die death kill murder execut")
 _PHRASE_END = re.compile(r"[,.;()]| (?:who|that|which|from|for|of|in|at|best|known|with|based|and (?:is|was)|born) ")
@@ -22,7 +22,7 @@ _PHRASE_END = re.compile(r"[,.;()]| (?:who|that|which|from|for|of|in|at|best|kno
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value that a sentence gives, how well (see `STRICT`), and the sentence."""
+    """A value, its score (see `STRICT`) and the sentence that states it."""
 
     value: str
     score: float
@@ -31,7 +31,7 @@ class Found:
 
 
 def find_values(name: str, relation: Relation, sentences: Sequence[Sentence]) -> list[Found]:
-    """What the sentences give as the `relation` of `name`, best first, each value once."""
+    """Find the values of the `relation` of `name` in sentences, best first, each once."""
     best: dict[tuple[str | float, ...], Found] = {}
     read = _READERS.get(relation.kind, read_name)
     for sentence in sentences:
@@ -65,7 +65,7 @@ def _dated_brackets(seen: View) -> tuple[tuple[int, int], list[Span]]:
 
 
 def _life(seen: View, relation: Relation, spans: list[Span]) -> Span | None:
-    """The part of `(birth – death)` after a name that is asked for, among dates or places."""
+    """Pick the part of `(birth – death)` after a name that the relation asks for, among dates or places."""
     if not relation.cues & (_BORN | _DIED):
         return None
     inside, dates = _dated_brackets(seen)

@@ -1,4 +1,4 @@
-"""Following a question's chains through what is known, as far as it goes, and answering from there."""
+"""Follow a question's chains of relations through the sentences, and answer from where they end."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from knowgap.lms.embedded.reading import STRICT, Found, find_values
 __all__ = ["Walk", "answer", "walk"]
 
 Given = Mapping[tuple[tuple[str, ...], tuple[str, ...]], str]
-"""Answers already given: (words of the entity, names of the relations) to the answer."""
+"""Answers already given, by words of the entity and names of the relations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A chain followed: the settled steps, the open one if any, and the value at the end if reached."""
+    """A followed chain: its settled steps, then the open one if any, and the value at the end if it was reached."""
 
     steps: tuple[Step, ...]
     value: str | None
@@ -30,12 +30,12 @@ class Walk:
 
     @property
     def open_step(self) -> Step | None:
-        """The first step that nothing known settles."""
+        """The first step that is not settled."""
         return self.steps[-1] if self.steps and self.value is None else None
 
 
 def walk(chain: Chain, sentences: Sequence[Sentence], given: Given | None = None, least: float = STRICT) -> Walk:
-    """Follow a chain; where two values compete, the one from which the chain goes on is taken."""
+    """Follow a chain; of several values, take the first from which the rest of the chain can be followed."""
     return _walk(chain.entity, chain.relations, sentences, given or {}, least)
 
 
@@ -74,7 +74,7 @@ _MALE = ("father", "brother", "son")
 
 
 def _candidates_of(name: str, relation: Relation, sentences: Sequence[Sentence], least: float) -> list[Found]:
-    """At most three values; for kin not those whom the sentences call the opposite, or refer to as he for she."""
+    """Find at most three values; for kin, leave out those of the other sex by the sentences' nouns and pronouns."""
     found = [f for f in find_values(name, relation, sentences) if f.score >= least]
     if relation.name in _OPPOSITE and found:
         opposite = relation_of_noun(_OPPOSITE[relation.name])
@@ -93,15 +93,15 @@ def _candidates_of(name: str, relation: Relation, sentences: Sequence[Sentence],
 
 
 def parse_value(text: str) -> Span | None:
-    """A date or number in a short text."""
+    """Find a date or number in a short text."""
     return next((s for s in analyse(text).spans if s.kind in ("date", "number")), None)
 
 
 def answer(question: Question, sentences: Sequence[Sentence], given: Given | None = None, guess: bool = True) -> Answer:
     """Answer from sentences.
 
-    Without `guess` an answer needs every fact; its text is empty otherwise, and `lacks` names what is missing. With
-    `guess` there is always an answer: the best of what is there, or `unknown` where there is nothing at all.
+    Without `guess`, the answer's text is empty unless all facts are there; `lacks` has the missing ones. With `guess`
+    there is always an answer: the best guess, or `unknown` without any sentence.
     """
     walks = [walk(chain, sentences, given) for chain in question.chains]
     lacks = tuple(w.open_step for w in walks if w.open_step is not None)
@@ -161,7 +161,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def comparable(text: str) -> str:
-    """A value in the form in which two of them are compared."""
+    """Normalise a value for comparison with another."""
     text = " ".join(name_key(text)) or text
     return _SAME_COUNTRY.get(text, text)
 

@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import math
+import shutil
 
 import dspy
 import pytest
@@ -91,15 +92,15 @@ def test_a_dspy_program_runs_on_it(folder):
     assert lm.history[-1]["usage"]["completion_tokens"] <= 4
 
 
-def test_it_is_loaded_once_shared_by_copies_and_let_go(folder):
-    engine = HFEngine(str(folder), device="cpu", max_new_tokens=2)
+def test_it_is_loaded_once_shared_by_copies_and_released(folder, tmp_path):
+    engine = HFEngine(str(shutil.copytree(folder, tmp_path / "model")), device="cpu", max_new_tokens=2)
     assert copy.deepcopy(engine) is engine
-    engine.complete(request())
-    loaded = engine._loaded
-    engine.complete(request())
-    assert engine._loaded is loaded
+    first = engine.complete(request()).message.text
+    shutil.rmtree(tmp_path / "model")
+    assert engine.complete(request()).message.text == first
     engine.close()
-    assert engine._loaded is None
+    with pytest.raises(LanguageModelError, match="cannot be loaded"):
+        engine.complete(request())
 
 
 def test_its_settings_are_saved(folder):
@@ -109,9 +110,3 @@ def test_its_settings_are_saved(folder):
     lm = dspy.LM("hf/tiny", engine=engine, async_engine=AsyncHFEngine(engine))
     state = lm.dump_state()
     assert dspy.LM.load_state(state, allow_custom_lm_class=True).engine.max_new_tokens == 2
-
-
-def test_a_folder_that_holds_no_model_is_named(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(LanguageModelError, match="cannot be loaded"):
-        HFEngine(str(tmp_path)).complete(request())

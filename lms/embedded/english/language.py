@@ -1,7 +1,7 @@
-"""English, as far as the embedded reader needs it: tokens, stems, sentences, names, dates and numbers.
+"""The English of the embedded reader: tokens, stems, sentences, names, dates and numbers.
 
-Everything here is linear in the length of the text, keeps no state but caches, and accepts any Unicode text; languages
-without capital letters have no names here, and are read by word overlap alone.
+Every function takes time linear in the length of the text and accepts any Unicode text. In languages without capital
+letters no names are found; they are read by word overlap alone.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a list written as text."""
+    """Split a list that is written as text."""
     return frozenset(text.split())
 
 
@@ -64,7 +64,7 @@ _SENTENCE_STARTERS = STOP_WORDS | words(
     eight several many within around near
     """
 )
-# Two words that say what one verb says, with its stem.
+# Two words that mean the same as one verb, and its stem.
 _IDIOMS = {"passed away": "die", "came out": "releas", "come out": "releas", "set up": "found", "comes from": "origin"}
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
@@ -103,9 +103,9 @@ class Token(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Something that could be an answer: tokens `first` to `last` (exclusive).
+    """A possible answer: the tokens from `first` up to `last` (exclusive).
 
-    `kind` is `name`, `date` or `number`; `value` is (year, month, day) with 0 for what is not said, or (number,).
+    `kind` is `name`, `date` or `number`; `value` is (year, month, day), with 0 for an unknown part, or (number,).
     """
 
     text: str
@@ -117,7 +117,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence, what it is about (`title`, may be empty) and the number of the passage that it stands in."""
+    """A sentence, the `title` of what it is about (may be empty), and the number of its passage (`source`)."""
 
     text: str
     title: str
@@ -130,7 +130,7 @@ class Sentence:
 
 
 class _Stemmers(threading.local):
-    """One stemmer for each thread: PyStemmer's objects may not be shared."""
+    """One stemmer per thread: PyStemmer's objects must not be shared."""
 
     def __init__(self) -> None:
         self.english = Stemmer.Stemmer("english")
@@ -162,14 +162,14 @@ def stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=20_000)
 def name_key(name: str) -> tuple[str, ...]:
-    """The words by which a name is recognised: folded, without articles, marks and a bracketed addition."""
+    """Normalise a name to its folded words, without articles, marks and a bracketed addition."""
     plain = re.sub(r"\s*\([^()]*\)\s*", " ", name).strip() or name
     found = [fold(match.group()) for match in _TOKEN.finditer(plain)]
     return tuple(w for w in found if w[0].isalnum() and w not in ("the", "a", "an"))
 
 
 def same_name(one: str, other: str) -> float:
-    """How sure two names mean the same: 1 for the same words, 0.7 where one holds the other's in order, else 0."""
+    """How likely two names mean the same: 1 for the same words, 0.7 if one has the other's words in order, else 0."""
     a, b = name_key(one), name_key(other)
     if not (a and b):
         return 0.0
@@ -185,7 +185,7 @@ def same_name(one: str, other: str) -> float:
 
 
 def locate(sentence: Sentence, name: str) -> tuple[int, int] | None:
-    """Where a name stands in a sentence, as token positions; up to two words may come in between."""
+    """Find a name in a sentence, as token positions; up to two other words may come between its words."""
     key = name_key(name)
     if not key:
         return None
@@ -217,7 +217,7 @@ def sentences_of(text: str) -> tuple[str, ...]:
 
 
 def find_dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
-    """Dates and years in a text: start, end, (year, month, day)."""
+    """Find dates and years in a text: start, end, (year, month, day)."""
     found = []
     for match in _DATE.finditer(text):
         year = next(int(v) for k, v in match.groupdict().items() if k[0] == "y" and v)
@@ -230,7 +230,7 @@ def find_dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
 
 @lru_cache(maxsize=4_000)
 def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sentence:
-    """Read a sentence: tokens, and the spans that can be answers."""
+    """Split a sentence into tokens and find the spans that can be answers."""
     found = list(_TOKEN.finditer(text))
     after = [*(fold(m.group()) for m in found[1:]), ""]
     tokens = tuple(

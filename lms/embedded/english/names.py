@@ -1,4 +1,4 @@
-"""Names that stand in a relation to another: by its noun, its verb, or the noun of the other side."""
+"""Find the names that have a relation to a thing: by its noun, its verb, or the noun of the inverse relation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OTHER_ROLES = words("art assist execut manag music deputi vice casting sport te
 
 
 def following(seen: View, spans: list[Span], k: int, window: int = 6) -> list[Span]:
-    """The name after position `k`, past a descriptor (`English singer X`), and those listed with it."""
+    """Find the name after position `k`, past a descriptor (`English singer X`), and the names listed with it."""
     ahead = [s for s in spans if s.first > k]
     while len(ahead) > 1 and (ahead[0].last - ahead[0].first == 1 or "-" in ahead[0].text):
         gap = seen.words(ahead[0].last, ahead[1].first)
@@ -44,13 +44,13 @@ def _before(spans: list[Span], k: int, window: int = 12) -> Span | None:
 
 
 def ranked(spans: Sequence[Span], score: float) -> Reading:
-    """Spans with a score, each after the first a little less."""
+    """Score spans, each 0.1 below the one before."""
     for place, span in enumerate(spans):
         yield span, score - 0.1 * place
 
 
 def read_name(seen: View, relation: Relation) -> Reading:
-    """Holders of a noun, agents or patients of a verb, and the other side of an inverse noun."""
+    """Find names by a noun of the relation, as agents or patients of its verb, and by an inverse noun."""
     spans = seen.names(relation.kind == "person")
     for k in seen.cues(relation.nouns):
         yield from _by_noun(seen, spans, k)

@@ -1,4 +1,4 @@
-"""Noun phrases and clauses read as chains of relations: the birthplace of the man who directed X."""
+"""Parse noun phrases and clauses into chains of relations: the birthplace of the man who directed X."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _FIXED = re.compile(r"^(?:place|date|year|country|city|cause|head|university|day
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """`relations[-1]` of … of `relations[0]` of `entity`; `depth` 0 is the thing itself."""
+    """`relations[-1]` of … of `relations[0]` of `entity`; without relations, the entity itself."""
 
     entity: str
     relations: tuple[Relation, ...] = ()
 
     def then(self, *relations: Relation) -> Chain:
-        """The chain taken further."""
+        """Extend the chain."""
         return Chain(self.entity, self.relations + relations)
 
 
@@ -91,7 +91,7 @@ def _with_noun(chain: Chain, noun: str) -> Chain:
 
 
 def entity(text: str) -> str:
-    """A name without article, kind words in front (`the film X`) and quotation marks."""
+    """Strip a name of its article, kind words in front (`the film X`) and quotation marks."""
     parts = text.strip(' "“”‘’,').split()
     start = 0
     while start < len(parts) - 1 and parts[start][0].islower() and parts[start][0].isalpha():
@@ -102,7 +102,7 @@ def entity(text: str) -> str:
 
 
 def clause(kind: str, noun: str, text: str, depth: int = 0) -> Chain | None:
-    """A clause that lacks a thing of a `kind`, called `noun` if at all: `V X`, `X V`, `did X V`, `is X from`."""
+    """Parse a clause that asks for a thing of a `kind`, maybe called `noun`: `V X`, `X V`, `did X V`, `is X from`."""
     match = re.match(rf"^({AUX}) (.+)$", text)
     aux, body = (match[1], match[2]) if match else ("", text)
     finite = aux not in ("did", "does", "do")
@@ -169,10 +169,10 @@ def starts_name(text: str) -> bool:
 
 
 def split_verb(text: str, base: bool = False) -> tuple[str, str, str]:
-    """Take verb and preposition off the end of a clause: (`the director of X`, `come`, `from`).
+    """Split verb and preposition off the end of a clause: (`the director of X`, `come`, `from`).
 
-    The verbs of relative clauses at the end stay with them: `the city where X died` has none to give, while `the city
-    where X died founded` gives `founded`. With `base` any word will do for a verb.
+    A verb that belongs to a relative clause stays: `the city where X died` has no other verb, while `the city where X
+    died founded` has `founded`. With `base`, any word counts as a verb.
     """
     plain = _without(text, _TRAILING)
     trail = "".join(text[len(plain) :].split()[-1:])

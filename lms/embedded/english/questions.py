@@ -1,4 +1,4 @@
-"""What a question asks: chains of relations from a named thing, a choice between two, or a yes or no."""
+"""Parse questions: into chains of relations from a named thing, choices between two, and yes/no questions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Question:
 
 @lru_cache(maxsize=10_000)
 def parse(text: str) -> Question:
-    """Understand a question; what no rule understands is `open`, or `polar` where it begins like a yes/no question."""
+    """Parse a question; one that no rule fits is `open`, or `polar` where it begins like a yes/no question."""
     text = " ".join(text.split())
     plain = re.sub(r" (?=['’]s\b)", "", text.rstrip(" ?.!"))
     if len(plain) > _LONGEST:

@@ -1,4 +1,4 @@
-"""The relations that English questions ask for, and the words that state them."""
+"""The relations that questions ask for, and the English words that state them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Relation:
     ask: str = ""
 
     def question(self, entity: str) -> str:
-        """The single question that this relation of `entity` answers."""
+        """Word the question that asks for this relation of `entity`."""
         word = "Who" if self.kind == "person" else "What"
         return (self.ask or f"{word} is the {self.name} of {{}}?").replace("{}", entity)
 
     @property
     def cues(self) -> frozenset[str]:
-        """All stems that point at this relation."""
+        """All stems that hint at this relation."""
         return self.nouns | self.verbs | self.inverse | self.works
 
 
@@ -165,13 +165,13 @@ def wh_kind(word: str, noun: str = "") -> str:
 
 
 def compound(noun: str) -> tuple[Relation, ...] | None:
-    """The chain behind a kinship word: a stepchild is the spouse's child."""
+    """The chain that a kinship word stands for: a stepchild is the spouse's child."""
     return _COMPOUND.get(noun) or _COMPOUND.get(noun.removesuffix("s"))
 
 
 @lru_cache(maxsize=4096)
 def relation_of_noun(noun: str) -> Relation:
-    """The relation that `the {noun} of X` names; a noun outside the table makes one of its own."""
+    """The relation that `the {noun} of X` names; made from the noun where the table does not have it."""
     plain = noun.strip().lower()
     last = plain.split()[-1]
     for name in (plain, plain.removesuffix("s"), last, last.removesuffix("s")):
@@ -184,7 +184,7 @@ def relation_of_noun(noun: str) -> Relation:
 
 @lru_cache(maxsize=4096)
 def relation_of_verb(verb: str, kind: str, patient: bool = False) -> Relation:
-    """The relation that a verb states, for a value of the `kind` asked for; `patient` asks what X does it to."""
+    """The relation that a verb states, for a value of a `kind`; with `patient`, X does the verb to the value."""
     verb, _, rest = verb.partition(" ")
     wanted = stem(verb)
     patient = patient and kind not in ("place", "date")

@@ -1,4 +1,4 @@
-"""Passages and statements as sentences, and a sentence seen from the thing that is asked about."""
+"""Split passages and statements into sentences, and view a sentence from the thing that is asked about."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _NOT_PERSON = re.compile(
 
 
 def read_passage(title: str, text: str, source: int = 0) -> tuple[Sentence, ...]:
-    """The sentences of a passage, each about the passage's title."""
+    """Split a passage into sentences, each about the passage's title."""
     return tuple(analyse(part, title, source, order) for order, part in enumerate(sentences_of(text)))
 
 
 def read_statement(text: str, source: int = 0) -> tuple[Sentence, ...]:
-    """The sentences of a note or statement; each is about the title before its colon, or the first name of its line."""
+    """Split a note or statement into sentences, each about the title before its colon or the first name in its line."""
     found: list[Sentence] = []
     for line in text.splitlines():
         title, colon, rest = line.strip().lstrip("-*• ").partition(": ")
@@ -51,12 +51,12 @@ def read_statement(text: str, source: int = 0) -> tuple[Sentence, ...]:
 
 
 def matches(sentence: Sentence, name: str) -> float:
-    """How far a sentence is about a name: by its title, by naming it (0.6), or not (0)."""
+    """How much a sentence is about a name: `same_name` of its title, 0.6 if it only mentions the name, else 0."""
     return same_name(sentence.title, name) or (0.6 if locate(sentence, name) else 0.0)
 
 
 def view(sentence: Sentence, name: str) -> View | None:
-    """The sentence as it speaks of a name, or None where it does not."""
+    """View a sentence from a name; None where it is not about it."""
     about = same_name(sentence.title, name)
     at = locate(sentence, name)
     if at is None and not about:
@@ -65,7 +65,7 @@ def view(sentence: Sentence, name: str) -> View | None:
 
 
 def _subject(sentence: Sentence) -> tuple[int, int]:
-    """Where a sentence refers to what it is about without its full name; before the first word if nowhere."""
+    """Find where a sentence refers to its title without the full name; before the first word if nowhere."""
     key = name_key(sentence.title)
     for i, token in enumerate(sentence.tokens[:12]):
         after = sentence.tokens[i + 1].folded if i + 1 < len(sentence.tokens) else ""
@@ -78,7 +78,7 @@ def _subject(sentence: Sentence) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A sentence seen from a thing: where it stands (`at`, token positions) and how far the sentence is about it."""
+    """A sentence viewed from a thing: the thing's token positions (`at`) and how much the sentence is about it."""
 
     sentence: Sentence
     at: tuple[int, int]
@@ -90,7 +90,7 @@ class View:
         return self.sentence.tokens
 
     def words(self, start: int, end: int) -> list[str]:
-        """The folded words from one position to another; positions below 0 count as 0."""
+        """The folded words between two positions; positions below 0 count as 0."""
         return [token.folded for token in self.tokens[max(start, 0) : max(end, 0)]]
 
     def lead(self, span: Span) -> str:
@@ -115,12 +115,12 @@ class View:
         ]
 
     def title(self) -> Span | None:
-        """What the sentence is about, as a span, if that is another thing."""
+        """The title of the sentence as a span, if that is another thing."""
         plain = re.sub(r"\s*\([^()]*\)$", "", self.sentence.title)
         return Span(plain, -1, 0, "name") if plain and not self.about else None
 
     def brackets(self) -> list[tuple[int, int]]:
-        """Bracketed stretches; in the sentence that opens a text about the thing all, else those after the thing."""
+        """Bracketed parts: all in the first sentence of a text about the thing, else those after the thing."""
         opening = self.about and self.sentence.order == 0
         found, opened, depth = [], -1, 0
         for i, token in enumerate(self.tokens):
@@ -147,7 +147,7 @@ _SUBJECT = re.compile(
 
 
 def standalone(sentence: Sentence) -> str:
-    """A sentence that can be understood alone: a leading pronoun gives way to the title, or the title stands before."""
+    """Make a sentence understandable alone: replace a leading pronoun by the title, or put the title before it."""
     title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
     text = sentence.text
     if not title:

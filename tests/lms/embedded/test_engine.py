@@ -11,7 +11,6 @@ from dspy.lm15 import Message, Request
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms import ExtractiveEngine, extractive_lm
-from knowgap.lms.embedded.prompts import read_prompt
 from knowgap.signatures import AnswerFromPassages, JudgeAnswer, MissingInfo, PassageRelevance, SourcePassage, UpdateNote
 
 PASSAGES = [
@@ -37,44 +36,35 @@ def test_reasoning_is_added_on_request():
     assert prediction.reasoning.endswith("So the answer is Aarhus.")
 
 
+CONTEXT = [f"{passage.title} | {passage.text}" for passage in PASSAGES]
+DIRECTORS = ["Ilse Morn was a Danish director.", "Ola Fisk is a Norwegian director."]
+
+
 @pytest.mark.parametrize(
-    "signature",
+    ("signature", "question", "context", "expected"),
     [
-        "question, context -> answer",
-        "question, context: list[str] -> answer",
-        "context, question -> answer: str, reasoning: str",
+        ("question, context -> answer", QUESTION, CONTEXT, "Aarhus"),
+        ("context: list[str], question -> answer: str, reasoning: str", QUESTION, CONTEXT, "Aarhus"),
+        ("question, context: list[str] -> answer: bool", "Is Ilse Morn of the same nationality as Ola Fisk?",
+         DIRECTORS, False),
+        ("question, context: list[str] -> answer: int", "What is the population of Orle?",
+         ["Orle | Orle has 1,200 inhabitants."], 1200),
+    ],
+)  # fmt: skip
+def test_any_signature_that_asks_for_an_answer(signature, question, context, expected):
+    assert ask(signature, question=question, context=context).answer == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "options", "answers"),
+    [
+        ("yes or no, nothing else", "", ("yes", "no")),
+        ("the letter of the right option", "\nA) Bergen\nB) Aarhus", ("A", "B")),
+        ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus.",)),
     ],
 )
-def test_any_signature_that_asks_for_an_answer(signature):
-    context = [f"{p.title} | {p.text}" for p in PASSAGES]
-    assert ask(signature, question=QUESTION, context=context).answer == "Aarhus"
-
-
-def test_other_types_of_answers():
-    context = ["Orle | Orle has 1,200 inhabitants."]
-    assert (
-        ask(
-            "question, context: list[str] -> answer: int", question="What is the population of Orle?", context=context
-        ).answer
-        == 1200
-    )
-    passages = ["Ilse Morn was a Danish director.", "Ola Fisk is a Norwegian director."]
-    same = "Do Ilse Morn and Ola Fisk have the same nationality?"
-    assert ask("question, known: list[str] -> answer: bool", question=same, known=passages).answer is False
-
-
-def test_styles():
-    inputs = {"question": QUESTION, "passages": PASSAGES}
-    assert ask(AnswerFromPassages, **inputs, style="yes or no, nothing else").answer in ("yes", "no")
-    letter = ask(
-        AnswerFromPassages,
-        question=f"{QUESTION}\nA) Bergen\nB) Aarhus",
-        passages=PASSAGES,
-        style="the letter of the right option",
-    )
-    assert letter.answer in "AB"
-    sentences = ask(AnswerFromPassages, **inputs, style="one or two factual sentences").answer
-    assert sentences == "Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus."
+def test_styles(style, options, answers):
+    assert ask(AnswerFromPassages, question=QUESTION + options, passages=PASSAGES, style=style).answer in answers
 
 
 def test_a_probability_in_place_of_yes_or_no():
@@ -174,47 +164,42 @@ def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     assert len(calls) == 1
 
 
+INPUT = "Your input fields are:\n1. `question` (str): \n"
+OUTPUTS = "Your output fields are:\n{}\nAll interactions will be structured"
+
+
 @pytest.mark.parametrize(
-    ("system", "user"),
+    ("system", "user", "problem"),
     [
-        (None, "What is the capital of Norland?"),
-        ("You are helpful.", "[[ ## question ## ]]\nWho?"),
-        ("Your input fields are:\n1. `question` (str):\nYour output fields are:\n\nAll interactions will be", "x"),
-        ("Your input fields are:\n", ""),
+        (None, "What is the capital of Norland?", "no field list"),
+        ("You are helpful.", "[[ ## question ## ]]\nWho?", "no field list"),
+        (INPUT + OUTPUTS.format(""), "x", "no output field"),
+        (INPUT + OUTPUTS.format("1. `answer` (str): "), "nothing of the kind", "does not serve"),
+        ("Your input fields are:\n", " ", "no field list"),
     ],
 )
-def test_prompts_of_no_adapter_are_refused(system, user):
-    message = Message.user(user or " ")
-    with pytest.raises(SignatureNotServed):
-        ExtractiveEngine().complete(Request(model="knowgap/extractive", messages=(message,), system=system))
-
-
-def test_a_prompt_without_its_inputs_is_refused():
-    system = "Your input fields are:\n1. `question` (str): \nYour output fields are:\n1. `answer` (str): "
-    system += "\nAll interactions will be structured"
-    assert read_prompt(system, "nothing of the kind").inputs == {}
-    message = Message.user("nothing of the kind")
-    with pytest.raises(SignatureNotServed, match="does not serve"):
-        ExtractiveEngine().complete(Request(model="knowgap/extractive", messages=(message,), system=system))
+def test_prompts_of_no_adapter_are_refused(system, user, problem):
+    request = Request(model="knowgap/extractive", messages=(Message.user(user),), system=system)
+    with pytest.raises(SignatureNotServed, match=problem):
+        ExtractiveEngine().complete(request)
+    with pytest.raises(SignatureNotServed, match=problem):
+        list(ExtractiveEngine().stream(request))
 
 
 def test_equal_requests_get_equal_replies_from_many_threads():
-    predict = dspy.Predict(AnswerFromPassages)
     lm = extractive_lm(cache=False)
 
-    def once(number):
+    def reply(question):
         with dspy.context(lm=lm):
-            return predict(
-                question=QUESTION if number % 2 else "Who directed Blue Sea?", passages=PASSAGES, style="short"
-            ).answer
+            return ask(AnswerFromPassages, question=question, passages=PASSAGES, style="short").answer
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(once, range(40))) == ["Ilse Morn", "Aarhus"] * 20
+        replies = list(pool.map(reply, ["Who directed Blue Sea?", QUESTION] * 20))
+    assert replies == ["Ilse Morn", "Aarhus"] * 20
 
 
 def test_usage_counts_words_and_marks():
-    prediction = ask(AnswerFromPassages, question=QUESTION, passages=PASSAGES, style="short")
-    assert prediction.answer == "Aarhus"
+    ask(AnswerFromPassages, question=QUESTION, passages=PASSAGES, style="short")
     usage = dspy.settings.lm.history[-1]["usage"]
     assert usage["prompt_tokens"] > 50
     assert usage["completion_tokens"] > 5
@@ -225,12 +210,6 @@ def test_the_same_answer_without_blocking():
         return await dspy.Predict(AnswerFromPassages).acall(question=QUESTION, passages=PASSAGES, style="short")
 
     assert asyncio.run(run()).answer == "Aarhus"
-
-
-def test_streaming_gives_the_whole_reply():
-    request = Request(model="knowgap/extractive", messages=(Message.user("x"),), system=None)
-    with pytest.raises(SignatureNotServed):
-        list(ExtractiveEngine().stream(request))
 
 
 def test_it_is_saved_and_loaded_with_a_program(tmp_path):
@@ -244,9 +223,8 @@ def test_it_is_saved_and_loaded_with_a_program(tmp_path):
 
 
 def test_demonstrations_are_not_read_as_evidence():
-    predict = dspy.Predict(AnswerFromPassages)
+    question = "Who directed Blue Sea?"
     passages = [SourcePassage(id=1, title="Blue Sea", text="Blue Sea is a film directed by Nobody Else.")]
-    predict.demos = [
-        dspy.Example(question="Who directed Blue Sea?", passages=passages, style="short", answer="Nobody Else")
-    ]
-    assert predict(question="Who directed Blue Sea?", passages=PASSAGES, style="short").answer == "Ilse Morn"
+    predict = dspy.Predict(AnswerFromPassages)
+    predict.demos = [dspy.Example(question=question, passages=passages, style="short", answer="Nobody Else")]
+    assert predict(question=question, passages=PASSAGES, style="short").answer == "Ilse Morn"

@@ -128,14 +128,13 @@ def test_a_statement_is_about_its_title_or_its_first_name():
     assert [titled.title, plain.title, pronoun.title] == ["Gold", "Ann Lee", "Ann Lee"]
 
 
+LONG = [piece * (10_000 // len(piece)) for piece in ("(", '"', ". ", "A ", "Al-", "1,", "12 May 19", "the A of ")]
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "…", "(", "“", "مرحبا بالعالم. كيف الحال؟", "這是一個句子。這是另一個。", "\u202eabc\u202c Ann", "a\x00b"],
+    ["", "…", "“", "مرحبا بالعالم. كيف الحال؟", "這是一個句子。這是另一個。", "\u202eabc\u202c Ann", "a\x00b", *LONG],
 )
 def test_any_text_can_be_read(text):
-    assert isinstance(answer(parse("Who is Ann Lee?"), read_passage(text, text)).text, str)
-
-
-@pytest.mark.parametrize("piece", ["(", '"', ". ", "A ", "Al-", "1,", "12 May 19", "the A of "])
-def test_long_texts_are_read(piece):
-    assert isinstance(answer(parse("Where was T born?"), read_passage("T", piece * (10_000 // len(piece)))).text, str)
+    sentences = read_passage(text[:80], text)
+    assert isinstance(answer(parse("Where was Ann Lee born?"), sentences).text, str)
