@@ -131,5 +131,6 @@ def _undecided(program: P, problems: list[Exception]) -> P:
                 raise
             return dspy.Prediction(answer="", passages=[])
 
-    program.__class__ = type(cls.__name__, (cls,), {"_thresholds": classmethod(lambda cls: []), "__call__": call})
+    decisions = {"_apply_thresholds": lambda self, predictor: None, "__call__": call}
+    program.__class__ = type(cls.__name__, (cls,), decisions)
     return program
