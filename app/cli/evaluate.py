@@ -104,18 +104,23 @@ def run_evaluation(
     what: str | None = None,
     traces: bool = False,
 ) -> Any:
-    """`knowgap.evaluate` on a split, with a progress bar; on the test split by the way that counts as a test."""
-    from knowgap.compile import evaluate as run
-    from knowgap.compile import evaluate_on_test
+    """Evaluate a program on a split, with a progress bar."""
+    from knowgap.compile.evaluation.evaluator import evaluate_split
 
-    examples = opened.questions(split, limit)
     with progress(what or f"{built.name} on {opened.name}/{split}") as report:
-        shared = {"lm": model, "num_threads": num_threads, "seed": seed, "output": output, "progress": report}
-        shared["traces"] = traces
-        if split == "test":
-            return evaluate_on_test(built, opened, metrics, limit=limit, **shared)
-        origin = {"dataset": opened.name, "dataset_fingerprint": opened.fingerprint}
-        return run(built, examples, metrics, split=split, provenance=origin, **shared)
+        return evaluate_split(
+            built,
+            opened,
+            split,
+            metrics,
+            limit=limit,
+            lm=model,
+            num_threads=num_threads,
+            seed=seed,
+            output=output,
+            progress=report,
+            traces=traces,
+        )
 
 
 def score_rows(title: str, results: list[tuple[str, Any]]) -> tuple[str, list[str], list[list[str]]]:

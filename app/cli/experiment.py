@@ -89,7 +89,7 @@ def experiment(
         "rows": rows or None,
         "limit": limit,
         "seed": seed,
-        "confirmed": as_paper or (),
+        "as_paper": as_paper or (),
     }
     named = lm or read.lm or None
     if dry_run and not ask:
@@ -201,7 +201,7 @@ def _show(found: Any) -> None:
             if cell.column != number:
                 continue
             figures = []
-            for figure in found.figures(cell):
+            for figure in cell.figures:
                 mean, interval = shown(figure)
                 paper = "" if figure.paper is None else f" (paper {figure.paper:g}{' ≠' if cell.differs else ''})"
                 star = "*" if figure.significant else ""

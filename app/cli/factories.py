@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from knowgap.errors import IndexMissing, UnknownName, UsageError
+from knowgap.errors import IndexMissing, UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -111,10 +111,8 @@ def build_index(
         UnknownName: there is no such engine.
         UsageError: an option that the engine does not take.
     """
-    from knowgap.retrieval.index.engines import ENGINES, engine_class
+    from knowgap.retrieval.index.engines import engine_class
 
-    if engine not in ENGINES:
-        raise UnknownName.among("engine", engine, ENGINES)
     options = {name: value for name, value in server.items() if value is not None}
     if options and engine != "qdrant":
         names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
@@ -149,6 +147,7 @@ def open_retriever(
         UsageError: a quality for an index that takes none.
     """
     from knowgap.retrieval import RemoteRetriever, open_index
+    from knowgap.retrieval.index.engines import open_or_build
 
     if index is not None and str(index).startswith(("http://", "https://")):
         if quality is not None:
@@ -159,11 +158,7 @@ def open_retriever(
     if data is None or not data.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
     folder = home() / "indexes" / data.index_name(engine)
-    if not folder.exists():
-        built = build_index(data.corpus, folder, engine=engine, progress=progress)
-        if quality is None:
-            return built
-    return _held(open_index(folder, quality=quality))
+    return _held(open_or_build(folder, data.corpus, engine, quality=quality, progress=progress))
 
 
 def _held(retriever: R) -> R:

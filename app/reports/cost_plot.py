@@ -61,7 +61,7 @@ def cost_plot(experiment: ExperimentResult, column: int = 0, cost: str = "", *, 
         raise UnknownName.among("cost", cost, COSTS)
     metrics = experiment.table.columns[column].metrics
     place = next((n for n, name in enumerate(metrics) if not is_cost(name)), None)
-    cells = [cell for cell in experiment.cells if cell.column == column and cell.figures]
+    cells = [cell for cell in experiment.cells if cell.column == column and not cell.reason]
     if place is None or not cells:
         return ""
     counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")

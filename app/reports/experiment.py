@@ -120,7 +120,7 @@ def _cell(experiment: ExperimentResult, cell: CellResult, notes: dict[tuple[str,
     shared = {
         c.reason for c in experiment.cells if c.column == cell.column and not experiment.table.rows[c.row].left_out
     }
-    for place, figure in enumerate(experiment.figures(cell)):
+    for place, figure in enumerate(cell.figures):
         mean, interval = shown(figure)
         text = f"{mean}{_arrow(figure)}"
         if interval:

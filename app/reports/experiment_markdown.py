@@ -28,7 +28,7 @@ def difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int]
     """Numbers of the notes that say in what our setting is not the paper's, by what they say."""
     numbers: dict[tuple[str, ...], int] = {}
     for cell in experiment.cells:
-        if cell.differs and any(figure.paper is not None for figure in experiment.figures(cell)):
+        if cell.differs and any(figure.paper is not None for figure in cell.figures):
             numbers.setdefault(tuple(cell.differs), len(numbers) + 1)
     return numbers
 
@@ -94,10 +94,10 @@ def table_markdown(experiment: ExperimentResult, column: int) -> str:
     notes = difference_notes(experiment)
     for number, row in enumerate(experiment.table.rows):
         cell = experiment.cell(number, column)
-        if cell is None or (not cell.figures and all(f.paper is None for f in experiment.figures(cell))):
+        if cell is None or (cell.reason and all(f.paper is None for f in cell.figures)):
             continue
         line = [row.label]
-        for figure, paper in zip(experiment.figures(cell), with_paper, strict=True):
+        for figure, paper in zip(cell.figures, with_paper, strict=True):
             mean, interval = shown(figure)
             star = "*" if figure.significant else ""
             line.append(f"{mean}{star} [{interval}]" if interval else mean)
@@ -119,7 +119,7 @@ def _mark(cell: CellResult, notes: dict[tuple[str, ...], int]) -> str:
 
 def _by_metric(experiment: ExperimentResult, column: int) -> list[tuple[Figure, ...]]:
     cells = [cell for cell in experiment.cells if cell.column == column]
-    return list(zip(*(experiment.figures(cell) for cell in cells), strict=True))
+    return list(zip(*(cell.figures for cell in cells), strict=True))
 
 
 def _comparisons(experiment: ExperimentResult) -> list[str]:

@@ -20,7 +20,7 @@ from knowgap.programs.base import Program
 if TYPE_CHECKING:
     from knowgap.compile.data.dataset import Dataset
 
-__all__ = ["Metrics", "Progress", "evaluate", "evaluate_on_test", "named_metrics"]
+__all__ = ["Metrics", "Progress", "evaluate", "evaluate_on_test", "evaluate_split", "named_metrics"]
 
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 Progress = Callable[[int, int, str], None]
@@ -115,6 +115,34 @@ def evaluate_on_test(
         raise UsageError(f"the data set {dataset.name} asks a test question in another split as well: {both!r}")
     more = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint, **(provenance or {})}
     return _evaluate(program, test, metrics, provenance=more, split="test", **options)
+
+
+def evaluate_split(
+    program: Program,
+    dataset: Dataset,
+    split: str,
+    metrics: Metrics = ("exact_match", "f1"),
+    *,
+    limit: int | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Evaluate on a split of a data set, which the result names; on "test" as `evaluate_on_test` does.
+
+    Args:
+        program: what is evaluated.
+        dataset: whose questions are asked.
+        split: "train", "dev" or "test".
+        metrics: as for `evaluate`.
+        limit: ask the first questions only, at most this many.
+        **options: the other arguments of `evaluate`.
+
+    Raises:
+        UsageError: the split is empty, or a test question stands in another split as well.
+    """
+    if split == "test":
+        return evaluate_on_test(program, dataset, metrics, limit=limit, **options)
+    facts = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint}
+    return evaluate(program, dataset.questions(split, limit), metrics, split=split, provenance=facts, **options)
 
 
 def named_metrics(metrics: Metrics) -> dict[str, Metric]:

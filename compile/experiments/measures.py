@@ -8,7 +8,7 @@ from knowgap.compile.evaluation.metrics import METRICS, Metric, UpperBound, get_
 from knowgap.compile.evaluation.results import COSTS, Evaluation
 from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.compile.evaluation.statistics import Interval, mean_interval
-from knowgap.compile.experiments.probes import measured
+from knowgap.compile.experiments.probes import probe_metric
 from knowgap.errors import UnknownName
 
 __all__ = ["TABLE_COSTS", "is_cost", "measure", "score_metrics"]
@@ -26,33 +26,32 @@ def is_cost(name: str) -> bool:
 
 
 def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dict[str, Metric]:
-    """The metrics among `names` that score answers, by name; exact match where all are costs.
+    """The metrics among `names` that score answers, by name; exact match if all are costs.
 
     Args:
-        names: metrics, `probe:NAME` for what a probe measures, and costs.
+        names: metrics, costs, and `probe:NAME` for what a probe measures.
         best_of_answers: score the best of the prediction's `answers` (the upper bound of RQ-RAG, section 4.3).
 
     Raises:
-        UnknownName: for a name that is neither.
+        UnknownName: a name is none of these.
     """
-    chosen = [name for name in names if not is_cost(name)] or ["exact_match"]
-    found: dict[str, Metric] = {}
-    for name in chosen:
-        probe, colon, what = name.partition(":")
+    metrics: dict[str, Metric] = {}
+    for name in [name for name in names if not is_cost(name)] or ["exact_match"]:
         try:
-            metric = measured(what) if colon and probe == "probe" else get_metric(name)
+            metric = probe_metric(name[len("probe:") :]) if name.startswith("probe:") else get_metric(name)
         except UnknownName:
             raise UnknownName.among("metric or cost", name, [*METRICS, *TABLE_COSTS]) from None
-        found[name] = UpperBound(metric, name) if best_of_answers else metric
-    return found
+        metrics[name] = UpperBound(metric, name) if best_of_answers else metric
+    return metrics
 
 
 def measure(evaluation: Evaluation, name: str) -> Interval | None:
-    """A column's figure with its interval; None where it is defined for no question.
+    """The mean of a score or a cost with its interval; None if it is defined for no question.
 
-    A failed question scores 0; its costs, of which the trace was lost, are left out.
+    A failed question scores 0. Its costs are left out, because its trace is lost.
     """
-    if not is_cost(name):
-        return evaluation.interval(name) if any(r.scores.get(name) is not None for r in evaluation.records) else None
-    values = [TABLE_COSTS[name](record) for record in evaluation.records if not record.error]
+    if is_cost(name):
+        values = [TABLE_COSTS[name](record) for record in evaluation.records if not record.error]
+    else:
+        values = [score for record in evaluation.records if (score := record.scores.get(name)) is not None]
     return mean_interval(values, evaluation.provenance.seed) if values else None

@@ -1,30 +1,26 @@
-"""What a table's run found: figures with intervals, comparisons, costs and differences from the paper's setting."""
+"""The results of an experiment: figures with intervals, comparisons, costs, differences from the paper's setting."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from knowgap.compile.evaluation.provenance import Provenance
+from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Comparison, Interval
-from knowgap.compile.experiments.measures import is_cost
+from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.table import ExperimentTable
 from knowgap.compile.study.budget import Spent
 from knowgap.errors import DataError
 from knowgap.retrieval.index.files import write_file
 
-__all__ = ["CellResult", "ExperimentResult", "Figure", "holm"]
+__all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values", "figures_of"]
 
 SIGNIFICANT = 0.05
-_CSV = (
-    "row", "dataset", "metric", "mean", "low", "high", "questions", "failed", "difference", "p", "p_corrected",
-    "paper", "same_setting", "differs", "lm_calls", "tokens", "lm", "retriever", "not_run",
-)  # fmt: skip
 
 
 class _Part(BaseModel):
@@ -36,7 +32,7 @@ class Figure(_Part):
 
     Attributes:
         metric: its name.
-        ours: mean and 95% interval, scores from 0 to 1; None where it is defined for no question.
+        ours: mean and 95% interval, scores from 0 to 1; None if the cell was not run or no question defines it.
         paper: the paper's figure, scores in percent.
         comparison: with the baseline, question by question; None for the baseline itself and for costs.
         p_corrected: its p-value, corrected for the number of rows that are compared (Holm).
@@ -50,22 +46,22 @@ class Figure(_Part):
 
     @property
     def significant(self) -> bool:
-        """Whether the difference from the baseline is significant at 5%, corrected."""
+        """Whether the difference from the baseline is significant at 5% after correction."""
         return self.p_corrected is not None and self.p_corrected < SIGNIFICANT
 
 
 class CellResult(_Part):
-    """A row on a column.
+    """The results of a row on a column.
 
     Attributes:
         row: number of the row.
         column: number of the column.
-        reason: why it was not run; empty where it was.
+        reason: why it was not run; empty if it was.
         questions: how many were asked.
         failed: on how many of these the program failed; they score 0.
         figures: in the order of the column's metrics.
         costs: means per question.
-        differs: in what the setting is not the paper's; empty where nothing is known to differ.
+        differs: how the setting differs from the paper's; empty if no difference is known.
         provenance: where the figures come from.
     """
 
@@ -81,14 +77,14 @@ class CellResult(_Part):
 
 
 class ExperimentResult(_Part):
-    """A table with what was found.
+    """A table with its results.
 
     Attributes:
         table: what was compared.
         baseline: label of the row that the others are tested against.
         cells: row by row.
-        spent: what this run asked of the language model, beyond what earlier runs had answered.
-        limit: the first so many questions only.
+        spent: what this run asked of the language model; answers of earlier runs are not asked for again.
+        limit: how many questions of each data set were asked at most; None for all.
         seed: of samples, splits and intervals.
     """
 
@@ -100,7 +96,7 @@ class ExperimentResult(_Part):
     seed: int = 0
 
     def cell(self, row: int, column: int) -> CellResult | None:
-        """The cell at a place; None where the row was not chosen."""
+        """The cell at a place; None if the row was not chosen."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
     @property
@@ -110,7 +106,7 @@ class ExperimentResult(_Part):
 
     @classmethod
     def load(cls, path: str | Path) -> ExperimentResult:
-        """Read a `experiment.json`.
+        """Read an `experiment.json`.
 
         Raises:
             DataError: the file is absent or something else.
@@ -129,51 +125,56 @@ class ExperimentResult(_Part):
 
     def csv(self) -> str:
         """One line for each row, data set and metric."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(_CSV)
-        for cell, figure in self._figures():
-            origin, ours, pair = cell.provenance, figure.ours, figure.comparison
-            writer.writerow(
-                [self.table.rows[cell.row].label, self.table.columns[cell.column].dataset, figure.metric]
-                + ([ours.mean, ours.low, ours.high] if ours else ["", "", ""])
-                + [cell.questions, cell.failed]
-                + ([pair.difference, pair.p_value, figure.p_corrected] if pair else ["", "", ""])
-                + ["" if figure.paper is None else figure.paper]
-                + [
-                    "" if figure.paper is None else "no" if cell.differs or cell.reason else "yes",
-                    "; ".join(cell.differs),
-                ]
-                + [cell.costs.get("lm_calls", ""), cell.costs.get("tokens", "")]
-                + [origin.lm if origin else "", origin.retriever.get("name", "") if origin else "", cell.reason]
-            )
-        return out.getvalue()
+        lines = [self._csv_line(cell, figure) for cell in self.cells for figure in cell.figures]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(lines[0]) if lines else [], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+        return text.getvalue()
 
-    def _figures(self) -> Iterator[tuple[CellResult, Figure]]:
-        for cell in self.cells:
-            yield from ((cell, figure) for figure in self.figures(cell))
-
-    def figures(self, cell: CellResult) -> list[Figure]:
-        """A cell's figures; for one that was not run, the paper's alone."""
-        if cell.figures:
-            return cell.figures
-        scale = self.table.paper.scale if self.table.paper else 1.0
-        return [
-            Figure(metric=name, paper=None if figure is None else figure if is_cost(name) else figure * scale)
-            for name, figure in zip(
-                self.table.columns[cell.column].metrics, self.table.printed(cell.row, cell.column), strict=True
-            )
-        ]
+    def _csv_line(self, cell: CellResult, figure: Figure) -> dict[str, object]:
+        ours, pair, origin = figure.ours, figure.comparison, cell.provenance
+        has_paper = figure.paper is not None
+        return {
+            "row": self.table.rows[cell.row].label,
+            "dataset": self.table.columns[cell.column].dataset,
+            "metric": figure.metric,
+            "mean": ours.mean if ours else None,
+            "low": ours.low if ours else None,
+            "high": ours.high if ours else None,
+            "questions": cell.questions,
+            "failed": cell.failed,
+            "difference": pair.difference if pair else None,
+            "p": pair.p_value if pair else None,
+            "p_corrected": figure.p_corrected,
+            "paper": figure.paper,
+            "same_setting": ("no" if cell.differs or cell.reason else "yes") if has_paper else None,
+            "differs": "; ".join(cell.differs),
+            "lm_calls": cell.costs.get("lm_calls"),
+            "tokens": cell.costs.get("tokens"),
+            "lm": origin.lm if origin else None,
+            "retriever": origin.retriever.get("name") if origin else None,
+            "not_run": cell.reason,
+        }
 
 
-def holm(figures: Sequence[Figure]) -> None:
-    """Correct the p-values of several comparisons with one baseline (Holm, 1979), in place."""
-    tested = sorted((f for f in figures if f.comparison is not None), key=lambda f: _p(f))
+def figures_of(table: ExperimentTable, row: int, column: int, evaluation: Evaluation | None) -> list[Figure]:
+    """The figures of a cell: measured in its evaluation if it was run, and the paper's, scores in percent."""
+    scale = table.paper.scale if table.paper else 1.0
+    return [
+        Figure(
+            metric=name,
+            ours=measure(evaluation, name) if evaluation is not None else None,
+            paper=printed if printed is None or is_cost(name) else printed * scale,
+        )
+        for name, printed in table.printed(row, column).items()
+    ]
+
+
+def correct_p_values(figures: Sequence[Figure]) -> None:
+    """Correct the p-values of several comparisons with one baseline, in place (Holm, 1979)."""
+    compared = [(figure.comparison.p_value, figure) for figure in figures if figure.comparison is not None]
     highest = 0.0
-    for rank, figure in enumerate(tested):
-        highest = max(highest, min(1.0, (len(tested) - rank) * _p(figure)))
+    for rank, (p_value, figure) in enumerate(sorted(compared, key=lambda pair: pair[0])):
+        highest = max(highest, min(1.0, (len(compared) - rank) * p_value))
         figure.p_corrected = highest
-
-
-def _p(figure: Figure) -> Any:
-    return figure.comparison.p_value if figure.comparison else 1.0

@@ -1,33 +1,47 @@
-"""Run a table: every program on every data set, question by question, continued where it was stopped."""
+"""Run a table: ask every program the questions of every data set, and go on where a run was stopped.
+
+A run keeps everything in its output folder: a file of answers for each program, data set and language model
+(`answers/`, see `compile.evaluation.answers_file`), indexes (`indexes/`), retrieved lists and scores of models
+(`cache/`), answers of language models (`lm-cache/`). The same call reads them again and asks only what is missing,
+whether the run was killed or came to its end.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import dspy
 
-from knowgap.compile.evaluation.evaluator import evaluate, evaluate_on_test
-from knowgap.compile.evaluation.provenance import digest, lm_name, lm_settings, provenance_of
+from knowgap.compile.data import Dataset
+from knowgap.compile.evaluation.delegating_program import DelegatingProgram
+from knowgap.compile.evaluation.evaluator import Progress, evaluate_split
+from knowgap.compile.evaluation.provenance import digest, provenance_of
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.runner import resolve_lm
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compile.experiments.measures import is_cost, measure
-from knowgap.compile.experiments.question_candidates import AmongCandidates
-from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure, holm
+from knowgap.compile.experiments.measures import is_cost
+from knowgap.compile.experiments.paper_differences import paper_differences
+from knowgap.compile.experiments.question_candidates import ask_among
+from knowgap.compile.experiments.ray import RayCluster, connect
+from knowgap.compile.experiments.result import CellResult, ExperimentResult, correct_p_values, figures_of
 from knowgap.compile.experiments.table import ExperimentTable, read_table
 from knowgap.compile.study.budget import Meter, metering
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.skr import SKR
 
 __all__ = ["run_experiment"]
 
-Progress = Callable[[int, int, str], None]
-Spread = Callable[[Cell], Any]
+_IDENTITY = {"program", "state", "reranker", "entailment", "data", "split", "lm", "lm_settings", "retriever"}
 
 
 def run_experiment(
@@ -43,9 +57,8 @@ def run_experiment(
 ) -> ExperimentResult:
     """Run a table and save its results: `experiment.json` and `experiment.csv`.
 
-    Every answer is written to `output` at once. The same call continues from there: a question that was answered is
-    not asked again, whether the run was killed or came to its end. Lists of passages, scores of rerankers and answers
-    of the language model are shared between rows.
+    Every answer is written to `output` at once, and the same call goes on from there. Rows share lists of passages,
+    scores of rerankers and answers of the language model.
 
     Args:
         table: a table, the name of one that comes with knowgap, or a TOML file.
@@ -53,7 +66,7 @@ def run_experiment(
         baseline: label of the row that the others are tested against, instead of the table's.
         num_threads: questions at a time.
         progress: called with questions done, questions in all, and what is being asked.
-        prices: US dollars per million prompt and completion tokens, where DSPy does not know them.
+        prices: US dollars per million prompt and completion tokens, if DSPy does not know them.
         ray_address: a Ray cluster that answers the questions, or `local` for one on this machine.
         **setup: data, language model and so on: see `ExperimentSetup`.
 
@@ -62,172 +75,145 @@ def run_experiment(
         DataError: data that cannot be read or scored.
         LanguageModelUnreachable: the language model is gone; the same call goes on.
     """
-    read = table if isinstance(table, ExperimentTable) else read_table(table)
-    if baseline is not None and baseline not in [row.label for row in read.rows]:
-        raise UsageError(f"the baseline {baseline!r} is not the label of a row of {read.name}")
-    given = ExperimentSetup(output=Path(output), **setup)
-    default = resolve_lm(given.lm)
-    cells = prepare(read, given, progress=progress)
-    for cell in cells:
-        cell.lm = cell.lm or default
-    run = _Run(read, given, num_threads, progress, sum(len(cell.examples) for cell in cells if cell.program))
-    meter = Meter(prices)
-    with lm_cache(given.output / "lm-cache"), metering(meter), _spreading(ray_address, given, meter) as spread:
-        found = [run.cell(cell, spread) for cell in cells]
-    results = [result for result, _ in found]
-    label = baseline or read.baseline or next((c.row.label for c in cells if c.program is not None), "")
-    _compare(read, label, results, [evaluation for _, evaluation in found])
+    table = table if isinstance(table, ExperimentTable) else read_table(table)
+    if baseline is not None and baseline not in [row.label for row in table.rows]:
+        raise UsageError(f"the baseline {baseline!r} is not the label of a row of {table.name}")
+    options = ExperimentSetup(output=Path(output), **setup)
+    options = replace(options, lm=resolve_lm(options.lm))
+    cells = prepare(table, options, progress=progress)
+    meter, results = Meter(prices), []
+    cluster = connect(ray_address, meter, options.output / "lm-cache") if ray_address else nullcontext()
+    with lm_cache(options.output / "lm-cache"), metering(meter), cluster as connected:
+        run = _Run(options, num_threads, connected)
+        for number, cell in enumerate(cells):
+            evaluation = None
+            if cell.program is not None:
+                evaluation = run.cell(cell, _cell_progress(progress, cells, number))
+            results.append((_cell_result(cell, table, options, evaluation), evaluation))
+    label = baseline or table.baseline or next((c.row.label for c in cells if c.program is not None), "")
+    _compare_with_baseline(table, label, results)
     experiment = ExperimentResult(
-        table=read, baseline=label, cells=results, spent=meter.spent, limit=given.limit, seed=given.seed
+        table=table,
+        baseline=label,
+        cells=[result for result, _ in results],
+        spent=meter.spent,
+        limit=options.limit,
+        seed=options.seed,
     )
-    experiment.save(given.output)
+    experiment.save(options.output)
     return experiment
 
 
-def _spreading(ray_address: str | None, setup: ExperimentSetup, meter: Meter) -> AbstractContextManager[Spread | None]:
-    if not ray_address:
-        return nullcontext(None)
-    from knowgap.compile.experiments.ray import spreading
-
-    return spreading(ray_address, setup, meter)
-
-
+@dataclass
 class _Run:
-    """The cells of one run, one after another; questions within a cell at the same time."""
+    """Evaluates cells.
 
-    def __init__(
-        self, table: ExperimentTable, setup: ExperimentSetup, num_threads: int, progress: Progress | None, total: int
-    ):
-        self.table, self.setup, self.num_threads = table, setup, num_threads
-        self.progress, self.total, self.done = progress, total, 0
+    Args:
+        setup: what the table is run with.
+        num_threads: questions at a time.
+        cluster: where questions are answered; None for this process.
+    """
 
-    def cell(self, cell: Cell, spread: Spread | None) -> tuple[CellResult, Evaluation | None]:
-        """Evaluate a cell, or say why not."""
-        result = CellResult(row=cell.row_number, column=cell.column_number, reason=cell.reason, differs=cell.differs)
-        if cell.program is None:
-            return result, None
-        try:
-            _label_questions(cell, self)
-            evaluation = self._evaluate(cell, spread)
-        except _LeftOut as reason:
-            result.reason = str(reason)
-            return result, None
-        finally:
-            self.done += len(cell.examples)
-        result.questions, result.failed = len(evaluation.records), len(evaluation.failures)
-        result.costs = evaluation.costs()
-        result.provenance = evaluation.provenance
-        printed = self.table.printed(cell.row_number, cell.column_number)
-        scale = self.table.paper.scale if self.table.paper else 1.0
-        for name, figure in zip(cell.column.metrics, printed, strict=True):
-            theirs = None if figure is None else figure if is_cost(name) else figure * scale
-            result.figures.append(Figure(metric=name, ours=measure(evaluation, name), paper=theirs))
-        return result, evaluation
+    setup: ExperimentSetup
+    num_threads: int
+    cluster: RayCluster | None
 
-    def _evaluate(self, cell: Cell, spread: Spread | None) -> Evaluation:
-        program = cast("Program", cell.program)
-        if spread is not None:
-            return self.evaluate(cell, spread(cell))
+    def cell(self, cell: Cell, progress: Progress | None) -> Evaluation:
+        """Ask a cell's program its questions."""
+        program, make_program = cast("Program", cell.program), cast("Callable[..., Program]", cell.make_program)
+        if isinstance(program, SKR):
+            make_program = functools.partial(SKR, examples=self._labels(program, cell), **program.values())
+            program = make_program(retriever=program.retriever)
+        questions = cell.examples if cell.row.candidates else []
+        candidates = {example.question: example.get("candidates") for example in questions}
+        if self.cluster is not None:
+            ask = self.cluster.sender(make_program, cell.index, self.setup.quality, cell.lm)
+            remote = DelegatingProgram(program, lambda _, question: ask(question, candidates.get(question)))
+            return self._evaluate(remote, cell, cell.column.split, progress)
         shared, close = share(program, self.setup.output / "cache")
+        index = program.retriever  # can be told to search some passages only, which the sharing one cannot
+        local = DelegatingProgram(shared, lambda p, question: ask_among(p, index, question, candidates.get(question)))
         try:
-            among = AmongCandidates(shared, program.retriever, cell.examples) if cell.row.candidates else shared
-            return self.evaluate(cell, cast("Program", among))
+            return self._evaluate(local, cell, cell.column.split, progress)
         finally:
             close()
 
-    def evaluate(self, cell: Cell, program: Program, **over: Any) -> Evaluation:
-        """Ask a program the questions of a cell, continuing from its file of answers."""
-        cell_lm, dataset, split = cell.lm, cell.dataset, over.pop("split", cell.column.split)
-        examples = over.pop("examples", cell.examples)
-        origin = provenance_of(program, examples, cast("dspy.BaseLM", cell_lm), split=split)
-        identity = digest(
-            [
-                [origin.program, origin.state, origin.reranker, origin.entailment, cell.row.candidates],
-                [origin.data, split, lm_name(cell_lm), lm_settings(cell_lm), origin.retriever],
-                [list(cell.metrics), cell.row.best_of_answers],
-            ]
+    def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
+        """For each train question, whether the model answers it rightly by itself, and with retrieval."""
+        style, metric = program.values()["style"], next(iter(cell.metrics))
+        answerers = Direct(style=style), RAG(program.retriever, style=style)
+        direct, retrieved = (self._evaluate(answerer, cell, "train") for answerer in answerers)
+        alone, helped = direct.scores(metric), retrieved.scores(metric)
+        return [
+            {"question": record.question, "direct": alone[record.id] >= 0.5, "retrieved": helped[record.id] >= 0.5}
+            for record in direct.records
+        ]
+
+    def _evaluate(self, program: Any, cell: Cell, split: str, progress: Progress | None = None) -> Evaluation:
+        """Ask a program the questions of a split of a cell's data set; go on from the file of their answers."""
+        dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
+        examples = dataset.questions(split, self.setup.limit)
+        origin = provenance_of(program, examples, lm, split=split).model_dump(include=_IDENTITY)
+        identity = digest([origin, list(cell.metrics), cell.row.candidates, cell.row.best_of_answers])[:12]
+        folder = "".join(c if c.isalnum() else "-" for c in cell.column.dataset).strip("-")
+        return evaluate_split(
+            program,
+            dataset,
+            split,
+            cell.metrics,
+            limit=self.setup.limit,
+            lm=lm,
+            num_threads=self.num_threads,
+            seed=self.setup.seed,
+            output=self.setup.output / "answers" / f"{program.name}-{folder}-{identity}.jsonl",
+            progress=progress,
         )
-        file = self.setup.output / "answers" / f"{origin.program}-{_slug(cell.column.dataset)}-{identity[:12]}.jsonl"
-        what = f"{cell.row.label} on {cell.column.title}"
-        options: dict[str, Any] = {
-            "lm": cell_lm,
-            "num_threads": self.num_threads,
-            "seed": self.setup.seed,
-            "output": file,
-            "progress": self._reporter(what) if self.progress else None,
-        }
-        if split == "test" and dataset is not None:
-            return evaluate_on_test(program, dataset, cell.metrics, limit=self.setup.limit, **options)
-        facts = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint} if dataset else {}
-        return evaluate(program, examples, cell.metrics, split=split, provenance=facts, **options)
-
-    def _reporter(self, what: str) -> Progress:
-        def report(done: int, total: int, text: str) -> None:
-            cast("Progress", self.progress)(min(self.done + done, self.total), self.total, f"{what}: {text}")
-
-        return report
 
 
-class _LeftOut(Exception):
-    """A cell that cannot be run, and why."""
+def _cell_progress(progress: Progress | None, cells: Sequence[Cell], number: int) -> Progress | None:
+    """Report a cell's progress as that of all cells."""
+    if progress is None:
+        return None
+    sizes = [len(cell.examples) if cell.program is not None else 0 for cell in cells]
+    what = f"{cells[number].row.label} on {cells[number].column.title}"
+    return lambda done, _, text: progress(sum(sizes[:number]) + done, sum(sizes), f"{what}: {text}")
 
 
-def _label_questions(cell: Cell, run: _Run) -> None:
-    """Give SKR its labelled questions: those of the train split, answered without and with retrieval.
-
-    Raises:
-        _LeftOut: the data set has no train split.
-    """
-    if cell.row.program != "skr":
-        return
-    from knowgap.programs.baselines.direct import Direct
-    from knowgap.programs.baselines.rag import RAG
-    from knowgap.programs.baselines.skr import SKR
-
-    train = list(cell.dataset.splits.get("train", ()))[: run.setup.limit] if cell.dataset else []
-    if not train or cell.column.split == "train":
-        raise _LeftOut("SKR learns from a train split, and the data have none beside the split that is asked")
-    program = cast("Program", cell.program)
-    main = next(iter(cell.metrics))
-    before, total, run.progress = run.progress, run.total, None
-    try:
-        parts = (Direct(style=program.values()["style"]), RAG(program.retriever, style=program.values()["style"]))
-        scores = [run.evaluate(cell, part, split="train", examples=train).scores(main) for part in parts]
-    finally:
-        run.progress, run.total = before, total
-    labelled = [
-        {"question": e.question, "direct": scores[0][e.id] >= 0.5, "retrieved": scores[1][e.id] >= 0.5} for e in train
-    ]
-    cell.program = SKR(program.retriever, examples=labelled, **program.values())
+def _cell_result(
+    cell: Cell, table: ExperimentTable, setup: ExperimentSetup, evaluation: Evaluation | None
+) -> CellResult:
+    result = CellResult(
+        row=cell.row_number,
+        column=cell.column_number,
+        reason=cell.reason,
+        figures=figures_of(table, cell.row_number, cell.column_number, evaluation),
+        differs=paper_differences(cell, table, setup),
+    )
+    if evaluation is not None:
+        result.questions, result.failed = len(evaluation.records), len(evaluation.failures)
+        result.costs, result.provenance = evaluation.costs(), evaluation.provenance
+    return result
 
 
-def _compare(
-    table: ExperimentTable, baseline: str, results: Sequence[CellResult], evaluations: Sequence[Evaluation | None]
+def _compare_with_baseline(
+    table: ExperimentTable, baseline: str, results: Sequence[tuple[CellResult, Evaluation | None]]
 ) -> None:
-    """Test every row against the baseline, column by column, and correct for the number of rows (Holm)."""
+    """Test every row against the baseline on each column and score, corrected for the number of rows."""
     for number, column in enumerate(table.columns):
-        here = [(r, e) for r, e in zip(results, evaluations, strict=True) if r.column == number and e is not None]
-        base = next((e for r, e in here if table.rows[r.row].label == baseline), None)
-        others = [(r, e) for r, e in here if e is not base]
-        if base is None:
+        evaluated = [(r, e) for r, e in results if r.column == number and e is not None]
+        reference = next((e for r, e in evaluated if table.rows[r.row].label == baseline), None)
+        if reference is None:
             continue
         for place, name in enumerate(column.metrics):
-            if is_cost(name):
-                continue
-            for result, evaluation in others:
-                result.figures[place].comparison = _pair(base, evaluation, name)
-            holm([result.figures[place] for result, _ in others])
+            if not is_cost(name):
+                for result, evaluation in evaluated:
+                    if evaluation is not reference:
+                        result.figures[place].comparison = _compare(reference, evaluation, name)
+                correct_p_values([result.figures[place] for result, _ in evaluated])
 
 
-def _pair(before: Evaluation, after: Evaluation, name: str) -> Comparison | None:
-    """The comparison on the questions for which both have a score; None where there are none."""
-    left, right = ({r.id: r.scores.get(name) for r in e.records} for e in (before, after))
-    both = [key for key, score in left.items() if score is not None and right.get(key) is not None]
-    if not both:
-        return None
-    x, y = ([cast("float", scores[key]) for key in both] for scores in (left, right))
-    return paired_comparison(name, x, y, after.provenance.seed)
-
-
-def _slug(text: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in text).strip("-")
+def _compare(before: Evaluation, after: Evaluation, metric: str) -> Comparison | None:
+    """The comparison on the questions for which both have a score; None if there are none."""
+    left, right = ({r.id: r.scores.get(metric) for r in evaluation.records} for evaluation in (before, after))
+    pairs = [(x, y) for key, x in left.items() if x is not None and (y := right.get(key)) is not None]
+    return paired_comparison(metric, *map(list, zip(*pairs, strict=True)), after.provenance.seed) if pairs else None

@@ -1,15 +1,15 @@
-"""A comparison as a small file: which programs, on which data, by which metrics, and what a paper reports for them.
+"""The table of an experiment: which programs, on which data, by which metrics, and what a paper reports for them.
 
-A table is TOML. `paper` of a row lists the paper's figures in the order of all columns' metrics, `nan` where the paper
-has none::
+A table is a TOML file. `paper` of a row lists the paper's figures in the order of all columns' metrics, `nan` where
+the paper has none::
 
     title = "Two methods on my questions"
     baseline = "plain retrieval"          # the row that the others are tested against
 
     [[columns]]
-    dataset = "own"                       # whose path is named when the table is run
+    dataset = "own"                       # its path is named when the table is run
     metrics = ["f1", "exact_match", "lm_calls"]
-    task = "multi_hop"                    # a preset's name, where a program has one; decides how answers are worded
+    task = "multi_hop"                    # selects the preset of a program that has one, and how answers are worded
 
     [[rows]]
     label = "plain retrieval"
@@ -47,9 +47,7 @@ TASKS = {
     "long_form": "long",
     "news": "news",
 }
-"""Families of tasks, and how their answers are worded."""
-
-_FOLDER = Path(__file__).parent / "tables"
+"""Families of tasks, each with the style in which its answers are worded."""
 
 
 class _Part(BaseModel):
@@ -61,13 +59,13 @@ class PaperSetting(_Part):
 
     Attributes:
         citation: the paper.
-        table: which table or figure of it.
+        table: the table or figure in it.
         lm: the language model, by its name at the provider.
-        engine: `bm25` or `colbert` where it is one of these, else the retriever's name.
+        engine: an index engine of knowgap, or the name of another retriever.
         corpus: what was searched, in words.
-        models: reranker and entailment model; empty where the method has none.
-        demonstrations: examples shown to the language model; 0 is zero-shot.
-        scale: what the printed figures are multiplied by to give percent; 1 for percent, 100 for fractions.
+        models: reranker and entailment model; empty if the method has none.
+        demonstrations: number of examples shown to the language model; 0 is zero-shot.
+        scale: factor that makes the printed scores percentages: 1 for percentages, 100 for fractions.
     """
 
     citation: str
@@ -81,16 +79,16 @@ class PaperSetting(_Part):
 
 
 class Column(_Part):
-    """A data set, with the metrics by which it is scored; the first is the main one.
+    """A data set with the metrics by which it is scored, the main one first.
 
     Attributes:
-        dataset: name by which its path is given; `sample` needs none.
+        dataset: the name by which its path is given; `sample` needs none.
         metrics: names of `compile.evaluation.metrics`, and costs: `lm_calls`, `iterations`, `passages`, `tokens`, ….
         label: as the table shows it.
-        task: one of `TASKS`; the preset of that name is taken where a program has it.
+        task: one of `TASKS`; a program that has a preset of that name takes it.
         split: the split that is asked.
-        sampling: `first-N` or `random-N`; all where empty.
-        questions: how many the paper asked; what an estimate counts on where the data are not at hand.
+        sampling: `first-N` or `random-N`; empty for all questions.
+        questions: how many the paper asked; an estimate counts on it if the data are not at hand.
     """
 
     dataset: str
@@ -112,20 +110,20 @@ class Row(_Part):
 
     Attributes:
         label: as the table shows it; unique.
-        program: name in the registry, or of a probe of single modules; empty where `left_out` says why it is not run.
-        artifact: folder of a compiled program, in place of `program`.
-        preset: of the program; the column's task decides where empty.
+        program: name in the registry or of a probe; empty if `artifact` or `left_out` is given.
+        artifact: folder of a compiled program, instead of `program`.
+        preset: of the program; if empty, the column's task selects it.
         settings: hyperparameters.
         by_dataset: more hyperparameters, by data set.
-        datasets: the only columns that the row is run on; all where empty.
-        group: heading under which the row stands.
-        engine: retriever of this row, where it is not the table's.
-        lm: the paper's language model of this row, where it is not the table's.
-        candidates: search the question's own paragraphs only, where the data have them.
-        best_of_answers: score the best of all the answers that the program weighed: the upper bound of a choice.
+        datasets: the only columns on which the row is run; empty for all.
+        group: heading of the row.
+        engine: index engine of this row, if it is not the table's.
+        lm: the paper's language model of this row, if it is not the table's.
+        candidates: search the question's own paragraphs only, if the data have them.
+        best_of_answers: score the best of all the answers that the program weighed: the upper bound of its choice.
         left_out: why the row is not run.
-        differs: in what our row is not the paper's, besides what is seen from the setting.
-        demonstrations: examples that the paper shows for this row, where it is not the table's number.
+        differs: how our row differs from the paper's, besides what its setting shows.
+        demonstrations: number of examples that the paper shows for this row, if it is not the table's.
         paper: the paper's figures as printed, in the order of the columns' metrics.
     """
 
@@ -152,7 +150,7 @@ class Row(_Part):
         return tuple(None if figure is None or math.isnan(figure) else figure for figure in figures)
 
     @model_validator(mode="after")
-    def _one_of_three(self) -> Row:
+    def _check(self) -> Row:
         if sum(map(bool, (self.program, self.artifact, self.left_out))) != 1:
             raise ValueError(f"the row {self.label!r} needs exactly one of program, artifact and left_out")
         return self
@@ -164,10 +162,10 @@ class ExperimentTable(_Part):
     Attributes:
         name: the file's stem.
         title: what is compared.
-        paper: where the figures come from; None for a table of one's own.
-        baseline: label of the row that the others are tested against; the first that is run where empty.
-        engine: `bm25` or `colbert`.
-        lm: language model where none is named; the paper's is in `paper`.
+        paper: where the figures come from; None for a table without a paper.
+        baseline: label of the row that the others are tested against; if empty, the first row that is run.
+        engine: index engine.
+        lm: language model if none is named; the paper's is in `paper`.
         notes: what a reader has to know.
         columns: data sets with metrics.
         rows: programs with settings.
@@ -184,7 +182,7 @@ class ExperimentTable(_Part):
     rows: tuple[Row, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _fits(self) -> ExperimentTable:
+    def _check(self) -> ExperimentTable:
         labels = [row.label for row in self.rows]
         if len(set(labels)) != len(labels):
             raise ValueError(f"two rows have the label {next(x for x in labels if labels.count(x) > 1)!r}")
@@ -201,16 +199,17 @@ class ExperimentTable(_Part):
                 raise ValueError(f"the task {column.task!r} is none of {', '.join(TASKS)}")
         return self
 
-    def printed(self, row: int, column: int) -> list[float | None]:
-        """The paper's figures of a cell as it prints them, in the order of the column's metrics."""
-        width = len(self.columns[column].metrics)
+    def printed(self, row: int, column: int) -> dict[str, float | None]:
+        """The paper's figures of a cell as it prints them, by metric; None for a metric without a figure."""
+        metrics = self.columns[column].metrics
         start = sum(len(each.metrics) for each in self.columns[:column])
-        return list(self.rows[row].paper[start : start + width]) or [None] * width
+        figures = self.rows[row].paper[start : start + len(metrics)] or [None] * len(metrics)
+        return dict(zip(metrics, figures, strict=True))
 
 
 def shipped_tables() -> dict[str, Path]:
     """The tables that come with knowgap, by name: those of the papers, and some of our own."""
-    return {path.stem: path for path in sorted(_FOLDER.glob("*.toml"))}
+    return {path.stem: path for path in sorted((Path(__file__).parent / "tables").glob("*.toml"))}
 
 
 def read_table(source: str | Path) -> ExperimentTable:
@@ -224,14 +223,12 @@ def read_table(source: str | Path) -> ExperimentTable:
     if not path.is_file():
         raise UnknownName.among("table", str(source), shipped_tables())
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return ExperimentTable.model_validate({"name": path.stem, **tomllib.loads(path.read_text(encoding="utf-8"))})
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8: {error.reason}", path=path) from None
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"is not TOML: {error}", path=path) from None
-    try:
-        return ExperimentTable.model_validate({"name": path.stem, **values})
     except ValidationError as error:
         problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise DataError(problem["msg"].removeprefix("Value error, "), path=path, field=where or None) from None
+        field = ".".join(map(str, problem["loc"])) or None
+        raise DataError(problem["msg"].removeprefix("Value error, "), path=path, field=field) from None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexForeign
+from knowgap.errors import IndexForeign, UnknownName
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality, quality_refusal
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import Passage, Retriever
 
-__all__ = ["ENGINES", "engine_class", "open_index", "takes_quality"]
+__all__ = ["ENGINES", "engine_class", "open_index", "open_or_build", "takes_quality"]
 
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
@@ -52,8 +53,28 @@ def open_index(path: str | Path, *, quality: Quality | None = None, **options: A
     return opened.open(path, quality=quality, **options)
 
 
+def open_or_build(
+    path: str | Path, passages: Iterable[Passage], engine: str, *, quality: Quality | None = None, progress: Any = None
+) -> Retriever:
+    """Open the index in a folder; if there is none, build it of the passages first.
+
+    Raises as `open_index` and the `build` of the engine do.
+    """
+    if not Path(path).exists():
+        built = engine_class(engine).build(passages, path, progress=progress)
+        if quality is None:
+            return built
+    return open_index(path, quality=quality)
+
+
 def engine_class(engine: str) -> Any:
-    """The class of an engine, with `build` and `open`."""
+    """The class of an engine, with `build` and `open`.
+
+    Raises:
+        UnknownName: there is no such engine.
+    """
+    if engine not in ENGINES:
+        raise UnknownName.among("engine", engine, ENGINES)
     module, name = ENGINES[engine].split(":")
     return getattr(importlib.import_module(module), name)
 

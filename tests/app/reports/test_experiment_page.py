@@ -48,7 +48,7 @@ def test_page_and_markdown_mark_the_papers_figures(world, log: Path):
     assert "| retrieval | 100.0* [100.0–100.0] | 90 ≠" in text
     assert "| trained | – | 50 (not run)" in text
     assert "paper 90 ≠" in html.read_text(encoding="utf-8")
-    same = run_experiment(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
+    same = run_experiment(make_table(), lm=logging_lm(log), as_paper=["corpus", "questions"], **world)
     assert "paper 90 =" in page(same)
     assert "paper 50 (not run)" in page(same)
 

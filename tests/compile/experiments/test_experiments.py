@@ -17,10 +17,12 @@ from experiment_helpers import LoggingEngine, asked, logging_lm, make_table, wri
 from support import scripted_lm
 
 from knowgap.compile.evaluation.statistics import Comparison
+from knowgap.compile.experiments.call_bounds import call_bounds
 from knowgap.compile.experiments.cells import ExperimentSetup, prepare
-from knowgap.compile.experiments.cost import call_bounds, estimate_cost, price_of
+from knowgap.compile.experiments.cost import estimate_cost, price_of
 from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.result import ExperimentResult, Figure, holm
+from knowgap.compile.experiments.paper_differences import paper_differences
+from knowgap.compile.experiments.result import ExperimentResult, Figure, correct_p_values
 from knowgap.compile.experiments.runner import run_experiment
 from knowgap.compile.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
@@ -85,7 +87,7 @@ def test_every_results_table_of_the_five_papers_is_there():
 def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, column: str, figures: list):
     read = read_table(table)
     place = [r.label for r in read.rows].index(row), [c.dataset for c in read.columns].index(column)
-    assert read.printed(*place) == figures
+    assert list(read.printed(*place).values()) == figures
 
 
 def test_a_sample_of_everything_runs_every_program():
@@ -129,7 +131,7 @@ def test_figures_that_do_not_fit_the_columns_are_refused():
     [
         ({"data": {"mine": "x"}}, "mine"),
         ({"rows": ["nobody"]}, "nobody"),
-        ({"confirmed": ["prompts"]}, "prompts"),
+        ({"as_paper": ["prompts"]}, "prompts"),
         ({"engine": "elastic"}, "elastic"),
         ({"limit": 0}, "at least one"),
         ({}, "own=PATH"),
@@ -180,7 +182,7 @@ def test_a_run_measures_compares_and_marks_the_papers_figures(world, log: Path):
 
 
 def test_a_setting_that_is_the_papers_is_not_marked(world, log: Path):
-    experiment = run_experiment(make_table(), lm=logging_lm(log), confirmed=["corpus", "questions"], **world)
+    experiment = run_experiment(make_table(), lm=logging_lm(log), as_paper=["corpus", "questions"], **world)
     assert [cell.differs for cell in experiment.cells] == [[], [], []]
     limited = run_experiment(make_table(), lm=logging_lm(log), limit=3, **world)
     assert any("questions: 3, not 8" in reason for reason in limited.cells[1].differs)
@@ -301,10 +303,10 @@ def test_the_upper_bound_of_rq_rag_by_name(tmp_path: Path, log: Path):
 
 
 def test_a_paper_counts_its_own_models_tokens(tmp_path: Path):
-    cells = prepare(read_table("migres_table5"), ExperimentSetup(output=tmp_path), dry=True)
-    assert all("knowledge tokens: words" in " ".join(cell.differs) for cell in cells)
-    cells = prepare(read_table("migres_table4"), ExperimentSetup(output=tmp_path), dry=True)
-    assert not any("knowledge tokens" in " ".join(cell.differs) for cell in cells)  # where the paper counts none
+    for name, counts in (("migres_table5", True), ("migres_table4", False)):
+        table, setup = read_table(name), ExperimentSetup(output=tmp_path)
+        differences = [paper_differences(cell, table, setup) for cell in prepare(table, setup, dry=True)]
+        assert all(("knowledge tokens: words" in " ".join(each)) == counts for each in differences)
 
 
 def test_skr_learns_from_the_train_split_and_is_left_out_without_one(tmp_path: Path, log: Path):
@@ -328,7 +330,7 @@ def test_holm_corrects_the_smallest_most():
         return Figure(metric="f1", comparison=pair)
 
     figures = [figure(p) for p in (0.04, 0.01, 0.03)]
-    holm([*figures, Figure(metric="f1")])
+    correct_p_values([*figures, Figure(metric="f1")])
     assert [f.p_corrected for f in figures] == pytest.approx([0.06, 0.03, 0.06])
 
 

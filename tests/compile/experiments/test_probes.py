@@ -14,7 +14,7 @@ from knowgap.compile.experiments.probes import (
     OwnKnowledge,
     SubModules,
     evidence,
-    measured,
+    probe_metric,
 )
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.passage import Passage
@@ -125,4 +125,4 @@ def test_evidence_comes_from_the_data_and_a_probe_asks_its_own_data_alone():
     with pytest.raises(UsageError, match="its own data"):
         OwnKnowledge([EXAMPLE])(question="Another one?")
     with pytest.raises(DataError, match="contains"):
-        measured("contains")(EXAMPLE, dspy.Prediction(measured={}))
+        probe_metric("contains")(EXAMPLE, dspy.Prediction(measured={}))
