@@ -214,6 +214,12 @@ def _compare_with_baseline(
 
 def _compare(before: Evaluation, after: Evaluation, metric: str) -> Comparison | None:
     """The comparison on the questions for which both have a score; None if there are none."""
-    left, right = ({r.id: r.scores.get(metric) for r in evaluation.records} for evaluation in (before, after))
-    pairs = [(x, y) for key, x in left.items() if x is not None and (y := right.get(key)) is not None]
-    return paired_comparison(metric, *map(list, zip(*pairs, strict=True)), after.provenance.seed) if pairs else None
+    after_scores = {record.id: record.scores.get(metric) for record in after.records}
+    pairs = [
+        (x, y)
+        for record in before.records
+        if (x := record.scores.get(metric)) is not None and (y := after_scores.get(record.id)) is not None
+    ]
+    if not pairs:
+        return None
+    return paired_comparison(metric, [x for x, _ in pairs], [y for _, y in pairs], after.provenance.seed)
