@@ -164,7 +164,7 @@ class Program(dspy.Module):
                 raise UnknownName.among(f"hyperparameter of {self.name}", name, declared)
         checked = {name: declared[name].check(value) for name, value in values.items()}
         for name, value in checked.items():
-            declared[name].write(self, value)
+            setattr(self, name, value)
         return self
 
     def parts(self) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class Program(dspy.Module):
         """Ask for a probability where a threshold is set for this predictor's decision."""
         for declared in _declared(type(self)).values():
             if isinstance(declared, Threshold) and vars(self).get(declared.predictor) is predictor:
-                declared.apply(self, predictor)
+                declared.apply(getattr(self, declared.name), predictor)
 
     def _name_of(self, predictor: dspy.Module) -> str:
         """The attribute name of a predictor."""

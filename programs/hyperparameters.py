@@ -1,8 +1,8 @@
-"""Hyperparameters: declared once on a program's class, kept with its demonstrations, searched by a study.
+"""Hyperparameters: declared once on a program's class, saved with its demonstrations, searched by a study.
 
-A declaration is a data descriptor on the class: `program.top_k` reads and `program.top_k = 7` checks and sets.
-The value itself lives in the instance as a `dspy.Parameter`, so `program.save` and `.load` write and read it beside
-the demonstrations, `deepcopy` copies it, and DSPy's optimizers leave it alone.
+A declaration is a data descriptor on the class: `program.top_k` reads the value, `program.top_k = 7` checks and sets
+it. The value lives in the instance as a `dspy.Parameter`: `program.save` and `.load` keep it beside the demonstrations,
+`deepcopy` copies it, and DSPy's optimizers leave it alone.
 """
 
 from __future__ import annotations
@@ -12,24 +12,34 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from dspy.predict.parameter import Parameter
+from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["Choice", "Hyperparameter", "Integer", "OptionalReal", "Real", "Setting", "Switch", "Threshold"]
+__all__ = [
+    "Choice",
+    "Hyperparameter",
+    "Integer",
+    "OptionalReal",
+    "Real",
+    "RealNumber",
+    "Setting",
+    "Switch",
+    "Threshold",
+]
 
 T = TypeVar("T")
-Self = TypeVar("Self", bound="Hyperparameter[Any]")
 
 
 class Hyperparameter(Generic[T]):
     """The declaration of one hyperparameter.
 
     Args:
-        default: its value unless told otherwise; the paper's, where the paper gives one.
+        default: the paper's value if the paper gives one.
         help: one line that says what it does.
-        when: other hyperparameters' values under which this one has any effect, e.g. `{"sentence_filter": (True,)}`;
-            a study leaves it alone elsewhere.
-        tune: whether a study searches over it.
+        when: the values of other hyperparameters under which this one has an effect, e.g. `{"review": [True]}`; a study
+            searches over it only then.
+        tune: whether a study searches over it at all.
     """
 
     name: str = ""
@@ -42,45 +52,37 @@ class Hyperparameter(Generic[T]):
         self.name = name
 
     @overload
-    def __get__(self: Self, instance: None, owner: type) -> Self: ...
+    def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
     def __get__(self, instance: object, owner: type) -> T: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
-        return self if instance is None else self.read(instance)
+        return self if instance is None else vars(instance)[self.name].value
 
-    def __set__(self, instance: object, value: T) -> None:
-        self.write(instance, value)
+    def __set__(self, instance: object, value: Any) -> None:
+        vars(instance)[self.name] = Setting(self, self.check(value))
 
-    def __deepcopy__(self: Self, memo: dict[int, Any]) -> Self:
-        return self  # a declaration is shared by all instances of its class
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # all instances of a class share its declarations
 
-    def read(self, instance: object) -> T:
-        """The value held by `instance`."""
-        return instance.__dict__[self.name].value
-
-    def write(self, instance: object, value: Any) -> None:
-        """Check `value` and hold it in `instance`.
+    def check(self, value: Any) -> T:
+        """Convert `value` to the declared type.
 
         Raises:
             ValueOutOfBounds: with the name, the value and the bounds.
         """
-        instance.__dict__[self.name] = Setting(self, self.check(value))
-
-    def check(self, value: Any) -> T:
-        """Return `value` in its declared type, or refuse it by name, value and bounds."""
-        raise TypeError("declare an Integer, Real, Switch or Choice")
+        raise NotImplementedError
 
     def refuse(self, value: Any) -> ValueOutOfBounds:
-        """The error for a `value` outside the declared range."""
+        """The error for a `value` outside the bounds."""
         return ValueOutOfBounds(f"{self.name}={value!r} is out of bounds: it takes {self.bounds}")
 
     @property
     def bounds(self) -> str:
-        """The range in words."""
-        return "any value"
+        """The permitted values in words."""
+        raise NotImplementedError
 
     def active(self, values: Mapping[str, Any]) -> bool:
-        """Whether this hyperparameter has an effect beside the other `values`."""
+        """Whether this hyperparameter has an effect, given the `values` of the others."""
         return all(values.get(name) in allowed for name, allowed in self.when.items())
 
 
@@ -92,7 +94,7 @@ class Integer(Hyperparameter[int]):
         self.low, self.high = low, high
 
     def check(self, value: Any) -> int:
-        """Accept whole numbers in range, also as text or as a float without fraction."""
+        """Accept whole numbers within bounds, also as text or as a float without fraction."""
         try:
             number = int(value)
             whole = not isinstance(value, bool) and number == float(value)
@@ -104,22 +106,20 @@ class Integer(Hyperparameter[int]):
 
     @property
     def bounds(self) -> str:
-        """The range in words."""
+        """The permitted values in words."""
         return f"whole numbers from {self.low} to {self.high}"
 
 
-class OptionalReal(Hyperparameter["float | None"]):
-    """A number from `low` to `high`, or None for "not set" (what that means is in `help`).
+class RealNumber(Hyperparameter[T]):
+    """A number from `low` to `high`, both included: the base of `Real` and `OptionalReal`.
 
     Args:
-        search: a narrower range for a study; the whole range if absent.
+        search: a narrower range for a study; None for the whole range.
     """
-
-    optional = True
 
     def __init__(
         self,
-        default: float | None,
+        default: T,
         help: str,
         *,
         low: float,
@@ -131,9 +131,7 @@ class OptionalReal(Hyperparameter["float | None"]):
         self.low, self.high, self.search = low, high, search or (low, high)
 
     def check(self, value: Any) -> Any:
-        """Accept finite numbers in range, also as text, and None where it is optional."""
-        if self.optional and (value is None or value in ("", "none", "None")):
-            return None
+        """Accept finite numbers within bounds, also as text."""
         try:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
@@ -144,28 +142,32 @@ class OptionalReal(Hyperparameter["float | None"]):
 
     @property
     def bounds(self) -> str:
-        """The range in words."""
-        return f"numbers from {self.low:g} to {self.high:g}" + (", or none" if self.optional else "")
+        """The permitted values in words."""
+        return f"numbers from {self.low:g} to {self.high:g}"
 
 
-class Real(OptionalReal):
+class Real(RealNumber[float]):
     """A number from `low` to `high`, both included."""
 
-    optional = False
 
-    @overload
-    def __get__(self: Self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> float: ...
-    def __get__(self, instance: object | None, owner: type) -> Any:
-        return super().__get__(instance, owner)  # pyright: ignore[reportArgumentType, reportCallIssue]
+class OptionalReal(RealNumber["float | None"]):
+    """A number from `low` to `high`, both included, or None for "not set"; `help` says what that means."""
+
+    def check(self, value: Any) -> float | None:
+        """Accept what `RealNumber` accepts, and None, also as text."""
+        return None if value is None or value in ("", "none", "None") else super().check(value)
+
+    @property
+    def bounds(self) -> str:
+        """The permitted values in words."""
+        return f"{super().bounds}, or none"
 
 
 class Threshold(OptionalReal):
-    """The probability from which a model's yes counts as one; none asks for a plain yes or no.
+    """The probability from which a model's yes counts; None asks for a plain yes or no.
 
-    With a threshold set, the predictor's boolean output is asked for as a DSPy decision (`Noul`): the backend gives a
-    probability, and DSPy compares it.
+    With a threshold set, DSPy asks for the predictor's boolean output as a decision (`Noul`): the backend gives a
+    probability, which DSPy compares with the threshold.
 
     Args:
         predictor: attribute name of the predictor that decides.
@@ -176,9 +178,8 @@ class Threshold(OptionalReal):
         super().__init__(None, help, low=0.0, high=1.0, **kwargs)
         self.predictor, self.field = predictor, field
 
-    def apply(self, instance: object, predictor: Any) -> None:
-        """Bring the predictor's decision configuration in line with the value held by `instance`."""
-        value = self.read(instance)
+    def apply(self, value: float | None, predictor: Any) -> None:
+        """Configure the predictor's decision with this value of the threshold."""
         configured = predictor.fields.get(self.field, {}).get("threshold")
         if value is None and configured is not None:
             predictor.fields = {name: fields for name, fields in predictor.fields.items() if name != self.field}
@@ -191,7 +192,7 @@ class Switch(Hyperparameter[bool]):
     """On or off."""
 
     def check(self, value: Any) -> bool:
-        """Accept True and False, and the words of a command line for them."""
+        """Accept True and False, and their words on a command line."""
         if isinstance(value, bool):
             return value
         word = str(value).strip().lower()
@@ -203,7 +204,7 @@ class Switch(Hyperparameter[bool]):
 
     @property
     def bounds(self) -> str:
-        """The range in words."""
+        """The permitted values in words."""
         return "true or false"
 
 
@@ -215,19 +216,19 @@ class Choice(Hyperparameter[str]):
         self.choices = tuple(choices)
 
     def check(self, value: Any) -> str:
-        """Accept a word of the list."""
+        """Accept one of the choices."""
         if value not in self.choices:
             raise self.refuse(value)
         return value
 
     @property
     def bounds(self) -> str:
-        """The range in words."""
+        """The permitted values in words."""
         return "one of " + ", ".join(self.choices)
 
 
 class Setting(Parameter):
-    """The value of one hyperparameter in one program: what DSPy saves, loads and copies."""
+    """The value of one hyperparameter in one program, as DSPy saves, loads and copies it."""
 
     def __init__(self, declaration: Hyperparameter[Any], value: Any):
         self.declaration, self.value = declaration, value
@@ -236,11 +237,11 @@ class Setting(Parameter):
         """Do nothing: an optimizer that clears demonstrations must not clear hyperparameters."""
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """The value, for `program.save`."""
+        """The state that `program.save` writes."""
         return {"value": self.value}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Take the value of a saved program, checked against today's bounds."""
+        """Take over a saved value, checked against the present bounds."""
         self.value = self.declaration.check(state["value"])
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, OptionalReal, Switch
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, OptionalReal, RealNumber, Switch
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -82,7 +82,7 @@ class Space:
             if not declaration.active(full):
                 continue
             value = declaration.check(full[name])
-            if isinstance(declaration, OptionalReal) and declaration.optional:
+            if isinstance(declaration, OptionalReal):
                 found[f"{name}.set"] = value is not None
             if value is not None:
                 found[name] = value
@@ -108,8 +108,8 @@ class Space:
             case Integer():
                 low, high = self.ranges[name] or (declaration.low, declaration.high)
                 return trial.suggest_int(name, int(low), int(high))
-            case OptionalReal():
-                if declaration.optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
+            case RealNumber():
+                if isinstance(declaration, OptionalReal) and not trial.suggest_categorical(f"{name}.set", [False, True]):
                     return None
                 low, high = self.ranges[name] or declaration.search
                 return trial.suggest_float(name, low, high)
@@ -119,7 +119,7 @@ class Space:
     def _range(self, name: str, given: tuple[float, float] | None) -> tuple[float, float] | None:
         """The range of a number, wide enough for the default, the program's own value and those to be tried."""
         declaration = self.declared[name]
-        if not isinstance(declaration, (Integer, OptionalReal)):
+        if not isinstance(declaration, (Integer, RealNumber)):
             return None
         search = (declaration.low, declaration.high) if isinstance(declaration, Integer) else declaration.search
         low, high = (float(declaration.check(edge)) for edge in (given or search))

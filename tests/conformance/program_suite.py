@@ -16,7 +16,7 @@ from support import OverlapRetriever, TableEntailment, TableReranker
 
 from knowgap.errors import EmptyQuestion, KnowgapError, ValueOutOfBounds
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch, Threshold
+from knowgap.programs.hyperparameters import Choice, Integer, RealNumber, Switch, Threshold
 from knowgap.programs.trace.steps import Answered, Malformed, Prompted, Retrieved, Stopped
 from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.passage import Passage
@@ -94,7 +94,7 @@ def other_value(declared):
     """A value within bounds that is not the default."""
     if isinstance(declared, Integer):
         return declared.low if declared.default != declared.low else declared.low + 1
-    if isinstance(declared, OptionalReal):
+    if isinstance(declared, RealNumber):
         return (declared.low + declared.high) / 2 + 0.125 * (declared.high - declared.low)
     if isinstance(declared, Switch):
         return not declared.default
