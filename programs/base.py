@@ -120,6 +120,7 @@ class Program(dspy.Module):
     def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
         self.retriever, self.concurrent = retriever, concurrent
+        self.apply_thresholds = True  # False leaves the decisions' thresholds as they are set on the predictors
         self.configure(**{name: declared.default for name, declared in _declared(type(self)).items()} | hyperparameters)
 
     @classmethod
@@ -222,7 +223,7 @@ class Program(dspy.Module):
         limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
         callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         prediction, problem = None, ""
-        self._apply_thresholds(predictor)
+        self._configure_decision(predictor)
         try:
             # The meter reads the history, so at least one entry is kept even if the user keeps none.
             settings = {"caller_modules": callers, "disable_history": False, "max_history_size": max(limit, 1)}
@@ -244,8 +245,10 @@ class Program(dspy.Module):
                     prediction[name] = without_surrogates(value)
         return prediction
 
-    def _apply_thresholds(self, predictor: dspy.Module) -> None:
-        """Ask for a probability where a threshold is set for this predictor's decision."""
+    def _configure_decision(self, predictor: dspy.Module) -> None:
+        """Ask for a probability if this predictor makes a decision with a threshold."""
+        if not self.apply_thresholds:
+            return
         for declared in _declared(type(self)).values():
             if isinstance(declared, Threshold) and vars(self).get(declared.predictor) is predictor:
                 declared.apply(getattr(self, declared.name), predictor)

@@ -109,7 +109,8 @@ class Space:
                 low, high = self.ranges[name] or (declaration.low, declaration.high)
                 return trial.suggest_int(name, int(low), int(high))
             case RealNumber():
-                if isinstance(declaration, OptionalReal) and not trial.suggest_categorical(f"{name}.set", [False, True]):
+                optional = isinstance(declaration, OptionalReal)
+                if optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
                     return None
                 low, high = self.ranges[name] or declaration.search
                 return trial.suggest_float(name, low, high)

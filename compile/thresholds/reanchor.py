@@ -131,6 +131,6 @@ def _undecided(program: P, problems: list[Exception]) -> P:
                 raise
             return dspy.Prediction(answer="", passages=[])
 
-    decisions = {"_apply_thresholds": lambda self, predictor: None, "__call__": call}
-    program.__class__ = type(cls.__name__, (cls,), decisions)
+    program.apply_thresholds = False
+    program.__class__ = type(cls.__name__, (cls,), {"__call__": call})
     return program
