@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import dspy
 from pydantic import BaseModel, ConfigDict
@@ -27,9 +27,9 @@ class Calibration(BaseModel):
 
     Attributes:
         delta: the largest δ at which at least `share` of the questions have a retrieved passage that scores δ or more.
-        share: the share that was asked for.
-        scores: best score by question id; None where nothing was retrieved.
-        reranker: the name of the reranker, on whose scale δ is.
+        share: the fraction that was asked for, above 0 and at most 1.
+        scores: best score by question id; None if nothing was retrieved.
+        reranker: name of the reranker on whose scale δ is.
         retrieve_k: passages retrieved for each question.
     """
 
@@ -42,14 +42,14 @@ class Calibration(BaseModel):
     retrieve_k: int
 
     def covered(self, delta: float) -> float:
-        """The share of the questions with a passage that scores `delta` or more."""
+        """The fraction of the questions that have a passage with a score of at least `delta`."""
         return sum(score is not None and score >= delta for score in self.scores.values()) / len(self.scores)
 
     def apply(self, program: P) -> P:
         """A copy of the program with this δ.
 
         Raises:
-            UsageError: the program's reranker is another one.
+            UsageError: the program has another reranker.
         """
         name = model_name(program.parts().get("reranker"))
         if name != self.reranker:
@@ -62,36 +62,38 @@ class Calibration(BaseModel):
 def calibrate(
     program: Program, examples: Sequence[dspy.Example], *, share: float = 0.8, progress: Progress | None = None
 ) -> Calibration:
-    """Find the largest δ that leaves at least `share` of the questions a passage to read.
+    """Find the largest δ that leaves at least `share` of the questions a passage to read (MIGRES, table 12).
 
-    No language model is asked: the questions themselves are searched for and reranked. Source: MIGRES, table 12.
+    The questions are searched for and their passages reranked; no language model is asked.
 
     Args:
         program: one with a retriever, a reranker and a `delta`; stays as it is.
         examples: training questions.
-        share: above 0, at most 1; the paper's is 0.8.
+        share: fraction above 0 and at most 1; the paper's is 0.8.
         progress: called after every few questions.
 
     Raises:
-        UsageError: the program has no δ, retriever or reranker, or nothing is retrieved for so many questions.
+        UsageError: the program has no δ, retriever or reranker, or too many questions retrieve nothing.
         ValueOutOfBounds: `share`, or a δ outside the program's bounds.
     """
     if not 0 < share <= 1:
         raise ValueOutOfBounds(f"share={share!r} is out of bounds: it takes numbers above 0 and up to 1")
     declared = program.hyperparameters().get("delta")
-    reranker: Any = program.parts().get("reranker")
+    reranker = program.parts().get("reranker")
     if not isinstance(declared, OptionalReal) or reranker is None or program.retriever is None:
         raise UsageError(f"δ cannot be calibrated for {program.name}: it needs a delta, a retriever and a reranker")
-    names = check_examples(examples)
-    depth = int(getattr(program, "retrieve_k", 50))
+    ids = check_examples(examples)
+    retrieve_k = int(getattr(program, "retrieve_k", 50))
     scores: dict[str, float | None] = {}
     for start in range(0, len(examples), _BATCH):
         questions = [example.question for example in examples[start : start + _BATCH]]
-        found = program.retriever.search(questions, depth)
-        pairs = [(q, str(hit.passage)) for q, hits in zip(questions, found, strict=True) for hit in hits]
-        values = iter(reranker.score(pairs))
-        for name, hits in zip(names[start : start + _BATCH], found, strict=True):
-            scores[name] = max((float(next(values)) for _ in hits), default=None)
+        hit_lists = program.retriever.search(questions, retrieve_k)
+        pairs = [
+            (question, str(hit.passage)) for question, hits in zip(questions, hit_lists, strict=True) for hit in hits
+        ]
+        pair_scores = iter(reranker.score(pairs))
+        for name, hits in zip(ids[start : start + _BATCH], hit_lists, strict=True):
+            scores[name] = max((float(next(pair_scores)) for _ in hits), default=None)
         if progress is not None:
             progress(len(scores), len(examples), "scores of retrieved passages")
     ranked = sorted((score for score in scores.values() if score is not None), reverse=True)
@@ -100,7 +102,7 @@ def calibrate(
         raise UsageError(
             f"only {len(ranked)} of {len(scores)} questions find a passage: no δ leaves {share:.0%} of them one"
         )
-    delta = math.floor(ranked[needed - 1] * 10_000) / 10_000
+    delta = declared.check(math.floor(ranked[needed - 1] * 10_000) / 10_000)
     return Calibration(
-        delta=declared.check(delta), share=share, scores=scores, reranker=model_name(reranker), retrieve_k=depth
+        delta=cast("float", delta), share=share, scores=scores, reranker=model_name(reranker), retrieve_k=retrieve_k
     )

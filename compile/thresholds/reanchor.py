@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import dspy
@@ -27,10 +28,10 @@ class ThresholdCalibration(BaseModel):
     """Fitted decision thresholds.
 
     Attributes:
-        thresholds: value by hyperparameter name; None where a plain yes or no does as well.
+        thresholds: value by hyperparameter name; None if a plain yes or no does as well.
         before: mean score on the training questions with plain decisions.
         after: mean score with the thresholds.
-        report: ReAnchor's own account, one row for each decision.
+        report: ReAnchor's report, one row for each decision.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,15 +57,15 @@ def calibrate_thresholds(
 ) -> ThresholdCalibration:
     """Find, for every decision of a program, the probability from which a yes should count as one.
 
-    Every candidate that the training questions tell apart is tried; a threshold is kept only where it beats the plain
-    decision on questions that it was not picked on (DSPy's ReAnchor). Answers of the language model are used again.
+    DSPy's ReAnchor tries every threshold that makes a difference on the training questions. It keeps one only if it
+    beats the plain decision on questions that it was not picked on. The language model's answers are cached.
 
     Args:
         program: one with `Threshold` hyperparameters; stays as it is. Those that have no effect beside its other
             settings are left alone.
         examples: training questions.
         metric: a function or the name of a metric.
-        lm: the language model; the one DSPy is configured with where absent.
+        lm: the language model; None for the one DSPy is configured with.
         num_threads: questions at a time.
         progress: called after every question that is asked.
 
@@ -72,65 +73,68 @@ def calibrate_thresholds(
         UsageError: the program has no decision to calibrate.
         LanguageModelUnreachable: the language model is lost.
     """
-    values = program.values()
-    declared = {
-        name: declaration
-        for name, declaration in program.hyperparameters().items()
-        if isinstance(declaration, Threshold) and declaration.active(values)
+    active = {
+        name: declared
+        for name, declared in program.hyperparameters().items()
+        if isinstance(declared, Threshold) and declared.active(program.values())
     }
-    if not declared:
+    if not active:
         raise UsageError(f"{program.name} makes no decision whose threshold could be calibrated")
     check_examples(examples)
     measure = next(iter(named_metrics(metric).values()))
     model: Any = resolve_lm(lm, program)
-    shared, close = share(program)
-    problems: list[Exception] = []
-    student = _undecided(shared.configure(**dict.fromkeys(declared)), problems)
-    asked = [0]
+    errors: list[Exception] = []
+    asked = itertools.count(1)
 
-    def counting(example: Any, prediction: Any) -> float:
-        asked[0] += 1
+    def counted(example: Any, prediction: Any) -> float:
         if progress is not None:
-            progress(asked[0], 0, "questions asked")
+            progress(next(asked), 0, "questions asked")
         return float(measure(example, prediction))
 
-    reanchor = ReAnchor(counting, num_threads=num_threads, require_cache=False)
+    shared, close = share(program)
+    student = _DecidingProgram(shared.configure(**dict.fromkeys(active)), lambda error: errors.append(error))
+    reanchor = ReAnchor(counted, num_threads=num_threads, require_cache=False)
     try:
         with quiet(), dspy.context(lm=model.copy(cache=True) if hasattr(model, "cache") else model):
             fitted: Any = reanchor.compile(student, trainset=list(examples))
-    except Exception as error:  # ReAnchor wraps whatever a question raised in an exception of no type
-        if not problems:
+    except Exception as error:  # ReAnchor raises its own exception for whatever a question raised
+        if not errors:
             raise
-        if is_connection_error(problems[0]):
-            raise LanguageModelUnreachable(f"the language model could not be reached: {problems[0]}") from error
-        raise problems[0] from error
+        if is_connection_error(errors[0]):
+            raise LanguageModelUnreachable(f"the language model could not be reached: {errors[0]}") from error
+        raise errors[0] from error
     finally:
         close()
-    thresholds = {
-        name: getattr(fitted, threshold.predictor).fields.get(threshold.field, {}).get("threshold")
-        for name, threshold in declared.items()
-    }
     report: Any = reanchor.report
-    rows = [{key: row[key] for key in row if isinstance(row[key], (str, int, float, dict))} for row in report["fitted"]]
+    fields = {name: getattr(fitted.program, each.predictor).fields.get(each.field, {}) for name, each in active.items()}
     return ThresholdCalibration(
-        thresholds=thresholds, before=report["train_score_before"], after=report["train_score"], report=rows
+        thresholds={name: values.get("threshold") for name, values in fields.items()},
+        before=report["train_score_before"],
+        after=report["train_score"],
+        report=[{k: v for k, v in row.items() if isinstance(v, (str, int, float, dict))} for row in report["fitted"]],
     )
 
 
-def _undecided(program: P, problems: list[Exception]) -> P:
-    """The program with its decisions in ReAnchor's hands, and with failed questions as empty answers."""
-    cls: Any = type(program)
+class _DecidingProgram(dspy.Module):
+    """The program as ReAnchor sees it: thresholds are set in its predictors, and a failed question has no answer.
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    Args:
+        program: its decisions follow the thresholds that ReAnchor sets in its predictors.
+        report_error: called with an error for which no other question can be asked.
+    """
+
+    def __init__(self, program: Program, report_error: Callable[[Exception], None]):
+        super().__init__()
+        self.program, self.report_error = program, report_error
+        program.apply_thresholds = False
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer a question."""
         try:
-            return cls.__call__(self, *args, **kwargs)
-        except Exception as error:  # a question that the program fails on scores nothing; all else ends the fitting
+            return self.program(question=question)
+        except Exception as error:  # a question on which the program fails scores nothing
             reason = error if is_connection_error(error) else fatal_cause(error)
             if reason is not None:
-                problems.append(reason)
+                self.report_error(reason)
                 raise
             return dspy.Prediction(answer="", passages=[])
-
-    program.apply_thresholds = False
-    program.__class__ = type(cls.__name__, (cls,), {"__call__": call})
-    return program
