@@ -1,8 +1,8 @@
-"""How much of a question's time is spent waiting for the language model, and how well many questions fill a server.
+"""How close one question comes to its critical path, and how busy many questions keep a language model's server.
 
 A local server answers every request after a fixed delay. The critical path of a question is the longest chain of calls
 that must wait for one another, times the delay: no program can be faster. Retrieval, reranking and entailment are
-stand-ins that take no time, so that what stands above 1.00 is the work of the programs, DSPy and the HTTP client.
+stand-ins that take no time, so whatever exceeds 1.00 is the work of the programs, DSPy and the HTTP client.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 import dspy
-from delayed_server import Server, delayed_server
-from table import Table, main, note, ratio
+from models.delayed_server import Server, delayed_server
+from table import Table, note, ratio
 
 from knowgap.compile import evaluate
 from knowgap.compile.data import load_dataset
@@ -30,42 +30,42 @@ METHODS = ("1 + 3 calls", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_
 
 
 class FixedRetriever:
-    """Finds some passages, others for another query, in no time."""
+    """Returns some passages at once, others for another query."""
 
     def __init__(self, passages: Sequence[Passage]) -> None:
         self._passages = list(passages)
-        self._found: dict[tuple[int, int], list[Hit]] = {}
+        self._hits: dict[tuple[int, int], list[Hit]] = {}
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """`k` passages for each query."""
-        return [self._one(sum(query.encode()) % 64, k) for query in queries]
+        """Return `k` passages for each query."""
+        return [self._hits_from(sum(query.encode()) % 64, k) for query in queries]
 
-    def _one(self, start: int, k: int) -> list[Hit]:
-        if (start, k) not in self._found:
-            found = [self._passages[(start * k + n) % len(self._passages)] for n in range(min(k, len(self._passages)))]
-            hits = [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(found, start=1)]
-            self._found[start, k] = hits
-        return self._found[start, k]
+    def _hits_from(self, start: int, k: int) -> list[Hit]:
+        if (start, k) not in self._hits:
+            count = len(self._passages)
+            passages = [self._passages[(start * k + n) % count] for n in range(min(k, count))]
+            self._hits[start, k] = [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(passages, start=1)]
+        return self._hits[start, k]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FixedRetriever:
         return self
 
 
 class Agreeing:
-    """A reranker and entailment model that finds everything relevant and entailed, some pairs more than others."""
+    """A reranker and entailment model that calls every pair relevant and entailed, with different scores."""
 
     name = scale = "agreeing"
     default_threshold: float | None = 0.5
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """A score from 1 to 2 for each pair."""
+        """Score each pair from 1 to 2."""
         return [1.0 + len(pair[1]) % 97 / 97 for pair in pairs]
 
     entails = score
 
 
 class OneAndThree(Program):
-    """The simplest shape: a call, then three at once, with the shortest prompt that DSPy writes."""
+    """One call, then three at once, with the shortest prompt that DSPy writes."""
 
     name = "1 + 3 calls"
 
@@ -74,7 +74,7 @@ class OneAndThree(Program):
         self.answer = dspy.Predict("question -> answer")
 
     def forward(self, question: str) -> dspy.Prediction:
-        """The last of the three answers."""
+        """Return the last of the three answers."""
         first = self._ask(question)
         answers = run_concurrently([functools.partial(self._ask, f"{first} {n}") for n in range(3)])
         return dspy.Prediction(answer=answers[-1], passages=[])
@@ -85,9 +85,9 @@ class OneAndThree(Program):
 
 
 def programs(method: str, passages: Sequence[Passage]) -> tuple[Program, Program]:
-    """A method with what does not depend on each other run at once, and one by one."""
+    """Make a method twice: with independent steps run at once, and one by one."""
     parts: dict[str, Any] = {}
-    if method == "migres":  # with a reading of its own for every query, or it would have nothing to do at once
+    if method == "migres":  # read each query's passages apart, so that there are steps to run at once
         parts = {"reranker": Agreeing(), "entailment": Agreeing(), "read_apart": True}
     cls = OneAndThree if method == OneAndThree.name else get_program(method)
     retriever = FixedRetriever(passages)
@@ -95,7 +95,7 @@ def programs(method: str, passages: Sequence[Passage]) -> tuple[Program, Program
 
 
 def add_arguments(group: Any) -> None:
-    """The options of this benchmark."""
+    """Add the options of this benchmark."""
     group.add_argument("--delay-ms", type=float, default=200.0, help="how long the server takes for a reply (200)")
     group.add_argument("--repeat", type=int, help="questions asked one after another (10; quick 3)")
     group.add_argument("--questions", type=int, help="questions asked together (256; quick 64)")
@@ -103,7 +103,7 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Wall time over the critical path, and the busy share of the server, for each method."""
+    """Measure wall time over the critical path, and how busy the server is, for each method."""
     repeat = options.repeat or (3 if options.quick else 10)
     data = load_dataset()
     examples = [example for split in data.splits.values() for example in split]
@@ -141,29 +141,29 @@ def _row(
     repeat: int,
     together: int,
 ) -> list[str]:
-    quickly, singly = programs(method, passages)
+    concurrent, sequential = programs(method, passages)
     with dspy.context(lm=lm):
-        quickly(question=examples[-1].question)
-        walls, paths, ones = [], [], []
+        concurrent(question=examples[-1].question)
+        walls, costs, sequential_walls = [], [], []
         for example in examples[:repeat]:
             started = time.perf_counter()
-            answered = quickly(question=example.question)
+            prediction = concurrent(question=example.question)
             walls.append(time.perf_counter() - started)
             started = time.perf_counter()
-            alone = singly(question=example.question)
-            ones.append(time.perf_counter() - started)
-            if alone.answer != answered.answer:
-                raise SystemExit(f"{method} answers otherwise one by one: {alone.answer!r}, not {answered.answer!r}")
-            paths.append(answered.trace.cost)
+            other = sequential(question=example.question)
+            sequential_walls.append(time.perf_counter() - started)
+            if other.answer != prediction.answer:
+                raise SystemExit(f"{method} answers {other.answer!r} one by one, and {prediction.answer!r} at once")
+            costs.append(prediction.trace.cost)
     server.counts()
-    cost, delay = paths[0], server.delay
-    ratios = [wall / (path.critical_calls * delay) for wall, path in zip(walls, paths, strict=True)]
+    cost, delay = costs[0], server.delay
+    ratios = [wall / (cost.critical_calls * delay) for wall, cost in zip(walls, costs, strict=True)]
     started, cpu = time.perf_counter(), time.process_time()
-    found = evaluate(quickly, examples[:together], "f1", lm=lm, num_threads=server.at_once)
+    evaluation = evaluate(concurrent, examples[:together], "f1", lm=lm, num_threads=server.at_once)
     span, cpu = time.perf_counter() - started, time.process_time() - cpu
-    calls = sum(record.cost.lm_calls for record in found.records)
-    if found.failures:
-        raise SystemExit(f"{method} failed on {len(found.failures)} questions: {found.failures[0].error}")
+    calls = sum(record.cost.lm_calls for record in evaluation.records)
+    if failures := evaluation.failures:
+        raise SystemExit(f"{method} failed on {len(failures)} questions: {failures[0].error}")
     return [
         method,
         str(cost.lm_calls),
@@ -171,14 +171,10 @@ def _row(
         f"{cost.critical_calls * delay:.2f} s",
         f"{median(walls):.3f} s",
         f"{median(ratios):.3f}",
-        f"{median(ones):.2f} s",
-        ratio(median(ones), median(walls)),
+        f"{median(sequential_walls):.2f} s",
+        ratio(median(sequential_walls), median(walls)),
         f"{span:.1f} s",
         f"{calls / span:.0f}",
         f"{1000 * cpu / calls:.1f} ms",
         f"{100 * server.busy():.1f}%",
     ]
-
-
-if __name__ == "__main__":
-    main(["concurrency"])

@@ -1,7 +1,7 @@
-"""One engine at one task in a process of its own, so that its time and its memory are its own.
+"""Run one task of one ColBERT engine in its own process, so that time and memory are measured apart.
 
-`python engines.py TASK FOLDER '{"passages": …}'` writes FOLDER/TASK-result.json; what an engine says on the way is
-kept from the report.
+`python engines.py TASK FOLDER '{"passages": …}'` writes FOLDER/TASK-result.json. Everything that an engine prints goes
+to FOLDER/TASK.log.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPE
 
 
 def in_process(task: str, folder: Path, *, kill_after: float | None = None, **options: Any) -> dict[str, Any]:
-    """Run a task of this module in a process of its own.
+    """Run a task of this module in another process.
 
     Args:
         task: the name of one of its functions.
         folder: where it works.
-        kill_after: seconds after which the process is killed, if it has not ended by then.
-        **options: its arguments, as JSON has them.
+        kill_after: seconds after which the process is killed if it still runs.
+        **options: the function's arguments; JSON values.
 
     Returns:
-        What the function returns, with `memory`: the most that the process held, in MiB. Nothing if it was killed.
+        What the function returns, and `memory`: the peak of the process in MiB. Empty if it was killed.
     """
     result, log = folder / f"{task}-result.json", folder / f"{task}.log"
-    # The extensions of stock colbert-ai are compiled once, and not where another environment keeps its own.
+    # Compile the extensions of stock colbert-ai once, apart from those of other environments.
     settings = {"GIT_PYTHON_REFRESH": "quiet", "TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
     paths = os.pathsep.join([*sys.path[1:], *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("w", encoding="utf-8") as out:
@@ -59,7 +59,7 @@ def in_process(task: str, folder: Path, *, kill_after: float | None = None, **op
 
 
 def once(task: str, folder: Path, **options: Any) -> dict[str, Any]:
-    """What `in_process` returns, or returned in an earlier run; what a run that was cut off left is removed first."""
+    """Return the result of `in_process` from an earlier run, or run it, removing what an interrupted run has left."""
     result = folder / f"{task}-result.json"
     if result.exists():
         return json.loads(result.read_text(encoding="utf-8"))
@@ -70,7 +70,7 @@ def once(task: str, folder: Path, **options: Any) -> dict[str, Any]:
 
 
 def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
-    """The embedded checkpoint, fitted to the corpus: both engines encode with it."""
+    """Fit the embedded checkpoint, with which both engines encode, to the corpus."""
     from fictional import stream_passages
 
     from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
@@ -80,7 +80,7 @@ def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
 
 
 def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str, Any]:
-    """Build knowgap's index, of passages as they are or, short, of their first sentences alone."""
+    """Build knowgap's index of whole passages, or of their first sentences alone if `short`."""
     from fictional import stream_passages
 
     from knowgap.retrieval import ColBERTIndex
@@ -94,7 +94,7 @@ def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str,
 
 
 def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
-    """Build colbert-ai's index with its own indexer, two bits per dimension as its documentation has it."""
+    """Build colbert-ai's index with its own indexer, with two bits per dimension as in its documentation."""
     from fictional import stream_passages
 
     _stock()
@@ -109,18 +109,18 @@ def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
 
 
 def recorded_files(folder: Path) -> dict[str, Any]:
-    """Size and SHA-256 of every file of knowgap's index, as its manifest has them."""
+    """Return size and SHA-256 of every file of knowgap's index from its manifest."""
     return json.loads((folder / OURS / "manifest.json").read_text(encoding="utf-8"))["files"]
 
 
 def search_ours(
     folder: Path, *, queries: Sequence[str], ks: Sequence[int], settings: dict[str, str | dict[str, int]]
 ) -> dict[str, Any]:
-    """Search knowgap's index; one that was opened anew for settings and k knows none of the queries yet."""
+    """Search knowgap's index, opened anew for each setting and k, so that no query is cached."""
     from knowgap.retrieval import ColBERTIndex
     from knowgap.retrieval.index.search_settings import SearchSettings
 
-    found: dict[str, Any] = {name: {} for name in settings}
+    results: dict[str, Any] = {name: {} for name in settings}
     for name, quality in settings.items():
         for k in ks:
             index = ColBERTIndex.open(
@@ -132,23 +132,23 @@ def search_ours(
             def search(query: str, index: ColBERTIndex = index, k: int = k) -> list[str]:
                 return [hit.passage.id for hit in index.search([query], k)[0]]
 
-            found[name][str(k)] = _timed(search, queries)
-    return found
+            results[name][str(k)] = _timed(search, queries)
+    return results
 
 
 def search_stock(
     folder: Path, *, queries: Sequence[str], ks: Sequence[int], settings: dict[str, dict[str, Any]], passages: int
 ) -> dict[str, Any]:
-    """Search colbert-ai's index with its own searcher, and keep its query vectors.
+    """Search colbert-ai's index with its own searcher, and save its query vectors.
 
-    A searcher keeps the settings of its first search, so that each k gets a searcher of its own.
+    A searcher keeps the settings of its first search, so each k gets a new searcher.
 
     Args:
         folder: where the index is.
         queries: what to ask.
         ks: how many hits to ask for.
-        settings: name → settings of colbert-ai, none for its defaults for k; `expansion` false leaves out the [MASK]
-            that queries are filled up with; `rescored` says how many hits are scored again with knowgap's vectors.
+        settings: colbert-ai's settings by name, empty for its defaults for k. `expansion: false` leaves out the [MASK]
+            tokens that fill up queries; `rescored` is the number of hits that are rescored with knowgap's vectors.
         passages: in the index.
     """
     import numpy as np
@@ -160,7 +160,7 @@ def search_stock(
     from colbert import Searcher
     from colbert.infra import ColBERTConfig, Run
 
-    found: dict[str, Any] = {name: {} for name in settings}
+    results: dict[str, Any] = {name: {} for name in settings}
     for name, values in settings.items():
         config = {key: value for key, value in values.items() if key not in {"expansion", "rescored"}}
         encode = _with_masks if values.get("expansion", True) else _without_masks
@@ -178,26 +178,26 @@ def search_stock(
             def search(
                 query: str, searcher: Any = searcher, k: int = k, rescored: int = rescored, encode: Any = encode
             ) -> list[str]:
-                asked = encode(searcher, query)
-                positions = searcher.dense_search(asked, max(k, rescored))[0]
+                encoded = encode(searcher, query)
+                positions = searcher.dense_search(encoded, max(k, rescored))[0]
                 if rescored:
                     ordered = np.sort(positions)
-                    scores = vectors.scan([asked[0].numpy()], ordered)[0]
+                    scores = vectors.scan([encoded[0].numpy()], ordered)[0]
                     positions = ordered[np.argsort(-scores, kind="stable")]
                 return [ids[position] for position in positions[:k]]
 
-            found[name][str(k)] = _timed(search, queries)
+            results[name][str(k)] = _timed(search, queries)
             np.savez(folder / f"{encode.__name__}.npz", *(encode(searcher, query)[0].numpy() for query in queries))
-    return found
+    return results
 
 
 def _with_masks(searcher: Any, query: str) -> Any:
-    """Query vectors as colbert-ai has them, [1, 32, dim]."""
+    """Encode a query as colbert-ai does: [1, 32, dim]."""
     return searcher.encode(query).float()
 
 
 def _without_masks(searcher: Any, query: str) -> Any:
-    """Those of the query's own tokens alone, [1, tokens, dim]."""
+    """Encode only the query's own tokens: [1, tokens, dim]."""
     tokenizer = searcher.checkpoint.query_tokenizer
     ids, attention = tokenizer.tensorize([query])
     own = ids[0] != tokenizer.mask_token_id
@@ -205,13 +205,13 @@ def _without_masks(searcher: Any, query: str) -> Any:
 
 
 def exact_stock(folder: Path, *, k: int, expansion: bool) -> dict[str, Any]:
-    """The `k` passages of highest exact MaxSim with the query vectors of colbert-ai, as `search_stock` kept them."""
+    """Find the `k` passages of highest exact MaxSim with the query vectors that `search_stock` saved."""
     import numpy as np
 
     from knowgap.retrieval.index.passage_store import PassageStore
 
-    kept = np.load(folder / f"{(_with_masks if expansion else _without_masks).__name__}.npz", allow_pickle=False)
-    queries = [kept[name] for name in kept.files]
+    saved = np.load(folder / f"{(_with_masks if expansion else _without_masks).__name__}.npz", allow_pickle=False)
+    queries = [saved[name] for name in saved.files]
     store, vectors = PassageStore(folder / OURS), _vectors(folder)
     best = []
     for query in queries:
@@ -221,7 +221,7 @@ def exact_stock(folder: Path, *, k: int, expansion: bool) -> dict[str, Any]:
 
 
 def _vectors(folder: Path) -> Any:
-    """The token vectors of knowgap's index."""
+    """Open the token vectors of knowgap's index."""
     from knowgap.retrieval.colbert.maxsim import TokenVectors
     from knowgap.retrieval.index.manifest import Manifest
 
@@ -229,11 +229,11 @@ def _vectors(folder: Path) -> Any:
 
 
 def _stock(*, extensions: bool = False) -> None:
-    """Import colbert-ai in a state in which it runs beside transformers 5; otherwise as it is."""
+    """Import colbert-ai with the corrections that let it run beside transformers 5."""
     from knowgap.retrieval.colbert.stock_runtime import colbert
 
     colbert()
-    if extensions:  # its searcher needs the C++ that knowgap keeps it from compiling
+    if extensions:  # its searcher needs the C++ extensions, whose compilation knowgap prevents
         from colbert.modeling.colbert import ColBERT
 
         del ColBERT.loaded_extensions
@@ -254,7 +254,7 @@ def _size(folder: Path) -> int:
 
 
 def _timed(search: Callable[[str], list[str]], queries: Sequence[str]) -> dict[str, Any]:
-    """Search for each query by itself, after two others to warm up."""
+    """Time the search for each query, after two others to warm up."""
     for query in ("who wrote the novel", "in which city was she born"):
         search(query)
     ids, times = [], []
@@ -268,10 +268,10 @@ def _timed(search: Callable[[str], list[str]], queries: Sequence[str]) -> dict[s
 def _main() -> None:
     task, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     functions = (fit_checkpoint, build_ours, build_stock, search_ours, search_stock, exact_stock)
-    found = {function.__name__: function for function in functions}[task](folder, **options)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in KiB, on a Mac in bytes
-    found["memory"] = peak / (2**20 if sys.platform == "darwin" else 2**10)
-    (folder / f"{task}-result.json").write_text(json.dumps(found), encoding="utf-8")
+    result = {function.__name__: function for function in functions}[task](folder, **options)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB, on a Mac bytes
+    result["memory"] = peak / (2**20 if sys.platform == "darwin" else 2**10)
+    (folder / f"{task}-result.json").write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 import dspy
-from knowing_reader import KnowingReader, read_gold_questions
+from models.knowing_reader import KnowingReader, read_gold_questions
 from table import Table, data_folder, note
 
 from knowgap.compile.data import load_dataset
@@ -33,7 +33,7 @@ PROGRAMS = ("rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blen
 
 
 def add_arguments(group: Any) -> None:
-    """The options of this benchmark."""
+    """Add the options of this benchmark."""
     group.add_argument("--evidence-questions", type=int, help="questions of each data set at most")
     group.add_argument("--evidence-programs", default=",".join(PROGRAMS), help="programs, joined by commas")
 

@@ -1,4 +1,4 @@
-"""A build that is killed at random moments and continued, against one that nothing disturbs."""
+"""Compare a build that is killed at random moments and continued with an undisturbed one."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ __all__ = ["killed_builds"]
 
 
 def killed_builds(passages: int, kills: int) -> Table:
-    """Build an index twice, the second time killed with SIGKILL so many times before its end.
+    """Build an index twice, the second time with kills (SIGKILL) at random moments.
 
-    The moments are drawn so that every kill falls into the unfinished build: each attempt may run for no more than
-    its share of the undisturbed time. A build that ends before its moment is not killed any more, and the table says
-    how often it was.
+    Each attempt runs for at most `1 / kills` of the undisturbed time, so that the kills come before the build ends. If
+    it ends earlier all the same, there are fewer kills; the table has their number.
 
     Args:
-        passages: of the fictional encyclopedia; of each the first sentence alone, since encoding all of it takes
-            several times as long and shows nothing else.
-        kills: how many.
+        passages: number of passages of the fictional encyclopedia. Only their first sentences are indexed: encoding
+            whole passages takes several times as long and shows nothing else.
+        kills: number of kills.
     """
     draw = random.Random(0)
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
@@ -42,7 +41,7 @@ def killed_builds(passages: int, kills: int) -> Table:
                 moments.append(moment)
         note(f"retrieval: {passages:,} passages, to the end")
         rest = in_process("build_ours", folder, passages=passages, short=True)["seconds"]
-        total, found = time.perf_counter() - started, recorded_files(folder)
+        total, files = time.perf_counter() - started, recorded_files(folder)
     return Table(
         f"A build of {passages:,} passages of one sentence killed {len(moments)} times and continued",
         ["build", "kills", "wall", "share", "last attempt", "share", "files", "same digests"],
@@ -50,7 +49,7 @@ def killed_builds(passages: int, kills: int) -> Table:
             ["undisturbed", "0", seconds(whole), ratio(whole, whole), "", "", str(len(expected)), ""],
             [
                 *("killed and continued", str(len(moments)), seconds(total), ratio(total, whole)),
-                *(seconds(rest), ratio(rest, whole), str(len(found)), "yes" if found == expected else "NO"),
+                *(seconds(rest), ratio(rest, whole), str(len(files)), "yes" if files == expected else "NO"),
             ],
         ],
         [

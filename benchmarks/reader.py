@@ -1,8 +1,8 @@
-"""The embedded reader on real questions: a check that it reads English, not the sample's templates.
+"""The embedded reader on real questions: a check that it reads English, not only the sample's templates.
 
-The reader is no language model: it finds spans by words, names, dates and chains of relations. The trivial baseline
-answers with the title of the first passage that the question does not name, and with yes where the question asks for
-yes or no. With gold paragraphs, nothing has to be found; otherwise the paragraphs of all questions are searched.
+The reader is not a language model: it finds spans by words, names, dates and chains of relations. The trivial baseline
+answers with the title of the first passage that the question does not name, and "yes" to yes/no questions. "gold" gives
+the programs the gold paragraphs; otherwise the paragraphs of all questions are searched.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import dspy
 from real_data import NOT_THERE, real_data
-from table import Table, main, note
+from table import Table, note
 
 from knowgap.compile import Evaluation, evaluate
 from knowgap.compile.data.dataset import Dataset
@@ -33,10 +33,10 @@ class FirstTitle(Program):
     """The trivial baseline."""
 
     name = "first title"
-    top_k = Integer(5, "passages looked at", low=1, high=100)
+    top_k = Integer(5, "number of passages to look at", low=1, high=100)
 
     def forward(self, question: str) -> dspy.Prediction:
-        """Yes, or a title."""
+        """Answer yes, or with a title."""
         passages = [hit.passage for hit in self.retrieve([question], self.top_k)[0]]
         unnamed = [passage.title for passage in passages if passage.title.casefold() not in question.casefold()]
         yes_no = question.split(maxsplit=1)[0].casefold() in _YES_NO
@@ -45,13 +45,13 @@ class FirstTitle(Program):
 
 
 class GoldRetriever:
-    """Finds the gold passages of a question, whatever is asked for besides."""
+    """Returns the gold passages of a question."""
 
     def __init__(self, gold: Mapping[str, Sequence[Passage]]) -> None:
         self._gold = gold
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The gold passages in the order of the data; none for other queries."""
+        """Return gold passages in the order of the data; none for a query that is not a question of the data."""
         return [
             [Hit(passage, 1.0 / rank, rank) for rank, passage in enumerate(self._gold.get(query, ())[:k], start=1)]
             for query in queries
@@ -62,13 +62,13 @@ class GoldRetriever:
 
 
 def add_arguments(group: Any) -> None:
-    """The options of this benchmark."""
+    """Add the options of this benchmark."""
     group.add_argument("--reader-questions", type=int, help="questions of each data set (all; quick 25)")
     group.add_argument("--reader-index", choices=("colbert", "bm25"), help="what searches (colbert; quick bm25)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """EM and F1 of each program on each data set."""
+    """Score each program on each data set."""
     limit = options.reader_questions or (25 if options.quick else None)
     engine = options.reader_index or ("bm25" if options.quick else "colbert")
     rows = []
@@ -100,16 +100,14 @@ def _rows(data: Dataset, index: Retriever, engine: str) -> list[list[str]]:
     }.items():
         for program in programs:
             note(f"reader: {program.name} on {data.name}, passages from {source}")
-            found = evaluate(program, examples, ("exact_match", "f1"), lm=extractive_lm(), num_threads=2, k_recall=(5,))
-            rows.append([data.name, source, program.name, str(len(examples)), *_scores(found)])
+            evaluation = evaluate(
+                program, examples, ("exact_match", "f1"), lm=extractive_lm(), num_threads=2, k_recall=(5,)
+            )
+            rows.append([data.name, source, program.name, str(len(examples)), *_scores(evaluation)])
     return rows
 
 
-def _scores(found: Evaluation) -> list[str]:
-    exact, f1 = found.interval("exact_match"), found.interval("f1")
-    calls = f"{found.costs()['lm_calls']:.1f}"
-    return [str(exact), str(f1), f"{found.mean('recall@5'):.3f}", calls, str(len(found.failures))]
-
-
-if __name__ == "__main__":
-    main(["reader"])
+def _scores(evaluation: Evaluation) -> list[str]:
+    exact, f1 = evaluation.interval("exact_match"), evaluation.interval("f1")
+    calls = f"{evaluation.costs()['lm_calls']:.1f}"
+    return [str(exact), str(f1), f"{evaluation.mean('recall@5'):.3f}", calls, str(len(evaluation.failures))]

@@ -22,11 +22,11 @@ NOT_THERE = "left out: name a folder of real data with --data or KNOWGAP_TEST_DA
 
 
 def real_data(options: argparse.Namespace, limit: int | None = None) -> Iterator[Dataset]:
-    """The data sets that are there, under the names of their papers; all questions are in the split "dev".
+    """Yield the data sets that exist, under the names of their papers; all questions are in the split "dev".
 
     Args:
         options: of the command line.
-        limit: the first so many questions; the paragraphs of all are pooled nevertheless.
+        limit: take the first `limit` questions; the corpus still has the paragraphs of all.
     """
     folder = data_folder(options)
     for name, pattern in FILES.items():

@@ -1,6 +1,6 @@
-"""The ColBERT index against stock colbert-ai and exact search; what finds gold paragraphs; MIGRES' reading step.
+"""The ColBERT index beside stock colbert-ai and exact search; recall of gold paragraphs; MIGRES' reading step.
 
-Both ColBERT engines encode with the same embedded checkpoint. Each runs in a process of its own.
+Both ColBERT engines encode with the same embedded checkpoint. Each runs in its own process.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from engines import in_process, once
 from fictional import stream_questions
 from killed import killed_builds
 from real_data import NOT_THERE, real_data
-from table import Table, main, note, percentile, ratio, seconds
+from table import Table, note, percentile, ratio, seconds
 
 from knowgap.compile.data import load_dataset
 from knowgap.compile.data.dataset import Dataset
@@ -49,7 +50,7 @@ PARTS = ("engines", "gold", "reading", "kills")
 
 
 def add_arguments(group: Any) -> None:
-    """The options of this benchmark."""
+    """Add the options of this benchmark."""
     group.add_argument("--passages", type=int, help="of the fictional encyclopedia (50,000; quick 2,000)")
     group.add_argument("--queries", type=int, help="that each engine is asked (200; quick 50)")
     group.add_argument("--keep", type=Path, help="a folder for the engines' indexes: those of an earlier run are used")
@@ -62,7 +63,7 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """The tables, one after another."""
+    """Measure the chosen parts."""
     if "engines" in options.parts:
         with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
             yield from _engines(options, options.keep or Path(folder))
@@ -120,22 +121,22 @@ def _searches(options: argparse.Namespace, folder: Path, passages: int, queries:
     qualities, stock = QUALITIES, STOCK
     if not options.quick:
         qualities, stock = QUALITIES | MORE_QUALITIES, STOCK | MORE_STOCK
-    asked: dict[str, Any] = {"queries": queries, "ks": KS}
+    search: dict[str, Any] = {"queries": queries, "ks": KS}
     note("retrieval: searching, ours")
-    ours, name = in_process("search_ours", folder, settings=qualities, **asked), "stock colbert-ai"
-    found, base = {"knowgap": ours}, ours["balanced"]
+    ours, name = in_process("search_ours", folder, settings=qualities, **search), "stock colbert-ai"
+    searches, base = {"knowgap": ours}, ours["balanced"]
     best = {("knowgap", setting): ours["exact"][str(max(KS))]["ids"] for setting in qualities}
     if not options.no_stock:
         note("retrieval: searching, stock")
-        found[name] = in_process("search_stock", folder, settings=stock, passages=passages, **asked)
-        base = found[name]["defaults"]
+        searches[name] = in_process("search_stock", folder, settings=stock, passages=passages, **search)
+        base = searches[name]["defaults"]
         for expansion in (True, False):
             exact = in_process("exact_stock", folder, k=max(KS), expansion=expansion)["ids"]
             same = [setting for setting, values in stock.items() if values.get("expansion", True) == expansion]
             best |= {(name, setting): exact for setting in same}
     columns = [f"{what} k={k}" for k in KS for what in ("p50", "share", "p99", "recall")]
     rows = []
-    for engine, results in found.items():
+    for engine, results in searches.items():
         for setting in results.keys() - {"memory"}:
             row = [engine, setting]
             for k in KS:
@@ -160,9 +161,8 @@ def _searches(options: argparse.Namespace, folder: Path, passages: int, queries:
     )
 
 
-def _recall(found: Sequence[Sequence[str]], best: Sequence[Sequence[str]], k: int) -> float:
-    shares = [len({*ids[:k]} & {*right[:k]}) / len(right[:k]) for ids, right in zip(found, best, strict=True)]
-    return sum(shares) / len(shares)
+def _recall(hits: Sequence[Sequence[str]], best: Sequence[Sequence[str]], k: int) -> float:
+    return fmean(len({*ids[:k]} & {*right[:k]}) / len(right[:k]) for ids, right in zip(hits, best, strict=True))
 
 
 def _gold(options: argparse.Namespace) -> Table:
@@ -199,21 +199,21 @@ def _retrievers(data: Dataset, folder: Path) -> Mapping[str, Retriever]:
 
 def _gold_scores(data: Dataset, retriever: Retriever) -> list[str]:
     examples = [example for example in data.splits["dev"] if example.gold_ids]
-    found = list(zip(examples, retriever.search([example.question for example in examples], 50), strict=True))
-    measures = [[recall(example, hits, k=k) for example, hits in found] for k in (2, 5, 10)]
-    measures.append([mrr(example, hits) for example, hits in found])
+    searches = list(zip(examples, retriever.search([example.question for example in examples], 50), strict=True))
+    measures = [[recall(example, hits, k=k) for example, hits in searches] for k in (2, 5, 10)]
+    measures.append([mrr(example, hits) for example, hits in searches])
     return [str(len(examples)), *(str(mean_interval(values)) for values in measures)]
 
 
 class Counted:
-    """A reranker that counts what another way of scoring is given."""
+    """A reranker that scores by a given function and counts its pairs."""
 
     def __init__(self, reranker: Reranker, score: Callable[[Sequence[tuple[str, str]]], list[float]]) -> None:
         self.name, self.default_threshold, self.scale = reranker.name, reranker.default_threshold, reranker.scale
         self.pairs, self._score = 0, score
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """The scores."""
+        """Score the pairs."""
         self.pairs += len(pairs)
         return self._score(pairs)
 
@@ -226,19 +226,19 @@ def _reading(steps: int) -> Table:
 
     data = load_dataset()
     index = BM25Index.from_passages(data.corpus)
-    asked = [example.question for example in data.splits["dev"]]
-    groups = [asked[3 * n : 3 * n + 3] for n in range(steps)]
-    found = [index.search(queries, 50) for queries in groups]
+    questions = [example.question for example in data.splits["dev"]]
+    groups = [questions[3 * n : 3 * n + 3] for n in range(steps)]
+    searches = [index.search(queries, 50) for queries in groups]
     rows: dict[str, tuple[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
         _random_cross_encoder(Path(folder))
         model = CrossEncoderReranker(folder, default_threshold=-1e9)  # random scores: all passages survive
-        alone = CrossEncoderReranker(folder)  # which remembers nothing of the other's
+        uncached = CrossEncoderReranker(folder)  # does not share the cache of the other
         with quiet_transformers():
             stock = CrossEncoder(folder)
         ways: dict[str, Callable[[Sequence[tuple[str, str]]], list[float]]] = {
             "knowgap": model.score,
-            "knowgap, pair by pair": lambda pairs: [alone.score([pair])[0] for pair in pairs],
+            "knowgap, pair by pair": lambda pairs: [uncached.score([pair])[0] for pair in pairs],
             "sentence-transformers": lambda pairs: stock.predict(list(pairs), show_progress_bar=False).tolist(),
         }
         for name, score in ways.items():
@@ -246,7 +246,7 @@ def _reading(steps: int) -> Table:
             score([("to", "warm up")])
             reranker, program = Counted(model, score), MIGRES(index)
             started = time.perf_counter()
-            for queries, hits in zip(groups, found, strict=True):
+            for queries, hits in zip(groups, searches, strict=True):
                 with recording(TraceRecorder(time.perf_counter(), concurrent=True)):
                     ranked = rerank(program, reranker, queries, hits)[: program.top_k]
                     filter_sentences(program, reranker, ranked, delta=-1e9)
@@ -281,7 +281,3 @@ def _random_cross_encoder(folder: Path) -> None:
     torch.manual_seed(0)
     with quiet_transformers():
         BertForSequenceClassification(config).save_pretrained(folder)
-
-
-if __name__ == "__main__":
-    main(["retrieval"])

@@ -1,8 +1,87 @@
-"""All benchmarks in one run, or those that are named: `python benchmarks/run.py concurrency retrieval --quick`."""
+"""Run all benchmarks, or those that are named: `python benchmarks/run.py concurrency retrieval --quick`.
+
+Each benchmark is a module of this folder with `add_arguments(group)` and `measure(options)`, which yields tables; its
+docstring stands above its tables.
+"""
 
 from __future__ import annotations
 
-from table import main
+import argparse
+import importlib
+import math
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from table import note, seconds
+
+BENCHMARKS = ("concurrency", "retrieval", "tuning", "reader", "evidence")
+
+
+def main() -> None:
+    """Read the command line, run the benchmarks, and print each table as soon as it is there."""
+    modules = {name: importlib.import_module(name) for name in BENCHMARKS}
+    parser = argparse.ArgumentParser(description="Benchmarks of knowgap: tables in Markdown on standard output.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(BENCHMARKS)} (all)")
+    parser.add_argument("--quick", action="store_true", help="small sizes: minutes instead of an hour or more")
+    parser.add_argument("--data", type=Path, help="folder of hotpotqa/, 2wikimultihopqa/, strategyqa/ in their layouts")
+    parser.add_argument("--output", type=Path, help="also write the report to this file")
+    for name, module in modules.items():
+        module.add_arguments(parser.add_argument_group(name))
+    options = parser.parse_args()
+    names = list(dict.fromkeys(options.names or BENCHMARKS))
+    for name in names:
+        if name not in modules:
+            parser.error(f"there is no benchmark {name!r}: choose among {', '.join(BENCHMARKS)}")
+    report: list[str] = []
+
+    def show(text: str) -> None:
+        report.append(text)
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+        if options.output:
+            options.output.write_text("\n".join(report), encoding="utf-8")
+
+    from knowgap.lms import quiet_dspy
+
+    quiet_dspy()  # without a cache on disk, so that no answer comes from an earlier run
+    show(f"# Benchmarks\n\n{_describe_machine()}\n")
+    for name in names:
+        module, started = modules[name], time.perf_counter()
+        show(f"## {name}\n\n{(module.__doc__ or '').strip()}\n")
+        for table in module.measure(options):
+            show(table.markdown())
+        note(f"{name}: {seconds(time.perf_counter() - started)}")
+
+
+def _describe_machine() -> str:
+    import torch
+
+    model = next((line for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
+    memory = next((line.split()[1] for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), "")
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    parts = [
+        f"{len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} cores",
+        model.partition(":")[2].strip() or platform.machine(),
+        f"{int(memory) / 2**20:.0f} GiB" if memory else "",
+        gpu,
+        f"{platform.system()}, Python {platform.python_version()}, torch {torch.__version__}",
+        f"{torch.get_num_threads()} threads; knowgap {version('knowgap')}, dspy {version('dspy')}",
+        f"colbert-ai {version('colbert-ai')}, {time.strftime('%Y-%m-%d')}",
+    ]
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
+    return f"Machine: {', '.join(filter(None, parts))}; load at the start {load:.1f}."
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
 
 if __name__ == "__main__":
-    main(["concurrency", "retrieval", "tuning", "reader", "evidence"])
+    main()

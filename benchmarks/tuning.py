@@ -1,8 +1,8 @@
 """What sharing and pruning save in a study of hyperparameters.
 
-One study shares answers, retrieved lists and scores between its trials and stops trials that do worse than the best;
-the other asks everything anew and every dev question in every trial. Program, data, seed and number of trials are the
-same. Trials that are drawn after a pruned one may differ, since the sampler sees less of it.
+One study shares answers, retrieved lists and scores between its trials and stops trials that do worse than the best.
+The other shares nothing and asks every dev question in every trial. Program, data, seed and number of trials are the
+same. Trials after a pruned one may differ, since the sampler sees only a part of its scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from table import Table, main, note, ratio, seconds
+from table import Table, note, ratio, seconds
 
 from knowgap.compile import tune
 from knowgap.compile.data import load_dataset
@@ -28,7 +28,7 @@ from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
 
 
 def add_arguments(group: Any) -> None:
-    """The options of this benchmark."""
+    """Add the options of this benchmark."""
     group.add_argument("--tuned", default="migres", help="the program (migres)")
     group.add_argument("--trials", type=int, help="finished trials of each study (40; quick 6)")
     group.add_argument("--dev-questions", type=int, help="dev questions of the sample (all 100; quick 20)")
@@ -36,7 +36,7 @@ def add_arguments(group: Any) -> None:
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """Calls to the language model and wall time of two studies, each in a process of its own."""
+    """Measure calls to the language model and wall time of two studies, each in its own process."""
     n_trials = options.trials or (6 if options.quick else 40)
     n_dev = options.dev_questions or (20 if options.quick else None)
     engine = options.tuning_index or ("bm25" if options.quick else "colbert")
@@ -75,20 +75,20 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 
 def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: bool) -> dict[str, Any]:
-    """One study.
+    """Run one study.
 
     Args:
         tuned: the program's name.
         index: folder of the sample's index.
         n_trials: finished trials.
-        n_dev: dev and training questions; None takes all.
-        saving: whether to share and to prune.
+        n_dev: number of dev and of training questions; None takes all.
+        saving: share and prune.
     """
     quiet_dspy()
     data, retriever = load_dataset(), open_index(index)
-    retriever.search([data.splits["dev"][0].question], 1)  # loading an encoder is no part of the study
+    retriever.search([data.splits["dev"][0].question], 1)  # load the encoder before the study
     started = time.perf_counter()
-    found = tune(
+    tuning = tune(
         get_program(tuned)(retriever),
         devset=data.splits["dev"][:n_dev],
         trainset=data.splits["train"][:n_dev],
@@ -100,16 +100,12 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
         prune=saving,
     )
     return {
-        **asdict(found.calls),
-        "calls": found.spent.calls,
+        **asdict(tuning.calls),
+        "calls": tuning.spent.calls,
         "wall": time.perf_counter() - started,
-        "pruned": sum(not trial.complete for trial in found.trials),
-        "questions": sum(len(trial.scores) for trial in found.trials),
-        "paper": mean(found.paper.scores),
-        "best": mean(found.best.scores),
-        "dev": len(found.questions),
+        "pruned": sum(not trial.complete for trial in tuning.trials),
+        "questions": sum(len(trial.scores) for trial in tuning.trials),
+        "paper": mean(tuning.paper.scores),
+        "best": mean(tuning.best.scores),
+        "dev": len(tuning.questions),
     }
-
-
-if __name__ == "__main__":
-    main(["tuning"])

@@ -1,4 +1,4 @@
-"""Each benchmark in its smallest form, run as a user runs it: it ends well and prints its tables."""
+"""Each benchmark with its smallest numbers, run as a user runs it."""
 
 import json
 import os
@@ -12,29 +12,24 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
-def run(name: str, *arguments: str) -> tuple[str, str]:
+def run(*arguments: str, status: int = 0) -> tuple[str, str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("KNOWGAP_TEST_DATA", None)
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / name), "--quick", *arguments],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, str(FOLDER / "run.py"), *arguments, "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
 
 
 def tables(report: str) -> dict[str, list[dict[str, str]]]:
-    """Rows by table title, each a mapping from column to cell; every row has as many cells as there are columns."""
-    found = {}
+    """Return each table's rows by its title, as mappings from column to cell."""
+    rows_of = {}
     for title, body in re.findall(r"^### (.*)\n\n((?:\|.*\n)+)", report, re.MULTILINE):
         lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in body.splitlines()]
         rows = [lines[0], *lines[2:]]
         assert all(len(row) == len(rows[0]) for row in rows)
-        found[title] = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
-    return found
+        rows_of[title] = [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+    return rows_of
 
 
 @pytest.fixture
@@ -61,21 +56,21 @@ def data(tmp_path: Path) -> Path:
 
 def test_the_machine_and_every_methods_critical_path_are_printed():
     sizes = ("--delay-ms", "5", "--repeat", "1", "--questions", "2", "--at-once", "2")
-    report, log = run("run.py", "concurrency", *sizes)
+    report, log = run("concurrency", *sizes)
     assert "Machine: " in report
     assert "Traceback" not in log
     [rows] = tables(report).values()
-    found = {row["program"]: (int(row["calls"]), int(row["in sequence"])) for row in rows}
-    assert found["1 + 3 calls"] == (4, 2)
-    assert found["rq_rag"] == (25, 3)  # 1 + 3 + 9 answers and 12 queries, level by level
-    assert found["adaptive_note"] == (8, 8)  # nothing in it can run at once
-    assert found["blend_filter"][1] < found["blend_filter"][0]
-    assert found["ra_isf"][1] < found["ra_isf"][0]
-    assert found["migres"][1] < found["migres"][0]
+    calls = {row["program"]: (int(row["calls"]), int(row["in sequence"])) for row in rows}
+    assert calls["1 + 3 calls"] == (4, 2)
+    assert calls["rq_rag"] == (25, 3)  # 1 + 3 + 9 answers and 12 queries, level by level
+    assert calls["adaptive_note"] == (8, 8)  # nothing in it can run at once
+    assert calls["blend_filter"][1] < calls["blend_filter"][0]
+    assert calls["ra_isf"][1] < calls["ra_isf"][0]
+    assert calls["migres"][1] < calls["migres"][0]
 
 
 def test_sharing_saves_calls():
-    report, _ = run("tuning.py", "--tuned", "rag", "--trials", "3", "--dev-questions", "3")
+    report, _ = run("tuning", "--tuned", "rag", "--trials", "3", "--dev-questions", "3")
     [rows] = tables(report).values()
     assert [row["study"] for row in rows] == ["sharing and pruning", "neither"]
     assert int(rows[0]["LM calls"]) <= int(rows[1]["LM calls"])
@@ -83,7 +78,7 @@ def test_sharing_saves_calls():
 
 
 def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
-    report, log = run("reader.py", "--data", str(data))
+    report, log = run("reader", "--data", str(data))
     [rows] = tables(report).values()
     assert {(row["passages from"], row["program"]) for row in rows} == {
         ("gold", "first title"), ("gold", "rag"), ("bm25", "first title"), ("bm25", "rag"), ("bm25", "migres"),
@@ -94,8 +89,8 @@ def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
 
 def test_retrieval_is_compared(data: Path):
     sizes = ("--passages", "40", "--queries", "2", "--readings", "1", "--no-stock", "--data", str(data))
-    found = tables(run("retrieval.py", *sizes, "--killed-passages", "40", "--kills", "1")[0])
-    build, search, gold, reading, killed = found.values()
+    report, _ = run("retrieval", *sizes, "--killed-passages", "40", "--kills", "1")
+    build, search, gold, reading, killed = tables(report).values()
     assert [row["engine"] for row in build] == ["knowgap"]
     assert {row["settings"]: row["recall k=10"] for row in search}["exact"] == "1.000"
     assert [row["retriever"] for row in gold] == ["BM25", "dense", "ColBERT", "hybrid", "hybrid, constant 60"]
@@ -105,8 +100,4 @@ def test_retrieval_is_compared(data: Path):
 
 
 def test_an_unknown_benchmark_is_named():
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "run.py"), "nonsense"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "no benchmark 'nonsense'" in done.stderr
+    assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]

@@ -1,9 +1,9 @@
-"""An OpenAI-compatible server that answers after a fixed delay, so many requests at once, and keeps count.
+"""An OpenAI-compatible server that answers up to a number of requests at once after a fixed delay, and counts them.
 
-`with delayed_server(0.2, 64) as server:` runs it in a process of its own, which ends with the block, or with the
-process that started it. The replies are well-formed for any signature: the field markers of the prompt say what is
-wanted. They keep a method going until its caps: knowledge is always missing, notes always improve, and questions fall
-into two parts, each of which has relevant passages.
+`with delayed_server(0.2, 64) as server:` runs it in another process, which ends with the block or with the process that
+started it. The replies are well-formed for any signature, since the field markers in the prompt tell the output fields.
+They keep a method going until its caps: knowledge is always missing, notes always improve, and questions fall into two
+parts, each of which has relevant passages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PART = "what is known about part"
 
 
 def value(name: str, kind: str, prompt: str) -> Any:
-    """A value for an output field, by its name and type."""
+    """Make a value for an output field from its name and type."""
     mark = hashlib.sha256(prompt.encode()).hexdigest()[:8]
     match kind:
         case "bool":
@@ -52,11 +52,11 @@ def value(name: str, kind: str, prompt: str) -> Any:
 
 
 def reply(request: dict[str, Any]) -> dict[str, Any]:
-    """The body of a chat completion."""
+    """Make the body of a chat completion."""
     text = request["messages"][-1]["content"]
     prompt = text if isinstance(text, str) else "".join(part.get("text", "") for part in text)
-    wanted = _FIELD.findall(prompt.rpartition("Respond with")[2])
-    fields = {name: value(name, kind, prompt) for name, kind in wanted if name != "completed"}
+    outputs = _FIELD.findall(prompt.rpartition("Respond with")[2])
+    fields = {name: value(name, kind, prompt) for name, kind in outputs if name != "completed"}
     content = "".join(
         f"[[ ## {name} ## ]]\n{part if isinstance(part, str) else json.dumps(part)}\n\n"
         for name, part in fields.items()
@@ -83,18 +83,18 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Service:
-    """Counts what it does between two resets: requests, slot-seconds worked, first arrival and last reply."""
+    """Answers requests; counts them, the slot-seconds worked, the first arrival and the last reply since a reset."""
 
     def __init__(self, delay: float, at_once: int) -> None:
         self.delay, self.slots = delay, asyncio.Semaphore(at_once)
         self.reset()
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Start counting from zero."""
         self.requests, self.connections, self.worked, self.first, self.last = 0, 0, 0.0, 0.0, 0.0
 
     async def answer(self, body: bytes) -> bytes:
-        """A reply, its delay after a slot was free."""
+        """Reply, after the delay, counted from when a slot is free."""
         self.first = self.first or time.perf_counter()
         async with self.slots:
             begun = time.perf_counter()
@@ -106,14 +106,14 @@ class _Service:
         return result
 
     def counts(self) -> bytes:
-        """What was done, as JSON; counting begins anew."""
-        found = {"requests": self.requests, "connections": self.connections}
-        found |= {"worked": self.worked, "span": self.last - self.first}
+        """Return the counts as JSON and reset them."""
+        counts = {"requests": self.requests, "connections": self.connections}
+        counts |= {"worked": self.worked, "span": self.last - self.first}
         self.reset()
-        return json.dumps(found).encode()
+        return json.dumps(counts).encode()
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """HTTP/1.1, one request after another."""
+        """Serve one HTTP/1.1 connection, one request after another."""
         self.connections += 1
         try:
             while True:
@@ -125,7 +125,7 @@ class _Service:
                 writer.write(start.encode() + result)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client is done, or the server is
+            pass  # the client or the server has closed
         finally:
             writer.close()
 
@@ -135,7 +135,7 @@ async def _serve(delay: float, at_once: int) -> None:
     server = await asyncio.start_server(service.connection, "127.0.0.1", 0, backlog=4096)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
-    # Standard input ends with the process that started this one.
+    # Standard input ends when the process that started this one does.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     server.close()
 
@@ -144,31 +144,31 @@ class Server:
     """A running server.
 
     Attributes:
-        api_base: its address for a client of OpenAI's.
+        api_base: its address for an OpenAI client.
         delay: in seconds.
-        at_once: requests that it works on at the same time; others wait their turn.
+        at_once: requests that it works on at the same time; others wait.
     """
 
     def __init__(self, port: int, delay: float, at_once: int) -> None:
         self.api_base, self.delay, self.at_once = f"http://127.0.0.1:{port}/v1", delay, at_once
 
     def counts(self) -> dict[str, float]:
-        """`requests` answered, slot-seconds `worked`, and the time `span` of it all, since the last call of this."""
+        """Return `requests` answered, slot-seconds `worked` and their time `span` since the last call of this."""
         with urlopen(f"{self.api_base}/counts", timeout=60) as response:
             return json.load(response)
 
     def busy(self) -> float:
-        """The share of its capacity that was used from the first request to the last reply since the last count."""
-        found = self.counts()
-        return found["worked"] / (self.at_once * found["span"]) if found["span"] else 0.0
+        """Return the fraction of its capacity used from the first request to the last reply since the last count."""
+        counts = self.counts()
+        return counts["worked"] / (self.at_once * counts["span"]) if counts["span"] else 0.0
 
 
 @contextmanager
 def delayed_server(delay: float, at_once: int) -> Iterator[Server]:
-    """A server in a process of its own.
+    """Run a server in another process.
 
     Args:
-        delay: seconds from the beginning of the work on a request to its reply.
+        delay: seconds from the start of work on a request to its reply.
         at_once: requests that are worked on at the same time.
     """
     command = [sys.executable, __file__, str(delay), str(at_once)]
