@@ -1,4 +1,4 @@
-"""Question-answering programs: one method per file, looked up by name.
+"""Question-answering programs: one method per file, found by name and imported when first used.
 
 >>> from knowgap.programs import get_program
 >>> get_program("migres").__name__
@@ -69,7 +69,7 @@ PROGRAMS: dict[str, str] = {
     "snippet": "knowgap.programs.baselines.snippet:Snippet",
     "rerank": "knowgap.programs.baselines.rerank:CitationRerank",
 }
-"""Program names and where their classes are; methods first, then baselines."""
+"""Where the class of each program is, by the program's name: methods first, then baselines."""
 
 _PUBLIC = {
     **{path.partition(":")[2]: path for path in PROGRAMS.values()},
@@ -78,45 +78,12 @@ _PUBLIC = {
     "Trace": "knowgap.programs.trace.trace:Trace",
 }
 
-__all__ = [
-    "FLARE",
-    "ITRG",
-    "MIGRES",
-    "PROGRAMS",
-    "RAG",
-    "RAISF",
-    "RQRAG",
-    "SKR",
-    "VTG",
-    "AdaptiveNote",
-    "BlendFilter",
-    "ChainOfNote",
-    "ChainOfThought",
-    "CitationRerank",
-    "Cost",
-    "Direct",
-    "IRCoT",
-    "IterRetGen",
-    "LeastToMost",
-    "Program",
-    "RAGChainOfThought",
-    "ReAct",
-    "SelfAsk",
-    "SelfRefine",
-    "SelfRerank",
-    "Snippet",
-    "Summ",
-    "Trace",
-    "VanillaS",
-    "get_program",
-]
-
 
 def get_program(name: str) -> type[Program]:
-    """The class of the program called `name`.
+    """The class of a program.
 
     Raises:
-        UnknownName: with the names that exist.
+        UnknownName: there is no such program.
     """
     if name not in PROGRAMS:
         raise UnknownName.among("program", name, PROGRAMS)

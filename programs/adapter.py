@@ -1,4 +1,4 @@
-"""DSPy's chat format, with what stays the same from call to call written once."""
+"""DSPy's chat format with fewer computations per call."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["CachingChatAdapter"]
 
 
 class CachingChatAdapter(dspy.ChatAdapter):
-    """The same messages as `dspy.ChatAdapter`'s, in less time.
+    """Writes the same messages as `dspy.ChatAdapter` in less time.
 
-    DSPy describes the fields of a signature anew for every call, JSON schemas included, and takes every text through a
-    validator. With many calls at once, that decides how many of them one process can keep going.
+    DSPy describes the fields of a signature, JSON schemas included, and validates every text anew for every call. With
+    many calls at once, that limits how many of them one process can keep going.
     """
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
-        """The description of a signature: remembered, since it does not change."""
-        described: Any = signature  # a class, which type checkers do not take for hashable
-        return _described(described, signature.instructions)
+        """Describe a signature; cached, since the description does not change."""
+        hashable: Any = signature  # type checkers do not know that the class is hashable
+        return _describe(hashable, signature.instructions)
 
     def format_user_message_content(
         self,
@@ -31,7 +31,7 @@ class CachingChatAdapter(dspy.ChatAdapter):
         suffix: str = "",
         main_request: bool = False,
     ) -> str:
-        """The inputs of a call, text as it is."""
+        """Write the inputs of a call; text stays as it is."""
         parts = [prefix]
         for name, field in signature.input_fields.items():
             if name in inputs:
@@ -45,5 +45,5 @@ class CachingChatAdapter(dspy.ChatAdapter):
 
 
 @lru_cache(maxsize=1024)
-def _described(signature: type[dspy.Signature], _instructions: str) -> str:
+def _describe(signature: type[dspy.Signature], _instructions: str) -> str:
     return dspy.ChatAdapter().format_system_message(signature)

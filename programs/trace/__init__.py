@@ -1,1 +1,1 @@
-"""What happened while a question was answered: steps, trace, recorder, view."""
+"""The trace of a question: its steps, how they are recorded, and how a person reads them."""

@@ -27,20 +27,27 @@ T = TypeVar("T")
 
 _SUMMED = ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "knowledge_tokens")
 
-_RUN: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_run", default=None)
+_RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
 
 
 class TraceRecorder:
-    """The record of one question, or of one branch of it."""
+    """Collects steps, passages and cost of one question, or of one branch of it.
+
+    Args:
+        started: value of `time.perf_counter` when the question began.
+        concurrent: whether branches run at the same time.
+        iteration: number of the iteration that the next steps belong to.
+        branch: path of the branch that the next steps belong to.
+    """
 
     def __init__(self, started: float, concurrent: bool, iteration: int = 0, branch: str = ""):
         self.started, self.concurrent = started, concurrent
         self.iteration, self.branch = iteration, branch
         self.steps: list[Step] = []
         self.passages: dict[str, Passage] = {}
-        self.read: dict[str, None] = {}
+        self.read: set[str] = set()
         self.cost = Cost()
-        self.model_texts: set[str] = set()  # passages that the model wrote from memory
+        self.model_texts: set[str] = set()  # texts of passages that the model wrote from memory
 
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
@@ -50,17 +57,19 @@ class TraceRecorder:
         self.steps.append(step)
         if isinstance(step, Prompted):
             self.model_texts.add(step.text)
-        for passage in passages:
-            self.passages.setdefault(passage.id, passage)
+        self._keep(passages)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages as read by the language model."""
+        self._keep(passages)
+        self.read.update(passage.id for passage in passages)
+
+    def _keep(self, passages: Sequence[Passage]) -> None:
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
-            self.read[passage.id] = None
 
     def fork(self, branch: str = "") -> TraceRecorder:
-        """A run for a branch that may run at the same time as others."""
+        """Make the recorder of a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
         child = TraceRecorder(self.started, self.concurrent, self.iteration, path)
         child.model_texts = set(self.model_texts)
@@ -69,55 +78,55 @@ class TraceRecorder:
         return child
 
     def join(self, children: Sequence[TraceRecorder]) -> None:
-        """Take over what branches wrote, in their order; the longest of them decides the critical path."""
+        """Take over what the branches recorded, in their order; the longest branch counts for the critical path."""
         for child in children:
             self.steps += child.steps
-            self.passages |= {i: passage for i, passage in child.passages.items() if i not in self.passages}
-            self.read.update(child.read)
+            self._keep(list(child.passages.values()))
+            self.read |= child.read
             self.model_texts |= child.model_texts
             for field in _SUMMED:
                 setattr(self.cost, field, getattr(self.cost, field) + getattr(child.cost, field))
             self.cost.iterations = max(self.cost.iterations, child.cost.iterations)
-        if self.concurrent:
-            chains = [child.cost for child in children]
-            self.cost.critical_calls = max(cost.critical_calls for cost in chains)
-            self.cost.critical_seconds = max(cost.critical_seconds for cost in chains)
-        else:
-            start = (self.cost.critical_calls, self.cost.critical_seconds)
-            self.cost.critical_calls = start[0] + sum(c.cost.critical_calls - start[0] for c in children)
-            self.cost.critical_seconds = start[1] + sum(c.cost.critical_seconds - start[1] for c in children)
+        for field in ("critical_calls", "critical_seconds"):
+            before = getattr(self.cost, field)
+            added = [getattr(child.cost, field) - before for child in children]
+            setattr(self.cost, field, before + (max(added) if self.concurrent else sum(added)))
 
     def finish(self, program: str, question: str) -> Trace:
-        """The trace of the whole question."""
+        """Make the trace of the whole question."""
         self.cost.passages = len(self.read)
         self.cost.seconds = time.perf_counter() - self.started
-        named = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
+        passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
         return Trace.model_construct(
-            program=program, question=question, steps=self.steps, passages=named, cost=self.cost
+            program=program, question=question, steps=self.steps, passages=passages, cost=self.cost
         )
 
 
 def current_recorder() -> TraceRecorder:
-    """The run of the question being answered in this thread."""
-    run = _RUN.get()
-    if run is None:
+    """The recorder of the question that is being answered in this thread.
+
+    Raises:
+        RuntimeError: no question is being answered.
+    """
+    recorder = _RECORDER.get()
+    if recorder is None:
         raise RuntimeError("no question is being answered here: call the program, not its forward")
-    return run
+    return recorder
 
 
 @contextmanager
-def recording(run: TraceRecorder) -> Iterator[TraceRecorder]:
-    """Make `run` the one that steps are written to."""
-    token = _RUN.set(run)
+def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
+    """Make `recorder` the current one."""
+    token = _RECORDER.set(recorder)
     try:
-        yield run
+        yield recorder
     finally:
-        _RUN.reset(token)
+        _RECORDER.reset(token)
 
 
 @functools.cache
 def _pool() -> ThreadPoolExecutor:
-    """Threads for all questions: as many as are needed at once, since tasks may wait for tasks of their own."""
+    """Threads for all questions: as many as needed, since a task may wait for tasks that it starts itself."""
     return ThreadPoolExecutor(max_workers=100_000, thread_name_prefix="knowgap")
 
 
@@ -128,40 +137,40 @@ if hasattr(os, "register_at_fork"):
 def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
     """Run independent tasks at the same time and return their results in order.
 
-    DSPy's settings and the run follow into the threads. With concurrency switched off, or for a single task, the
-    same is done one by one. The first failure, in order, is raised after all have ended.
+    DSPy's settings and the recorder follow into the threads. With concurrency switched off, or for a single task, the
+    tasks run one after the other in this thread. If tasks fail, the error of the first of them is raised, after all
+    have ended.
 
     Args:
         tasks: functions without arguments.
-        branches: names under which the tasks' steps are filed; as they are, if absent.
+        branches: names of the branches that the tasks' steps belong to; the present branch if empty.
     """
     if not tasks:
         return []
-    run = current_recorder()
-    children = [run.fork(branches[i] if branches else "") for i in range(len(tasks))]
-    collected = dspy.settings.trace  # where an optimizer finds its demonstrations
+    recorder = current_recorder()
+    forks = [recorder.fork(branches[i] if branches else "") for i in range(len(tasks))]
+    dspy_trace = dspy.settings.trace  # from which an optimizer makes demonstrations
     parts: list[list[Any]] = [[] for _ in tasks]
 
     def work(index: int) -> T:
-        own = {} if collected is None else {"trace": parts[index]}
-        with recording(children[index]), dspy.context(**own):
+        settings = {} if dspy_trace is None else {"trace": parts[index]}
+        with recording(forks[index]), dspy.context(**settings):
             return tasks[index]()
 
-    if run.concurrent and len(tasks) > 1:
-        # The first task needs no thread of its own: this one would only wait.
+    if recorder.concurrent and len(tasks) > 1:
+        # The first task runs in this thread, which would only wait otherwise.
         futures = [_pool().submit(contextvars.copy_context().run, work, i) for i in range(1, len(tasks))]
         try:
             results = [work(0)]
         finally:
             problems = [future.exception() for future in futures]
-        for problem in problems:
-            if problem is not None:
-                raise problem
+        for problem in filter(None, problems):
+            raise problem
         results += [future.result() for future in futures]
     else:
         results = [work(i) for i in range(len(tasks))]
-    run.join(children)
-    if collected is not None:
-        collected += [call for part in parts for call in part]
-        del collected[: max(0, len(collected) - dspy.settings.max_trace_size)]
+    recorder.join(forks)
+    if dspy_trace is not None:
+        dspy_trace += [call for part in parts for call in part]
+        del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]
     return results

@@ -1,7 +1,6 @@
-"""The steps a program can take: what stands in a trace.
+"""The steps of a trace: one class for each thing that a program can do.
 
-Passages are named by id; the trace keeps each passage once. Every step knows its iteration (from 1; 0 before the
-first), the branch it was taken in (empty outside trees and recursions) and when it happened, in seconds from the start.
+Steps name passages by id; the trace keeps the passages.
 """
 
 from __future__ import annotations
@@ -10,51 +9,26 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = [
-    "Answered",
-    "AnyStep",
-    "Asked",
-    "Compared",
-    "Compressed",
-    "Decomposed",
-    "Extracted",
-    "Filtered",
-    "Judged",
-    "Malformed",
-    "Missing",
-    "Noted",
-    "Prompted",
-    "Queried",
-    "Reasoned",
-    "Refined",
-    "Rejected",
-    "Reranked",
-    "Retrieved",
-    "Selected",
-    "Step",
-    "Stopped",
-]
-
 
 class Step(BaseModel):
-    """What all steps share."""
+    """The base of all steps."""
 
     model_config = ConfigDict(extra="forbid")
 
-    iteration: int = 0
-    branch: str = ""
+    iteration: int = Field(default=0, description="from 1; 0 before the first iteration")
+    branch: str = Field(default="", description="path in a tree or recursion; empty outside of branches")
     at: float = Field(default=0.0, description="seconds from the start of the question")
 
 
 class Asked(Step):
-    """A question or sub-question begins."""
+    """Begin to answer a question or sub-question."""
 
     kind: Literal["asked"] = "asked"
     question: str
 
 
 class Retrieved(Step):
-    """Passages came back for queries: ids per query, best first."""
+    """Search for queries: the ids found for each, best first."""
 
     kind: Literal["retrieved"] = "retrieved"
     queries: list[str]
@@ -63,7 +37,7 @@ class Retrieved(Step):
 
 
 class Reranked(Step):
-    """Passages were scored against queries: kept and dropped, with their best scores."""
+    """Score passages against queries: those at or above the threshold and those below, with their best scores."""
 
     kind: Literal["reranked"] = "reranked"
     threshold: float | None
@@ -72,7 +46,7 @@ class Reranked(Step):
 
 
 class Compressed(Step):
-    """A passage was cut down before reading: to sentences, a summary or a snippet."""
+    """Shorten a passage before reading: to sentences, a summary or a snippet."""
 
     kind: Literal["compressed"] = "compressed"
     how: Literal["sentences", "summary", "snippet", "whole"]
@@ -81,7 +55,7 @@ class Compressed(Step):
 
 
 class Prompted(Step):
-    """The model wrote down what it knows itself; the passage is marked as its own."""
+    """Let the model write a passage from its own knowledge."""
 
     kind: Literal["prompted"] = "prompted"
     queries: list[str]
@@ -90,7 +64,7 @@ class Prompted(Step):
 
 
 class Extracted(Step):
-    """Useful statements and the passages that support each."""
+    """Extract useful statements, each with the ids of the passages that it cites."""
 
     kind: Literal["extracted"] = "extracted"
     statements: list[str]
@@ -98,7 +72,7 @@ class Extracted(Step):
 
 
 class Rejected(Step):
-    """A statement or passage was not taken over, and why."""
+    """Reject a statement or a query, and why."""
 
     kind: Literal["rejected"] = "rejected"
     what: str
@@ -106,7 +80,7 @@ class Rejected(Step):
 
 
 class Missing(Step):
-    """What is known does not suffice: this is missing."""
+    """Name the information that is missing for an answer."""
 
     kind: Literal["missing"] = "missing"
     missing: str
@@ -115,7 +89,7 @@ class Missing(Step):
 
 
 class Queried(Step):
-    """New queries were written; those asked before were left out."""
+    """Write new queries, without those asked before."""
 
     kind: Literal["queried"] = "queried"
     queries: list[str]
@@ -123,7 +97,7 @@ class Queried(Step):
 
 
 class Noted(Step):
-    """A note was written or rewritten."""
+    """Write or rewrite a note."""
 
     kind: Literal["noted"] = "noted"
     note: str
@@ -131,7 +105,7 @@ class Noted(Step):
 
 
 class Compared(Step):
-    """A new note was held against the best one."""
+    """Compare a new note with the best one."""
 
     kind: Literal["compared"] = "compared"
     better: bool
@@ -139,7 +113,7 @@ class Compared(Step):
 
 
 class Judged(Step):
-    """A gate was passed or not: self-knowledge, relevance of a passage, and the like."""
+    """Decide yes or no: self-knowledge, relevance of a passage and the like."""
 
     kind: Literal["judged"] = "judged"
     what: str
@@ -149,7 +123,7 @@ class Judged(Step):
 
 
 class Filtered(Step):
-    """Passages were kept or dropped by the model."""
+    """Let the model keep or drop passages."""
 
     kind: Literal["filtered"] = "filtered"
     kept: list[str]
@@ -158,14 +132,14 @@ class Filtered(Step):
 
 
 class Decomposed(Step):
-    """A question was broken into sub-questions."""
+    """Decompose a question into sub-questions."""
 
     kind: Literal["decomposed"] = "decomposed"
     questions: list[str]
 
 
 class Refined(Step):
-    """A query was rewritten, decomposed or disambiguated."""
+    """Rewrite, decompose or disambiguate a query."""
 
     kind: Literal["refined"] = "refined"
     action: str
@@ -173,7 +147,7 @@ class Refined(Step):
 
 
 class Reasoned(Step):
-    """Text that the model wrote on the way: a chain of thought, a passage from memory."""
+    """Write an intermediate text: a chain of thought, a passage from memory."""
 
     kind: Literal["reasoned"] = "reasoned"
     what: str
@@ -181,7 +155,7 @@ class Reasoned(Step):
 
 
 class Answered(Step):
-    """An answer, final or of a branch."""
+    """Give an answer, final or of a branch."""
 
     kind: Literal["answered"] = "answered"
     answer: str
@@ -191,7 +165,7 @@ class Answered(Step):
 
 
 class Selected(Step):
-    """One of several answers was chosen."""
+    """Select one of several answers."""
 
     kind: Literal["selected"] = "selected"
     strategy: str
@@ -200,7 +174,7 @@ class Selected(Step):
 
 
 class Malformed(Step):
-    """The language model's output could not be read, and counts as nothing found."""
+    """Fail to read the language model's output, which counts as empty."""
 
     kind: Literal["malformed"] = "malformed"
     act: str
@@ -208,7 +182,7 @@ class Malformed(Step):
 
 
 class Stopped(Step):
-    """The loop ended, and why."""
+    """End the search, and why."""
 
     kind: Literal["stopped"] = "stopped"
     reason: str

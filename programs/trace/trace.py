@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from knowgap.programs.trace.steps import AnyStep, Step
+from knowgap.programs.trace.steps import AnyStep, Step, Stopped
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
@@ -18,19 +18,16 @@ S = TypeVar("S", bound=Step)
 
 
 class Cost(BaseModel):
-    """What one question cost.
+    """The cost of one question.
 
-    Calls answered from a cache are counted in `lm_calls` as well as in `cached_calls`, and their tokens too: the cost
-    of a method does not depend on what was asked before. `critical_calls` and `critical_seconds` measure the longest
-    chain of language-model calls that had to wait for one another.
+    A call answered from a cache counts in both `lm_calls` and `cached_calls`, and so do its tokens: the cost of a
+    method does not depend on what was asked before. `critical_calls` and `critical_seconds` measure the longest chain
+    of language-model calls that wait for one another.
 
-    `knowledge_tokens` is the consumption of external knowledge (MIGRES, table 5): the text that was retrieved, as it
-    went into calls of the language model. Counted are the words of title and text
-    (`programs.reading.knowledge_tokens`). Of a passage that was cut to sentences, summarised or excerpted, the words
-    that were left count, once for each call that they went into: also calls in which the model summarises, excerpts or
-    judges passages, and calls repeated because a reply could not be read. Not counted are questions, instructions,
-    demonstrations, and what the model wrote itself: notes, extracted statements, sub-answers, drafts, passages from its
-    memory. A tokenizer of word pieces counts more.
+    `knowledge_tokens` is the consumption of external knowledge (MIGRES, table 5): the words of titles and texts of
+    retrieved passages that the model reads, as far as they are left after filtering or summarising. They count once
+    per call, in which the model may also summarise or judge passages, or repeat an unreadable reply. Questions,
+    instructions, demonstrations and what the model wrote itself do not count. A tokenizer of word pieces counts more.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -53,10 +50,10 @@ class Trace(BaseModel):
 
     Attributes:
         program: the program's name in the registry.
-        question: what was asked.
-        steps: in the order of the algorithm; independent branches stand one after another, whichever ended first.
+        question: the question asked.
+        steps: in the order of the algorithm; concurrent branches follow one after another, whichever ended first.
         passages: every passage that a step names, by id.
-        cost: the ledger.
+        cost: the cost of the question.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -72,14 +69,13 @@ class Trace(BaseModel):
         return [step for step in self.steps if isinstance(step, kind)]
 
     def passage(self, passage_id: str) -> Passage:
-        """The passage that a step names."""
+        """The passage of this id."""
         return Passage.from_dict(self.passages[passage_id])
 
     @property
     def stopped(self) -> str:
-        """The last stopping reason, or an empty string."""
-        reasons = [step.reason for step in self.steps if step.kind == "stopped"]
-        return reasons[-1] if reasons else ""
+        """The reason of the last `Stopped` step; empty if there is none."""
+        return next((step.reason for step in reversed(self.of(Stopped))), "")
 
     def to_json(self) -> str:
         """The trace as JSON; `from_json` is the inverse."""

@@ -1,4 +1,4 @@
-"""A trace as a tree that a person reads."""
+"""Shows a trace as a tree for a person to read."""
 
 from __future__ import annotations
 
@@ -22,34 +22,37 @@ def _short(text: str, width: int = 150) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def _names(trace: Trace, ids: list[str], most: int = 8) -> str:
-    titles = [trace.passages.get(i, {}).get("title") or i for i in ids[:most]]
-    more = f" and {len(ids) - most} more" if len(ids) > most else ""
-    return (", ".join(titles) or "nothing") + more
+def _title(trace: Trace, passage_id: str) -> str:
+    return trace.passages.get(passage_id, {}).get("title") or passage_id
+
+
+def _titles(trace: Trace, ids: list[str], limit: int = 8) -> str:
+    titles = ", ".join(_title(trace, passage_id) for passage_id in ids[:limit])
+    return (titles or "nothing") + (f" and {len(ids) - limit} more" if len(ids) > limit else "")
 
 
 def describe_step(trace: Trace, step: s.Step) -> list[str]:
-    """A step in words: a headline, then details, one line each."""
+    """Put a step into words: a headline, then one line for each detail."""
     match step:
         case s.Asked():
             return [f"asked: {step.question}"]
         case s.Retrieved():
             return ["retrieved"] + [
-                f"{_short(query)} → {_names(trace, hits, 5)}"
+                f"{_short(query)} → {_titles(trace, hits, 5)}"
                 for query, hits in zip(step.queries, step.hits, strict=True)
             ]
         case s.Reranked():
             limit = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
-            kept = [f"{trace.passages.get(i, {}).get('title') or i} ({score:.2f})" for i, score in step.kept.items()]
+            kept = [f"{_title(trace, passage_id)} ({score:.2f})" for passage_id, score in step.kept.items()]
             return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
         case s.Compressed():
-            return [f"{_names(trace, [step.passage])}, {step.how}: {_short(step.text)}"]
+            return [f"{_titles(trace, [step.passage])}, {step.how}: {_short(step.text)}"]
         case s.Prompted():
             return [f"the model's own knowledge: {_short(step.text)}"]
         case s.Extracted():
             pairs = zip(step.statements, step.sources, strict=True)
             return ["learnt" if step.statements else "learnt nothing"] + [
-                f"{_short(statement)} [{_names(trace, ids)}]" for statement, ids in pairs
+                f"{_short(statement)} [{_titles(trace, ids)}]" for statement, ids in pairs
             ]
         case s.Rejected():
             return [f"rejected ({step.why}): {_short(step.what)}"]
@@ -63,10 +66,10 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
         case s.Compared():
             return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
         case s.Judged():
-            about = f" of {_names(trace, [step.passage])}" if step.passage else ""
+            about = f" of {_titles(trace, [step.passage])}" if step.passage else ""
             return [f"{step.what}{about}: {'yes' if step.value else 'no'}" + _because(step.reason)]
         case s.Filtered():
-            return [f"kept {_names(trace, step.kept)}; dropped {_names(trace, step.dropped)}" + _because(step.reason)]
+            return [f"kept {_titles(trace, step.kept)}; dropped {_titles(trace, step.dropped)}" + _because(step.reason)]
         case s.Decomposed():
             return ["decomposed into", *step.questions]
         case s.Refined():
@@ -91,29 +94,29 @@ def _because(reason: str) -> str:
 
 
 def trace_tree(trace: Trace) -> Tree:
-    """The trace as a rich tree: iterations, branches, steps, and the cost below."""
+    """Make a rich tree of a trace: iterations, branches, steps, and the cost at the end."""
     from rich.text import Text
     from rich.tree import Tree
 
     def plain(line: str, style: str = "") -> Text:
-        # Text of models and passages is never read as markup, nor as orders to the terminal.
+        # Text of models and passages must not act as markup or as control characters of the terminal.
         return Text(_CONTROL.sub(" ", line), style=style)
 
     colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
     root = Tree(Text.assemble(plain(trace.question, "bold"), "  ", plain(trace.program, "dim")))
-    here, branch = root, root
-    iteration, path = 0, ""
+    iteration_node, branch_node = root, root
+    iteration, branch = 0, ""
     for step in trace.steps:
         if step.iteration != iteration:
-            iteration, path = step.iteration, ""
-            here = branch = root.add(plain(f"iteration {iteration}", "bold"))
-        if step.branch != path:
-            path = step.branch
-            branch = here.add(plain(path, "dim")) if path else here
+            iteration, branch = step.iteration, ""
+            iteration_node = branch_node = root.add(plain(f"iteration {iteration}", "bold"))
+        if step.branch != branch:
+            branch = step.branch
+            branch_node = iteration_node.add(plain(branch, "dim")) if branch else iteration_node
         headline, *details = describe_step(trace, step)
-        node = branch.add(plain(headline, colours.get(step.kind, "")))
+        step_node = branch_node.add(plain(headline, colours.get(step.kind, "")))
         for line in details:
-            node.add(plain(line))
+            step_node.add(plain(line))
     cost = trace.cost
     root.add(
         plain(

@@ -165,7 +165,7 @@ def test_passages_follow_out_of_branches(run):
     def find(n):
         passage = Passage(f"p{n}", "", f"text {n}")
         current_recorder().add(Retrieved(queries=["q"], k=1, hits=[[passage.id]]), passage)
-        current_recorder().read[passage.id] = None
+        current_recorder().count_read([passage])
 
     run_concurrently([lambda n=n: find(n % 2) for n in range(4)])
     trace = run.finish("test", "question?")
