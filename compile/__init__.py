@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from knowgap.compile.artifact import load_artifact as load_artifact
     from knowgap.compile.artifact import read_config as read_config
     from knowgap.compile.artifact import save_artifact as save_artifact
-    from knowgap.compile.demonstrations.optimizers import compile_program as compile_program
+    from knowgap.compile.demonstrations.compile_program import compile_program as compile_program
     from knowgap.compile.evaluation.evaluator import evaluate as evaluate
     from knowgap.compile.evaluation.evaluator import evaluate_on_test as evaluate_on_test
     from knowgap.compile.evaluation.results import Evaluation as Evaluation
@@ -44,7 +44,7 @@ _MODULES = {
     "Evaluation": "evaluation.results",
     "calibrate": "thresholds.delta_calibration",
     "compare": "evaluation.results",
-    "compile_program": "demonstrations.optimizers",
+    "compile_program": "demonstrations.compile_program",
     "evaluate": "evaluation.evaluator",
     "evaluate_on_test": "evaluation.evaluator",
 }

@@ -14,6 +14,7 @@ import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
 
+from knowgap.compile.evaluation.delegating_program import DelegatingProgram
 from knowgap.compile.evaluation.provenance import (
     git_commit,
     lm_name,
@@ -73,10 +74,10 @@ def save_artifact(
         UsageError: the program is not in the registry or cannot be saved, or something else stands at the folder.
     """
     target = Path(folder)
+    if isinstance(program, DelegatingProgram):
+        raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
     if PROGRAMS.get(program.name) is None or get_program(program.name) is not type(program):
         raise UsageError(f"{type(program).__name__} is not in knowgap.programs.PROGRAMS: it could not be loaded again")
-    if "forward" in vars(program):
-        raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
         raise UsageError(f"{target} is something else than an artifact: name another folder")
     model = lm if lm is not None else dspy.settings.lm

@@ -1,4 +1,4 @@
-"""Demonstrations to choose from: bootstrapped once, cut into sets, kept with the study."""
+"""The demonstration sets that trials of a study choose from: bootstrapped once, saved with the study."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from pydantic import BaseModel, ConfigDict
 from knowgap.compile.evaluation.provenance import state_of
 from knowgap.programs.base import Program
 
-__all__ = ["DemonstrationPool"]
+__all__ = ["DemoSets"]
 
 P = TypeVar("P", bound=Program)
+Demos = list[dict[str, Any]]
 
 
-class DemonstrationPool(BaseModel):
+class DemoSets(BaseModel):
     """Demonstration sets by predictor.
 
-    Set 0 is empty. Set 1 holds the program's own demonstrations where it has any. The others are drawn from what was
-    bootstrapped.
+    Set 0 is empty. Set 1 holds the program's own demonstrations if it has any. The others are drawn from those that
+    were bootstrapped.
 
     Attributes:
         sets: sets of demonstrations (JSON values by field) by predictor name.
@@ -31,45 +32,32 @@ class DemonstrationPool(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    sets: dict[str, list[list[dict[str, Any]]]] = {}
+    sets: dict[str, list[Demos]] = {}
     own: dict[str, int] = {}
 
     @classmethod
     def draw(
         cls, program: Program, bootstrapped: Program | None, *, num_sets: int = 6, max_demos: int = 4, seed: int = 0
-    ) -> DemonstrationPool:
-        """Cut what was bootstrapped into sets.
+    ) -> DemoSets:
+        """Draw sets from bootstrapped demonstrations.
 
         Args:
-            program: the program as it came, with its own demonstrations.
-            bootstrapped: the same program with all the demonstrations that there are.
-            num_sets: sets to choose from for each predictor at most, the empty one included.
-            max_demos: demonstrations in a set at most.
+            program: the program with its own demonstrations.
+            bootstrapped: the same program with all bootstrapped demonstrations; None if there are none.
+            num_sets: maximum number of sets for each predictor, the empty one included.
+            max_demos: maximum number of demonstrations in a drawn set.
             seed: of the draws.
         """
         rng = random.Random(seed)
-        found = _demonstrations(bootstrapped) if bootstrapped is not None else {}
-        sets: dict[str, list[list[dict[str, Any]]]] = {}
+        available = _demos(bootstrapped) if bootstrapped is not None else {}
+        sets: dict[str, list[Demos]] = {}
         own: dict[str, int] = {}
-        for name, mine in _demonstrations(program).items():
-            pool = found.get(name, [])
-            options: list[list[dict[str, Any]]] = [[]]
-            own[name] = 0
-            if mine:
-                options.append(mine)
-                own[name] = 1
-            if pool:
-                options.append(pool[:max_demos])
-            for _ in range(4 * num_sets):  # small pools give the same set again and again
-                if len(options) >= num_sets or not pool:
-                    break
-                size = rng.randint(1, min(max_demos, len(pool)))
-                drawn = [pool[i] for i in sorted(rng.sample(range(len(pool)), size))]
-                if drawn not in options:
-                    options.append(drawn)
+        for name, demos in _demos(program).items():
+            options: list[Demos] = [[], demos] if demos else [[]]
+            _add_draws(options, available.get(name, []), num_sets, max_demos, rng)
             if len(options) > 1:
-                sets[name] = [option for n, option in enumerate(options) if option not in options[:n]]
-        return cls(sets=sets, own={name: own[name] for name in sets})
+                sets[name], own[name] = options, int(bool(demos))
+        return cls(sets=sets, own=own)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -78,29 +66,42 @@ class DemonstrationPool(BaseModel):
 
     @property
     def bootstrapped(self) -> dict[str, int]:
-        """The first set that was bootstrapped, by predictor; the program's own where there is none."""
-        first = {name: own + 1 for name, own in self.own.items()}
-        return {name: first[name] if first[name] < len(self.sets[name]) else self.own[name] for name in self.sets}
+        """The first bootstrapped set by predictor; the program's own if there is none."""
+        return {name: own + 1 if own + 1 < len(self.sets[name]) else own for name, own in self.own.items()}
 
     def apply(self, program: P, chosen: Mapping[str, int]) -> P:
         """Give a program the chosen set of every predictor, and return it."""
         predictors = dict(program.named_predictors())
         for name, number in chosen.items():
-            demos = [dspy.Example(**demo) for demo in self.sets[name][number]]
-            cast("Any", predictors[name]).demos = demos
+            cast("Any", predictors[name]).demos = [dspy.Example(**demo) for demo in self.sets[name][number]]
         return program
 
     def pieces(self, size: int = 20_000) -> list[str]:
-        """The pool as JSON, in pieces that any database column takes; `join` is the inverse."""
+        """The sets as JSON, cut into pieces that fit a database column; `join` is the inverse."""
         text = json.dumps(self.model_dump())
         return [text[start : start + size] for start in range(0, len(text), size)]
 
     @classmethod
-    def join(cls, pieces: Sequence[str]) -> DemonstrationPool:
+    def join(cls, pieces: Sequence[str]) -> DemoSets:
         """Put together what `pieces` cut."""
         return cls.model_validate_json("".join(pieces))
 
 
-def _demonstrations(program: Program) -> dict[str, list[dict[str, Any]]]:
+def _demos(program: Program) -> dict[str, Demos]:
     """Demonstrations by predictor, as the JSON values that DSPy would save."""
     return {name: part["demos"] for name, part in state_of(program).items() if "demos" in part}
+
+
+def _add_draws(options: list[Demos], available: Demos, num_sets: int, max_demos: int, rng: random.Random) -> None:
+    """Add the first of the available demonstrations, then random subsets of them in their order; none twice."""
+    if not available:
+        return
+    if available[:max_demos] not in options:
+        options.append(available[:max_demos])
+    for _ in range(4 * num_sets):  # few demonstrations give the same set again and again
+        if len(options) >= num_sets:
+            break
+        size = rng.randint(1, min(max_demos, len(available)))
+        drawn = [available[place] for place in sorted(rng.sample(range(len(available)), size))]
+        if drawn not in options:
+            options.append(drawn)

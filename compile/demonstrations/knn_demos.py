@@ -2,66 +2,49 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
 from dspy.predict.knn import KNN
+from dspy.predict.parameter import Parameter
 
 from knowgap.programs.base import Program
 
-__all__ = ["NearestDemonstrations", "embedded_vectorizer"]
+__all__ = ["NearestDemos"]
 
 
-class NearestDemonstrations:
-    """Gives a program, for every question anew, the demonstrations of the nearest training questions.
+class NearestDemos(Parameter):
+    """Asks a program with the demonstrations of the training questions nearest to the question.
 
-    DSPy's KNNFewShot runs the program on the nearest examples for every question that is asked; here each training
-    question is run once, beforehand, and the same demonstrations are shown.
+    DSPy's KNNFewShot runs the program on the nearest examples for every question that is asked. Here each training
+    question is run once, in advance, and the same demonstrations are shown.
 
     Args:
-        table: demonstrations by predictor name, by training question.
-        k: how many training questions count as near.
-        vectorizer: texts to vectors; `embedded_vectorizer()` is the embedded MiniLM encoder.
+        demos: demonstrations by predictor name, by training question.
+        k: how many training questions are near.
+        vectorizer: maps texts to an array with one row per text; None for the embedded MiniLM sentence encoder.
     """
 
     def __init__(
-        self,
-        table: Mapping[str, Mapping[str, Sequence[Any]]],
-        k: int,
-        vectorizer: Callable[[list[str]], Any],
+        self, demos: Mapping[str, Mapping[str, Sequence[Any]]], k: int, vectorizer: Callable[[list[str]], Any] | None
     ):
-        examples = [dspy.Example(question=question).with_inputs("question") for question in table]
-        self.table, self._knn = table, KNN(min(k, len(examples)), examples, vectorizer=vectorizer)  # pyright: ignore[reportArgumentType]
+        if vectorizer is None:
+            from knowgap.retrieval.minilm import sentence_encoder
 
-    def demonstrations(self, question: str) -> dict[str, list[Any]]:
-        """Demonstrations by predictor name, those of the nearest question last, next to what is asked."""
-        found: dict[str, list[Any]] = {}
-        for example in reversed(self._knn(question=question)):
-            for name, demos in self.table[example.question].items():
-                found.setdefault(name, []).extend(demos)
-        return found
+            vectorizer = sentence_encoder().encode
+        examples = [dspy.Example(question=question).with_inputs("question") for question in demos]
+        self.demos = demos
+        self._knn = KNN(min(k, len(examples)), examples, vectorizer=vectorizer)  # pyright: ignore[reportArgumentType]
 
-    def bind(self, program: Program) -> Program:
-        """Let the program look its demonstrations up while it runs, and return it."""
-        vars(program)["forward"] = types.MethodType(self._forward, program)
-        return program
+    def ask(self, program: Program, question: str) -> dspy.Prediction:
+        """Ask a copy of the program, with the demonstrations of the nearest question last, next to what is asked."""
+        nearest = [example.question for example in reversed(self._knn(question=question))]
+        program = program.deepcopy()
+        for name, predictor in program.named_predictors():
+            predictor.demos = [demo for each in nearest for demo in self.demos[each].get(name, [])]
+        return program(question=question)
 
-    def _forward(self, program: Program, question: str) -> dspy.Prediction:
-        asked = program.deepcopy()
-        del vars(asked)["forward"]
-        demos = self.demonstrations(question)
-        for name, predictor in asked.named_predictors():
-            predictor.demos = demos.get(name, [])
-        return type(program).forward(asked, question)  # pyright: ignore[reportAttributeAccessIssue]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NearestDemonstrations:
-        return self
-
-
-def embedded_vectorizer() -> Callable[[list[str]], Any]:
-    """The embedded MiniLM sentence encoder, as DSPy's KNN takes it."""
-    from knowgap.retrieval.minilm import sentence_encoder
-
-    return lambda texts: sentence_encoder().encode(list(texts))
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """All demonstrations, and how many questions are near."""
+        return {"k": self._knn.k, "demos": {question: dict(demos) for question, demos in self.demos.items()}}

@@ -1,134 +1,67 @@
-"""Demonstrations and instructions by DSPy's optimizers, by name, under one interface."""
+"""DSPy's optimizers by name, and how each of them is run."""
 
 from __future__ import annotations
 
 import inspect
+import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import dspy
-from dspy.utils import exceptions as lm_errors
 
-from knowgap.compile.demonstrations.bootstrapping import one_call_each
-from knowgap.compile.evaluation.evaluator import Progress, named_metrics
+from knowgap.compile.demonstrations.feedback import feedback_metric
+from knowgap.compile.demonstrations.knn_demos import NearestDemos
+from knowgap.compile.evaluation.delegating_program import DelegatingProgram
+from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
-from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
-from knowgap.lms.providers import EXTRACTIVE
+from knowgap.compile.evaluation.runner import fatal_cause, is_connection_error
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 
-__all__ = ["OPTIMIZERS", "Optimizer", "compile_program", "labelled_fields"]
+__all__ = ["OPTIMIZERS", "OptimizerRun", "OptimizerSpec", "remove_unused_demos", "reporting"]
 
 _REASONING = ("reasoning", "explanation")
 _RIGHT_RUNS = {"max_labeled_demos": 0, "metric_threshold": 1.0}
-_OURS = frozenset(
+_SET_HERE = frozenset(
     ("self", "metric", "student", "trainset", "valset", "teacher", "seed", "num_threads", "prompt_model", "task_model")
 ) | {"reflection_lm", "eval_kwargs", "kwargs", "_kwargs", "requires_permission_to_run"}
 
 
 @dataclass(frozen=True)
-class Optimizer:
+class OptimizerSpec:
     """One of DSPy's optimizers, as `compile_program` runs it.
 
     Args:
-        path: the class in `dspy`.
+        class_name: the class in `dspy`.
         summary: one line that says what it does.
-        run: how it is run.
-        defaults: of its options, where they are not DSPy's.
+        compile: runs it.
+        defaults: of its options that are not DSPy's.
         needs_lm: whether it asks the language model to write instructions, which the embedded reader cannot.
-        options: the options it takes; those of its constructor and its compile step where absent.
+        can_save: whether `save_artifact` can save the compiled program.
+        options: the options it takes; empty for all those of its constructor and its compile step.
     """
 
-    path: str
+    class_name: str
     summary: str
-    run: Callable[[_Job], Program]
+    compile: Callable[[OptimizerRun], Any]
     defaults: Mapping[str, Any]
     needs_lm: bool = False
+    can_save: bool = True
     options: tuple[str, ...] = ()
 
-
-def compile_program(
-    program: Program,
-    trainset: Sequence[dspy.Example],
-    *,
-    valset: Sequence[dspy.Example] | None = None,
-    metric: Metric | str,
-    optimizer: str = "bootstrap",
-    lm: dspy.BaseLM | None = None,
-    teacher_lm: dspy.BaseLM | None = None,
-    seed: int = 0,
-    num_threads: int = 4,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Program:
-    """Give a program the demonstrations, or the instructions, that an optimizer finds.
-
-    Only runs with a perfect score become demonstrations (`metric_threshold=1.0`), and examples themselves are not
-    shown beside them (`max_labeled_demos=0`): they label the final answer alone, not the steps on the way to it. Both
-    are options. The optimizer `labeled` shows examples to the predictors of which they label every output (reasoning
-    aside) and refuses a program that has none.
-
-    Args:
-        program: stays as it is.
-        trainset: examples that may become demonstrations.
-        valset: examples on which candidates are compared; the trainset where absent.
-        metric: a function or the name of a metric.
-        optimizer: a name from `OPTIMIZERS`.
-        lm: the language model; the one DSPy is configured with where absent.
-        teacher_lm: the model that runs the program to make demonstrations, and words instructions; `lm` where absent.
-        seed: the order in which examples are tried, and the optimizer's own draws.
-        num_threads: questions at a time while candidates are compared.
-        progress: called after every question that is asked.
-        **options: the optimizer's own options, by DSPy's names.
-
-    Returns:
-        A copy with demonstrations or instructions, and the hyperparameters of `program`.
-
-    Raises:
-        UnknownName: no such optimizer, metric or option.
-        UsageError: no examples, or no predictor that examples could be shown to.
-        LanguageModelError: the optimizer needs a language model that writes, and this one does not.
-    """
-    if optimizer not in OPTIMIZERS:
-        raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
-    chosen = OPTIMIZERS[optimizer]
-    check_examples(trainset, "trainset")
-    model = resolve_lm(lm, program)
-    author = teacher_lm or model
-    if chosen.needs_lm and getattr(author, "model", "") == EXTRACTIVE:
-        raise LanguageModelError(
-            f"the optimizer {optimizer} has a language model write instructions, which the embedded reader cannot: "
-            "use a real one (lm=… or teacher_lm=…), or labeled, bootstrap, random_search or knn"
-        )
-    measure = next(iter(named_metrics(metric).values()))
-    cls = getattr(dspy, chosen.path)
-    settings = {**chosen.defaults, **_checked(optimizer, chosen, cls, options)}
-    student = program.deepcopy()
-    student._compiled = False
-    student.concurrent = False  # demonstrations then come in the order of the algorithm, whichever call ends first
-    examples = list(trainset)
-    random.Random(seed).shuffle(examples)
-    job = _Job(cls, student, examples, list(valset or trainset), measure, author, seed, num_threads, settings, progress)
-    with quiet(), dspy.context(lm=model):
-        try:
-            compiled = chosen.run(job)
-        except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments
-            if isinstance(error, KnowgapError):
-                raise
-            raise UsageError(f"the optimizer {optimizer} refuses: {error}") from error
-        except lm_errors.LMError as error:
-            if is_connection_error(error):
-                raise LanguageModelUnreachable(f"the language model could not be reached: {error}") from error
-            raise fatal_cause(error) or error from error
-    return _handed_over(program, compiled, keep=("forward",) if optimizer == "knn" else ())
+    def known_options(self) -> set[str]:
+        """The options that the optimizer's constructor and its compile step take."""
+        steps = getattr(dspy, self.class_name).__init__, getattr(dspy, self.class_name).compile
+        return {*self.options} or {name for step in steps for name in inspect.signature(step).parameters} - _SET_HERE
 
 
 @dataclass
-class _Job:
-    cls: Any
+class OptimizerRun:
+    """What an optimizer (a class of DSPy) is run with: see `compile_program`; `author` is the teacher's model."""
+
+    optimizer: Any
     student: Program
     trainset: list[dspy.Example]
     valset: list[dspy.Example]
@@ -137,204 +70,171 @@ class _Job:
     seed: int
     num_threads: int
     options: dict[str, Any]
-    progress: Progress | None
 
-    @property
-    def measure(self) -> Metric:
-        """The metric, which reports every question."""
-        if self.progress is None:
-            return self.metric
-        progress, metric, asked = self.progress, self.metric, [0]
+    def bootstrapping(self) -> dict[str, Any]:
+        """The constructor's arguments for making demonstrations; the teacher's settings leave the options."""
+        teacher = {"lm": self.author, **self.options.pop("teacher_settings", {})}
+        return {"metric": _one_call_each(self.metric, self.seed), "teacher_settings": teacher}
 
-        def counting(example: Any, prediction: Any, trace: Any = None) -> Any:
-            score = metric(example, prediction, trace)
-            asked[0] += 1
-            progress(asked[0], 0, "questions asked")
-            return score
-
-        return counting
-
-    @property
-    def measure_runs(self) -> Metric:
-        """The metric of runs that become demonstrations."""
-        return one_call_each(self.measure, self.seed)
-
-    def split_options(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Options of the constructor, and those of the compile step alone."""
-        constructor = inspect.signature(self.cls.__init__).parameters
-        first = {name: value for name, value in self.options.items() if name in constructor}
-        return first, {name: value for name, value in self.options.items() if name not in first}
-
-    def teacher(self, options: dict[str, Any]) -> dict[str, Any]:
-        """DSPy's settings while demonstrations are made; those given among the options are taken out of them."""
-        return {"lm": self.author, **options.pop("teacher_settings", {})}
+    def compile(self, init: Mapping[str, Any], **arguments: Any) -> Program:
+        """Run the optimizer with arguments for its constructor and its compile step, and each option where it fits."""
+        constructor = inspect.signature(self.optimizer.__init__).parameters
+        init_options = {name: value for name, value in self.options.items() if name in constructor}
+        arguments |= {name: value for name, value in self.options.items() if name not in constructor}
+        return self.optimizer(**init, **init_options).compile(self.student, **arguments)
 
 
-def _checked(name: str, optimizer: Optimizer, cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by name, refused where the optimizer's constructor and compile step know none of that name."""
-    theirs = {*inspect.signature(cls.__init__).parameters, *inspect.signature(cls.compile).parameters}
-    known = {*optimizer.options} or theirs - _OURS
-    for option in options:
-        if option not in known:
-            raise UnknownName.among(f"option of the optimizer {name}", option, known)
-    return dict(options)
+def reporting(metric: Metric, progress: Progress | None) -> Metric:
+    """The metric, which reports every question to `progress`."""
+    if progress is None:
+        return metric
+    asked = itertools.count(1)
+
+    def measure(example: Any, prediction: Any, trace: Any = None) -> Any:
+        score = metric(example, prediction, trace)
+        progress(next(asked), 0, "questions asked")
+        return score
+
+    return measure
 
 
-def _labeled(job: _Job) -> Program:
-    shown = {name for name, predictor in job.student.named_predictors() if labelled_fields(predictor, job.trainset[0])}
-    if not shown:
+def _one_call_each(metric: Metric, seed: int) -> Metric:
+    """The metric, which removes all but one call of each predictor from a trace.
+
+    If a predictor was called several times for a question, DSPy's bootstrapping shows the last call half of the time,
+    else one of those before it. It draws by a hash of pickled objects, which differs from run to run even if the calls
+    are the same. Here the same draw depends on the seed and the question alone.
+    """
+
+    def measure(example: Any, prediction: Any, trace: Any = None) -> Any:
+        score = metric(example, prediction, trace)
+        if trace:
+            calls: dict[int, list[Any]] = {}
+            for step in trace:
+                calls.setdefault(id(step[0]), []).append(step)
+            rng = random.Random(f"{seed} {example.question}")
+            trace[:] = [
+                rng.choice(steps[:-1]) if len(steps) > 1 and rng.random() < 0.5 else steps[-1]
+                for steps in calls.values()
+            ]
+        return score
+
+    return measure
+
+
+def _labeled(run: OptimizerRun) -> Program:
+    labelled = {name for name, predictor in run.student.named_predictors() if _labels(predictor, run.trainset[0])}
+    if not labelled:
         raise UsageError(
-            f"the optimizer labeled finds no predictor of {job.student.name} whose outputs the examples label: "
+            f"the optimizer labeled finds no predictor of {run.student.name} whose outputs the examples label: "
             "use bootstrap, which labels them by running the program"
         )
-    first, then = job.split_options()
-    compiled = job.cls(**first).compile(job.student, trainset=job.trainset, **then)
+    compiled = run.compile({}, trainset=run.trainset)
     for name, predictor in compiled.named_predictors():
-        if name not in shown:
+        if name not in labelled:
             predictor.demos = []
     return compiled
 
 
-def _bootstrap(job: _Job) -> Program:
-    first, then = job.split_options()
-    optimizer = job.cls(metric=job.measure_runs, teacher_settings=job.teacher(first), **first)
-    return optimizer.compile(job.student, trainset=job.trainset, **then)
+def _labels(predictor: Any, example: dspy.Example) -> bool:
+    """Whether an example fills all outputs of a predictor (reasoning aside) and one of its inputs."""
+    given = {name for name in example if example[name] is not None}
+    outputs = {name for name in predictor.signature.output_fields if name not in _REASONING}
+    return bool(outputs) and outputs <= given and bool(given & {*predictor.signature.input_fields})
 
 
-def _random_search(job: _Job) -> Program:
-    first, then = job.split_options()
-    optimizer = job.cls(
-        metric=job.measure_runs, teacher_settings=job.teacher(first), num_threads=job.num_threads, **first
-    )
-    return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
+def _bootstrap(run: OptimizerRun) -> Program:
+    return run.compile(run.bootstrapping(), trainset=run.trainset)
 
 
-def _knn(job: _Job) -> Program:
-    from knowgap.compile.demonstrations.knn_demos import NearestDemonstrations, embedded_vectorizer
+def _random_search(run: OptimizerRun) -> Program:
+    init = {**run.bootstrapping(), "num_threads": run.num_threads}
+    return run.compile(init, trainset=run.trainset, valset=run.valset)
 
-    options = dict(job.options)
-    k, vectorizer = options.pop("k"), options.pop("vectorizer", None) or embedded_vectorizer()
-    settings = job.teacher(options)
-    table: dict[str, dict[str, list[Any]]] = {}
-    for example in job.trainset:
-        one = dspy.BootstrapFewShot(
-            metric=job.measure_runs,
-            teacher_settings=settings,
-            max_bootstrapped_demos=1,
-            max_labeled_demos=0,
-            max_errors=1,
-            **options,
-        )
+
+def _knn(run: OptimizerRun) -> DelegatingProgram:
+    k, vectorizer = run.options.pop("k"), run.options.pop("vectorizer", None)
+    bootstrapping = run.bootstrapping() | {"max_bootstrapped_demos": 1, "max_labeled_demos": 0, "max_errors": 1}
+    run = replace(run, optimizer=dspy.BootstrapFewShot)
+    demos: dict[str, dict[str, list[Any]]] = {}
+    for example in run.trainset:
         try:
-            ran = one.compile(job.student, trainset=[example])
-        except Exception as error:  # a question that the program fails on makes no demonstration; all else is raised
+            compiled = run.compile(bootstrapping, trainset=[example])
+        except Exception as error:  # a question on which the program fails gives no demonstration
             if is_connection_error(error) or fatal_cause(error) is not None:
                 raise
             continue
-        _tidy(ran)
-        table[example.question] = {name: p.demos for name, p in ran.named_predictors() if p.demos}
-    if not any(table.values()):
-        raise UsageError(f"the optimizer knn finds no training question that {job.student.name} answers rightly")
-    return NearestDemonstrations(table, k, vectorizer).bind(job.student)
+        remove_unused_demos(compiled)
+        demos[example.question] = {name: p.demos for name, p in compiled.named_predictors() if p.demos}
+    if not any(demos.values()):
+        raise UsageError(f"the optimizer knn finds no training question that {run.student.name} answers rightly")
+    nearest = NearestDemos(demos, k, vectorizer)
+    return DelegatingProgram(run.student, nearest.ask, nearest_demos=nearest)
 
 
-def _mipro(job: _Job) -> Program:
-    first, then = job.split_options()
-    if first.get("num_candidates") is not None:
-        first.setdefault("auto", None)
-    then.setdefault("minibatch", len(job.valset) > then.get("minibatch_size", 35))
-    optimizer = job.cls(
-        metric=job.measure_runs,
-        prompt_model=job.author,
-        task_model=dspy.settings.lm,
-        teacher_settings=job.teacher(first),
-        num_threads=job.num_threads,
-        seed=job.seed + 1,  # DSPy takes 0 for "not given"
-        **first,
-    )
-    return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
+def _mipro(run: OptimizerRun) -> Program:
+    if run.options.get("num_candidates") is not None:
+        run.options.setdefault("auto", None)
+    run.options.setdefault("minibatch", len(run.valset) > run.options.get("minibatch_size", 35))
+    models = {"prompt_model": run.author, "task_model": dspy.settings.lm}
+    seed = run.seed + 1  # DSPy takes 0 for "not given"
+    init = {**run.bootstrapping(), **models, "num_threads": run.num_threads, "seed": seed}
+    return run.compile(init, trainset=run.trainset, valset=run.valset)
 
 
-def _simba(job: _Job) -> Program:
-    first, then = job.split_options()
-    first.setdefault("bsize", min(32, len(job.trainset)))
-    optimizer = job.cls(metric=job.measure, prompt_model=job.author, num_threads=job.num_threads, **first)
-    return optimizer.compile(job.student, trainset=job.trainset, seed=job.seed, **then)
+def _simba(run: OptimizerRun) -> Program:
+    run.options.setdefault("bsize", min(32, len(run.trainset)))
+    init = {"metric": run.metric, "prompt_model": run.author, "num_threads": run.num_threads}
+    return run.compile(init, trainset=run.trainset, seed=run.seed)
 
 
-def _gepa(job: _Job) -> Program:
-    from knowgap.compile.demonstrations.feedback import feedback_metric
-
-    first, then = job.split_options()
-    if not {"auto", "max_full_evals", "max_metric_calls"} & {*first}:
-        first["auto"] = "light"
-    measure = feedback_metric(job.measure)
-    optimizer = job.cls(metric=measure, reflection_lm=job.author, num_threads=job.num_threads, seed=job.seed, **first)
-    return optimizer.compile(job.student, trainset=job.trainset, valset=job.valset, **then)
+def _gepa(run: OptimizerRun) -> Program:
+    if not {"auto", "max_full_evals", "max_metric_calls"} & {*run.options}:
+        run.options["auto"] = "light"
+    init = {"metric": feedback_metric(run.metric), "reflection_lm": run.author, "seed": run.seed}
+    return run.compile({**init, "num_threads": run.num_threads}, trainset=run.trainset, valset=run.valset)
 
 
-def _copro(job: _Job) -> Program:
-    first, then = job.split_options()
-    optimizer = job.cls(metric=job.measure, prompt_model=job.author, **first)
-    how = {"num_threads": job.num_threads, "display_progress": False, "display_table": False}
-    return optimizer.compile(job.student, trainset=job.valset, eval_kwargs=how, **then)
+def _copro(run: OptimizerRun) -> Program:
+    evaluation = {"num_threads": run.num_threads, "display_progress": False, "display_table": False}
+    init = {"metric": run.metric, "prompt_model": run.author}
+    return run.compile(init, trainset=run.valset, eval_kwargs=evaluation)
 
 
-OPTIMIZERS: dict[str, Optimizer] = {
-    "labeled": Optimizer("LabeledFewShot", "shows examples as they are", _labeled, {"k": 4}),
-    "bootstrap": Optimizer(
+OPTIMIZERS: dict[str, OptimizerSpec] = {
+    "labeled": OptimizerSpec("LabeledFewShot", "shows examples as they are", _labeled, {"k": 4}),
+    "bootstrap": OptimizerSpec(
         "BootstrapFewShot",
         "shows runs of the program that ended in the right answer",
         _bootstrap,
         {"max_bootstrapped_demos": 4, **_RIGHT_RUNS},
     ),
-    "random_search": Optimizer(
+    "random_search": OptimizerSpec(
         "BootstrapFewShotWithRandomSearch",
         "bootstraps several sets and keeps the best on the valset",
         _random_search,
         {"max_bootstrapped_demos": 4, "num_candidate_programs": 8, **_RIGHT_RUNS},
     ),
-    "knn": Optimizer(
+    "knn": OptimizerSpec(
         "KNNFewShot",
         "shows the runs of the training questions nearest to the one that is asked; cannot be saved",
         _knn,
         {"k": 3, "metric_threshold": 1.0},
+        can_save=False,
         options=("k", "vectorizer", "metric_threshold", "max_rounds", "teacher_settings"),
     ),
-    "mipro": Optimizer(
+    "mipro": OptimizerSpec(
         "MIPROv2", "words instructions and picks demonstrations", _mipro, {"max_labeled_demos": 0}, needs_lm=True
     ),
-    "simba": Optimizer("SIMBA", "adds rules and demonstrations where runs differ most", _simba, {}, needs_lm=True),
-    "gepa": Optimizer("GEPA", "rewrites instructions after reading what went wrong", _gepa, {}, needs_lm=True),
-    "copro": Optimizer("COPRO", "tries instructions one predictor at a time", _copro, {}, needs_lm=True),
+    "simba": OptimizerSpec("SIMBA", "adds rules and demonstrations where runs differ most", _simba, {}, needs_lm=True),
+    "gepa": OptimizerSpec("GEPA", "rewrites instructions after reading what went wrong", _gepa, {}, needs_lm=True),
+    "copro": OptimizerSpec("COPRO", "tries instructions one predictor at a time", _copro, {}, needs_lm=True),
 }
 """The optimizers by name."""
 
 
-def labelled_fields(predictor: Any, example: dspy.Example) -> list[str]:
-    """The fields of a predictor that an example fills, or none where it leaves an output open (reasoning aside)."""
-    signature = predictor.signature
-    given = {name for name in example if example[name] is not None}
-    wanted = {name for name in signature.output_fields if name not in _REASONING}
-    if not wanted or not wanted <= given or not given & {*signature.input_fields}:
-        return []
-    return [name for name in signature.fields if name in given]
-
-
-def _handed_over(program: Program, compiled: Program, keep: tuple[str, ...]) -> Program:
-    """The compiled program without what the optimizer left on it, and with the language models it came with."""
-    for name in [name for name in vars(compiled) if name not in vars(program) and name not in keep]:
-        delattr(compiled, name)  # candidates, logs and scores: whole programs, which every copy would drag along
-    compiled.concurrent = program.concurrent
-    own = dict(program.named_predictors())
-    for name, predictor in compiled.named_predictors():
-        predictor.lm = own[name].lm
-    _tidy(compiled)
-    return compiled
-
-
-def _tidy(program: Program) -> None:
-    """Keep of every demonstration what its predictor shows, and leave out those of which it shows nothing."""
+def remove_unused_demos(program: Program) -> None:
+    """Reduce each demonstration to the fields of its predictor; remove those without an input and an output."""
     for predictor in program.predictors():
         signature = cast("Any", predictor).signature
         kept: list[Any] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import dspy
+from dspy.predict.parameter import Parameter
 
 from knowgap.programs.base import Program
 
@@ -18,10 +20,13 @@ class DelegatingProgram:
     Args:
         program: what is described, copied and configured.
         answer: takes the program and the question, and returns the prediction.
+        **parameters: what the function adds to the program's state, so that evaluations tell the two apart.
     """
 
-    def __init__(self, program: Program, answer: Callable[[Program, str], dspy.Prediction]):
-        self.program, self.answer = program, answer
+    def __init__(
+        self, program: Program, answer: Callable[[Program, str], dspy.Prediction], **parameters: Parameter
+    ) -> None:
+        self.program, self.answer, self.parameters = program, answer, parameters
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "program":
@@ -32,11 +37,17 @@ class DelegatingProgram:
         """Answer a question."""
         return self.answer(self.program, question)
 
+    def named_parameters(self) -> list[tuple[str, Any]]:
+        """The program's parameters and those of the function."""
+        return [*self.program.named_parameters(), *self.parameters.items()]
+
     def deepcopy(self) -> Any:
         """A copy that answers in the same way."""
-        return type(self)(self.program.deepcopy(), self.answer)
+        twin = copy.copy(self)
+        twin.program = self.program.deepcopy()
+        return twin
 
     def configure(self, **values: Any) -> Any:
-        """Set hyperparameters of the program."""
+        """Set hyperparameters of the program, and return self."""
         self.program.configure(**values)
         return self

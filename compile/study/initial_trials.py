@@ -7,8 +7,8 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
-from knowgap.compile.demonstrations.optimizers import compile_program
+from knowgap.compile.demonstrations.compile_program import compile_program
+from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.study.search_space import Space
 from knowgap.compile.study.shared_study import InitialTrial
@@ -30,7 +30,7 @@ def bootstrap_pool(
     max_demos: int,
     seed: int,
     progress: Progress,
-) -> DemonstrationPool:
+) -> DemoSets:
     """Run the program on training questions and cut its right runs into sets to choose from."""
     bootstrapped = None
     if trainset and program.predictors():
@@ -44,7 +44,7 @@ def bootstrap_pool(
             progress=progress,
             max_bootstrapped_demos=max(max_demos, num_sets * max_demos // 2),
         )
-    return DemonstrationPool.draw(program, bootstrapped, num_sets=num_sets, max_demos=max_demos, seed=seed)
+    return DemoSets.draw(program, bootstrapped, num_sets=num_sets, max_demos=max_demos, seed=seed)
 
 
 def calibrated_values(program: Program, trainset: Sequence[dspy.Example]) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def calibrated_values(program: Program, trainset: Sequence[dspy.Example]) -> lis
 def initial_trials(
     program: Program,
     space: Space,
-    pool: DemonstrationPool,
+    pool: DemoSets,
     start: Sequence[Mapping[str, Any]],
     calibrated: Sequence[Mapping[str, Any]],
 ) -> list[InitialTrial]:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
-from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
+from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_path
 from knowgap.errors import StudyError
@@ -84,7 +84,7 @@ class SetUp(BaseModel):
     initial: list[InitialTrial]
     known: list[dict[str, Any]]
     spent: Spent
-    pool: DemonstrationPool
+    pool: DemoSets
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def read_set_up(study: Study) -> SetUp:
     """
     attributes = study.user_attrs
     record = dict(attributes[_RECORD])
-    pool = DemonstrationPool.join([attributes[f"{_POOL}.{n}"] for n in range(record.pop("pool_pieces"))])
+    pool = DemoSets.join([attributes[f"{_POOL}.{n}"] for n in range(record.pop("pool_pieces"))])
     return SetUp(**record, pool=pool)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import TrialState
 from pydantic import ValidationError
 
-from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
+from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
@@ -62,7 +62,7 @@ class StudyFacts:
     unfinished: int
     chosen: TrialResult | None
     setup: Spent
-    pool: DemonstrationPool
+    pool: DemoSets
     importances: dict[str, float]
 
     def labelled(self, label: str) -> TrialResult | None:
@@ -165,7 +165,7 @@ def importances(study: Study) -> dict[str, float]:
 
 
 def matching(
-    trials: Sequence[TrialResult], values: dict[str, Any], shown: dict[str, int], pool: DemonstrationPool
+    trials: Sequence[TrialResult], values: dict[str, Any], shown: dict[str, int], pool: DemoSets
 ) -> TrialResult | None:
     """The best complete trial with these hyperparameters and so many demonstrations by predictor, if there is one."""
     found = [

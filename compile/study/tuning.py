@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import dspy
 import orjson
 
-from knowgap.compile.demonstrations.demo_sets import DemonstrationPool
+from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.provenance import (
@@ -90,7 +90,7 @@ class Tuning(Generic[P]):
     setup: Spent
     stopped: str
     base: P
-    pool: DemonstrationPool
+    pool: DemoSets
 
     @property
     def paper(self) -> TrialResult:
@@ -264,7 +264,7 @@ def tune(
             if progress is not None:
                 progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
 
-        pool = DemonstrationPool()
+        pool = DemoSets()
         if demos:
             with metering(meter):
                 pool = bootstrap_pool(
@@ -334,7 +334,7 @@ def tune(
     )
 
 
-def _program_of(base: P, pool: DemonstrationPool, trial: TrialResult) -> P:
+def _program_of(base: P, pool: DemoSets, trial: TrialResult) -> P:
     return pool.apply(cast("P", base.deepcopy().configure(**trial.values)), trial.demonstrations)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -10,6 +9,7 @@ import dspy
 from dspy.teleprompt.reanchor import ReAnchor
 from pydantic import BaseModel, ConfigDict
 
+from knowgap.compile.demonstrations.optimizers import reporting
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.quiet import quiet
@@ -31,7 +31,6 @@ class ThresholdCalibration(BaseModel):
         thresholds: value by hyperparameter name; None if a plain yes or no does as well.
         before: mean score on the training questions with plain decisions.
         after: mean score with the thresholds.
-        report: ReAnchor's report, one row for each decision.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -39,7 +38,6 @@ class ThresholdCalibration(BaseModel):
     thresholds: dict[str, float | None]
     before: float
     after: float
-    report: list[dict[str, Any]]
 
     def apply(self, program: P) -> P:
         """A copy of the program with these thresholds."""
@@ -84,16 +82,9 @@ def calibrate_thresholds(
     measure = next(iter(named_metrics(metric).values()))
     model: Any = resolve_lm(lm, program)
     errors: list[Exception] = []
-    asked = itertools.count(1)
-
-    def counted(example: Any, prediction: Any) -> float:
-        if progress is not None:
-            progress(next(asked), 0, "questions asked")
-        return float(measure(example, prediction))
-
     shared, close = share(program)
     student = _DecidingProgram(shared.configure(**dict.fromkeys(active)), lambda error: errors.append(error))
-    reanchor = ReAnchor(counted, num_threads=num_threads, require_cache=False)
+    reanchor = ReAnchor(reporting(measure, progress), num_threads=num_threads, require_cache=False)
     try:
         with quiet(), dspy.context(lm=model.copy(cache=True) if hasattr(model, "cache") else model):
             fitted: Any = reanchor.compile(student, trainset=list(examples))
@@ -111,7 +102,6 @@ def calibrate_thresholds(
         thresholds={name: values.get("threshold") for name, values in fields.items()},
         before=report["train_score_before"],
         after=report["train_score"],
-        report=[{k: v for k, v in row.items() if isinstance(v, (str, int, float, dict))} for row in report["fitted"]],
     )
 
 

@@ -350,7 +350,9 @@ def test_knn_shows_the_nearest(program, examples, tmp_path):
     assert [step.kind for step in prediction.trace.steps] == [step.kind for step in again.trace.steps]
     assert twin.configure(top_k=1).top_k == 1
     assert compiled.top_k == 3
-    assert evaluate(compiled, examples, "exact_match", lm=lm).mean() == 1.0
+    result = evaluate(compiled, examples, "exact_match", lm=lm)
+    assert result.mean() == 1.0
+    assert result.provenance.state != evaluate(program, examples, "exact_match", lm=lm).provenance.state
     wrong, _ = scripted_lm(lambda o, i: {"answer": "nobody", "questions": []})
     with pytest.raises(UsageError, match="answers rightly"):
         compile_program(program, examples, metric="exact_match", optimizer="knn", lm=wrong, vectorizer=vectors)
