@@ -65,7 +65,7 @@ class Dataset:
 
     def index_name(self, engine: str) -> str:
         """The folder name of an index of the corpus: it changes with the data and the engine."""
-        return f"{self.name.replace(':', '-')}-{self.fingerprint[:12]}-{engine}"
+        return f"{self.name}-{self.fingerprint[:12]}-{engine}"
 
 
 def make_example(

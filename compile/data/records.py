@@ -202,13 +202,13 @@ def read_json_array(path: Path, key: str | None = None) -> Iterator[Record]:
 
 
 def _json_problem(error: ijson.JSONError) -> str:
-    """Word an error of ijson's in one line; only the first line of its message says what is wrong."""
-    reason = str(error).splitlines()[0]
+    """Word an error of ijson's in one line; its message has the reason, the text around the place, and an arrow."""
+    reason, *context = (line.strip() for line in str(error).splitlines())
     if "UTF8" in reason or "utf-8" in reason:
         return "is not UTF-8; convert the file to UTF-8"
     if "premature EOF" in reason or "Incomplete" in reason:
         return "is not whole: the file is cut short here"
-    return f"is not JSON: {reason.partition('error: ')[2] or reason}"
+    return f"is not JSON: {reason.partition('error: ')[2] or reason}" + (f" Near {context[0]}" if context else "")
 
 
 def read_json_object(path: Path) -> dict[str, Any]:

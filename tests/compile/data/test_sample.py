@@ -27,36 +27,17 @@ def test_the_sample_is_the_default_and_comes_with_the_package(data):
     assert sum(len(file.read_bytes()) for file in files("knowgap.compile.data").joinpath("sample").iterdir()) < 2**20
 
 
-def test_size_and_mix(data):
-    assert 900 <= len(data.corpus) <= 1100
-    for split in SPLITS:
-        assert Counter(e.type for e in data.splits[split]) == MIX
-        closed = Counter(e.answer for e in data.splits[split] if e.type == "yes_no")
-        assert abs(closed["yes"] - closed["no"]) <= 1
-    questions = [e for split in SPLITS for e in data.splits[split]]
-    assert len({e.id for e in questions}) == len({e.question for e in questions}) == len(questions) == 300
-    assert len({p.id for p in data.corpus}) == len({p.text for p in data.corpus}) == len(data.corpus)
+def test_each_split_has_the_same_mix_of_questions(data):
+    assert [Counter(e.type for e in data.splits[split]) for split in SPLITS] == [MIX, MIX, MIX]
 
 
-def test_splits_share_no_passage(data):
-    gold = [{id for e in data.splits[split] for id in e.gold_ids} for split in SPLITS]
-    assert len(set.union(*gold)) == sum(map(len, gold))
-
-
-def test_gold_passages_hold_the_answer(data):
+def test_gold_passages_hold_the_answer_and_belong_to_one_split(data):
     texts = {p.id: str(p) for p in data.corpus}
     for example in (e for split in SPLITS for e in data.splits[split]):
         gold = [texts[id] for id in example.gold_ids]
-        assert len(example.evidences) == len(example.decomposition)
-        if example.type == "unanswerable":
-            assert (example.answer, example.evidences) == ("unanswerable", [])
-        elif example.type != "yes_no":
+        if example.type not in ("yes_no", "unanswerable"):
             sources = [*gold, example.question] if "comparison" in example.type else gold
             assert any(example.answer in text for text in sources), example
-        if example.type == "ambiguous":
-            assert len(example.gold_ids) == 2
-            assert example.decomposition[1]["answer"] in example.aliases
-        for step in example.decomposition:
-            assert any(step["answer"] in text for text in gold), example
-    hops = {len(e.decomposition) for e in data.splits["test"] if e.type == "compositional"}
-    assert hops == {2, 3, 4}
+        assert all(any(step["answer"] in text for text in gold) for step in example.decomposition), example
+    ids = [{id for e in data.splits[split] for id in e.gold_ids} for split in SPLITS]
+    assert len(set.union(*ids)) == sum(map(len, ids))

@@ -1,0 +1,105 @@
+"""Files of records: streaming, encodings, compression, and how their faults are named."""
+
+import gzip
+import json
+
+import pytest
+
+from knowgap.compile.data import SPLITS, load_dataset
+from knowgap.compile.data.records import read_json_array
+from knowgap.errors import DataError
+
+ROW = '{"question": "x?", "answer": "y"}'
+RECORD = {"question": 'q[]{}"\\\\?', "answer": "ä东", "supporting_facts": [["T", 0]], "context": [["T", ["s."]]]}
+
+
+def size(path, **options):
+    data = load_dataset(path, **options)
+    return sum(len(data.splits[split]) for split in SPLITS)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", r"mine.jsonl: is empty"),
+        (b"\n \n", r"mine.jsonl: is empty"),
+        (b"[]", r"mine.jsonl: holds no records"),
+        (f'{ROW}\n{{"question": "x?", answer}}\n'.encode(), r"mine.jsonl:2: is not JSON: .* column 20"),
+        (f'{ROW}\n["list"]\n'.encode(), r"mine.jsonl:2: must be a JSON object"),
+        (f"{ROW}\n{ROW.replace('x', 'ü')}".encode("latin-1"), r"mine.jsonl:2: is not UTF-8: byte 0xfc at column 15"),
+        (f"[{ROW}]".encode("utf-16"), r"mine.jsonl:1: is not UTF-8: byte 0xff"),
+        (f"[{ROW}, {{'question': 5}}]".encode(), r":2: is not JSON: invalid char in json text\. Near .*'question': 5"),
+        (f"[{ROW}, {ROW}, 7]".encode(), r"mine.jsonl:3: must be a JSON object, is 7"),
+        (f"[{ROW}, {ROW}] {ROW}".encode(), r"mine.jsonl:3: is not JSON: trailing garbage"),
+        (f"[{ROW}, {ROW.replace('x', 'ü')}]".encode("latin-1"), r"mine.jsonl:2: is not UTF-8"),
+    ],
+)
+def test_faults_are_named_by_file_and_record(tmp_path, text, problem):
+    (tmp_path / "mine.jsonl").write_bytes(text)
+    with pytest.raises(DataError, match=problem):
+        load_dataset(tmp_path / "mine.jsonl")
+
+
+def test_other_json_than_an_array_is_refused(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text(f'{{"item": [{ROW}]}}')
+    with pytest.raises(DataError, match=r"mine.json: must be a JSON array"):
+        load_dataset(path, layout="hotpotqa")
+    assert [record.line for record in read_json_array(path, key="item")] == [1]
+    with pytest.raises(DataError, match='holds no records under the key "Data"'):
+        load_dataset(path, layout="triviaqa")
+    with pytest.raises(DataError, match="is a folder"):
+        list(read_json_array(tmp_path))
+
+
+def test_truncated_lines_are_an_error_or_whole(tmp_path):
+    whole = "\n".join(ROW.replace("x", f"Nr. {n}, 東京 ü") for n in range(4)).encode()
+    path = tmp_path / "mine.jsonl"
+    ends = {at for at, byte in enumerate(whole) if byte == ord("\n")}
+    for cut in range(1, len(whole)):
+        path.write_bytes(whole[:cut])
+        if cut in ends or cut - 1 in ends:
+            assert size(path)
+        else:
+            with pytest.raises(DataError, match=r"mine.jsonl"):
+                load_dataset(path)
+
+
+def test_a_truncated_array_is_always_an_error(tmp_path):
+    whole = json.dumps([RECORD | {"_id": f"{n}"} for n in range(3)], ensure_ascii=False, indent=1).encode()
+    path = tmp_path / "dev.json"
+    for cut in range(1, len(whole)):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(DataError, match=r"dev.json"):
+            load_dataset(path, layout="hotpotqa")
+    path.write_bytes(whole[:-5])
+    with pytest.raises(DataError, match=r"dev.json:3: .*cut short"):
+        load_dataset(path)
+    path.write_bytes(whole)
+    assert size(path) == 3
+
+
+def test_only_one_record_of_an_array_is_held(tmp_path):
+    path = tmp_path / "dev.json"
+    path.write_text("[" + ", ".join([ROW] * 100_000) + ", broken")
+    records = read_json_array(path)
+    assert [next(records).line for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("text", [ROW, f"[{ROW}]"])
+def test_a_byte_order_mark_is_skipped(tmp_path, text):
+    path = tmp_path / "mine.jsonl"
+    path.write_text(text, encoding="utf-8-sig")
+    assert size(path) == 1
+
+
+@pytest.mark.parametrize("text", [f"{ROW}\n" * 3, f"[{ROW}, {ROW}, {ROW}]"])
+def test_compressed_files(tmp_path, text):
+    path = tmp_path / "mine.jsonl.gz"
+    whole = gzip.compress(text.encode(), mtime=0)
+    path.write_bytes(whole)
+    assert size(path) == 3
+    for damaged in (whole[:-6], whole[:12] + b"\xff\xff" + whole[14:], b"no gzip"):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"mine.jsonl.gz: is damaged or cut short"):
+            load_dataset(path)
