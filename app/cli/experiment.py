@@ -193,7 +193,7 @@ def _range(bounds: tuple[float, float]) -> str:
 
 
 def _show(found: Any) -> None:
-    from knowgap.reports.experiment_markdown import shown
+    from knowgap.reports.experiment import figure_text
 
     for number, column in enumerate(found.table.columns):
         rows = []
@@ -202,7 +202,7 @@ def _show(found: Any) -> None:
                 continue
             figures = []
             for figure in cell.figures:
-                mean, interval = shown(figure)
+                mean, interval = figure_text(figure)
                 paper = "" if figure.paper is None else f" (paper {figure.paper:g}{' ≠' if cell.differs else ''})"
                 star = "*" if figure.significant else ""
                 figures.append(f"{mean}{star} {interval}{paper}".strip())

@@ -38,7 +38,7 @@ def report(
     ] = "",
 ) -> None:
     """Show a study or evaluations on one HTML page, which opens without a network."""
-    from knowgap.reports.page import write_report
+    from knowgap.reports.report import write_report
 
     page = write_report(source, output, study_name=study_name, base=base, cost=cost)
     out.print(f"written to {page}", markup=False)

@@ -1,164 +1,186 @@
-"""Charts as inline SVG: points over two axes, with a line through some of them."""
+"""Charts of points over two axes: where each part stands, in pixels; `templates/chart.html.jinja` draws them as SVG."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
+from typing import Literal
 
-from knowgap.reports.html import el
+__all__ = ["Axis", "Chart", "Plot", "Point"]
 
-__all__ = ["Point", "scatter"]
-
-_WIDE, _NARROW, _SMALL = (1040, 340), (350, 270), (300, 190)
-_KINDS = {
+KINDS = {
     "complete": "complete trial",
-    "pruned": "stopped early: the mean of the questions it was asked",
+    "row": "row of the table",
+    "front": "on the Pareto front",
+    "pruned": "stopped early: mean over the questions it was asked",
     "paper": "the paper's settings",
     "chosen": "chosen",
 }
+"""What the marks mean, by kind of point; later ones are drawn above earlier ones."""
+
+_SIZES = {
+    "full": {"wide": (1040, 340), "narrow": (350, 270)},
+    "half": {"wide": (520, 330), "narrow": (350, 290)},
+    "small": {"": (300, 190)},
+}
+_LEFT, _RIGHT, _TOP = 46, 12, 26
 
 
 @dataclass(frozen=True)
 class Point:
-    """One mark.
+    """A point of a chart.
 
     Attributes:
         x: in the units of the axis, or the position of a category.
         y: in the units of the axis.
-        kind: "complete", "pruned", "paper" or "chosen"; later ones are drawn above earlier ones.
+        kind: one of `KINDS`.
         label: what the mark says when it is pointed at.
+        low: lower end of the interval of `y`; None if it has no interval.
+        high: upper end of the interval.
     """
 
     x: float
     y: float
     kind: str
     label: str
+    low: float | None = None
+    high: float | None = None
 
 
-def scatter(
-    points: Sequence[Point],
-    *,
-    caption: str,
-    x_name: str,
-    y_name: str,
-    line: Sequence[tuple[float, float]] = (),
-    line_name: str = "",
-    categories: Sequence[str] | None = None,
-    small: bool = False,
-    whole: bool = False,
-) -> Element:
-    """A figure of points over two axes.
+@dataclass(frozen=True)
+class Axis:
+    """Values from `low` to `high` (powers of ten if logarithmic) at the pixels from `start` to `end`."""
 
-    Args:
-        points: at least one.
+    low: float
+    high: float
+    start: int
+    end: int
+    ticks: Sequence[tuple[float, str]] = ()
+    logarithmic: bool = False
+
+    def place(self, value: float) -> float:
+        """The pixel of a value."""
+        scaled = math.log10(value) if self.logarithmic else value
+        return round(self.start + (scaled - self.low) / (self.high - self.low) * (self.end - self.start), 1)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A chart at one size in pixels, for "wide" or "narrow" windows, or for all (""); `line` is an SVG path."""
+
+    width: int
+    height: int
+    shown: str
+    x: Axis
+    y: Axis
+    line: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Points over two axes.
+
+    Attributes:
         caption: what is shown.
+        points: at least one.
         x_name: name of the horizontal axis.
         y_name: name of the vertical axis.
+        size: "full" takes the page's width, "half" half of it; "small" is one of many, and has no legend.
         line: corners of a staircase through the points, from left to right.
         line_name: what the line means.
-        categories: names of the positions 0, 1, … of the horizontal axis, where it is no number.
-        small: one of many: without a legend, in one size for all windows.
-        whole: the horizontal axis counts, and has no ticks between whole numbers.
+        categories: names of the positions 0, 1, … of the horizontal axis if it is not a number.
+        whole_numbers: whether the horizontal axis has ticks at whole numbers only.
+        logarithmic: whether the horizontal axis is logarithmic; every `x` is above 0 then.
+        names: names of the points, in their order, which number the marks from 1 on; empty to number none.
     """
 
-    def plot(size: tuple[int, int], name: str) -> Element:
-        return _plot(points, size, name, caption, x_name, y_name, line, categories, whole)
+    caption: str
+    points: Sequence[Point]
+    x_name: str
+    y_name: str
+    size: Literal["full", "half", "small"] = "full"
+    line: Sequence[tuple[float, float]] = ()
+    line_name: str = ""
+    categories: Sequence[str] = ()
+    whole_numbers: bool = False
+    logarithmic: bool = False
+    names: Sequence[str] = ()
 
-    plots = [plot(_SMALL, "")] if small else [plot(_WIDE, "wide"), plot(_NARROW, "narrow")]
-    legend = None if small else _legend([kind for kind in _KINDS if any(p.kind == kind for p in points)], line_name)
-    return el("figure", el("figcaption", caption), legend, *plots)
+    @property
+    def legend(self) -> list[tuple[str, str]]:
+        """The kinds of points that there are, with what they mean."""
+        if self.size == "small":
+            return []
+        return [(kind, meaning) for kind, meaning in KINDS.items() if any(p.kind == kind for p in self.points)]
 
+    @property
+    def marks(self) -> list[tuple[int, Point]]:
+        """The points with their numbers, from 1 on, in drawing order."""
+        order = list(KINDS)
+        return sorted(enumerate(self.points, start=1), key=lambda pair: order.index(pair[1].kind))
 
-def _plot(
-    points: Sequence[Point],
-    size: tuple[int, int],
-    class_: str,
-    caption: str,
-    x_name: str,
-    y_name: str,
-    line: Sequence[tuple[float, float]],
-    categories: Sequence[str] | None,
-    whole: bool,
-) -> Element:
-    width, height = size
-    left, right, top, bottom = 46, 12, 26, 40 if x_name else 22
-    ys = [p.y for p in points] + [y for _, y in line]
-    y_low, y_high = _padded(min(ys), max(ys))
-    if categories is None:
-        x_low, x_high = _padded(min(p.x for p in points), max(p.x for p in points))
-        x_ticks = [(x, f"{x:g}") for x in _ticks(x_low, x_high, width // 75) if not whole or x == round(x)]
-    else:
-        x_low, x_high = -0.5, len(categories) - 0.5
-        x_ticks = [(float(n), name) for n, name in enumerate(categories)]
+    @property
+    def plots(self) -> list[Plot]:
+        """The chart at each of its sizes."""
+        return [self._plot(shown, width, height) for shown, (width, height) in _SIZES[self.size].items()]
 
-    def px(x: float) -> float:
-        return round(left + (x - x_low) / (x_high - x_low) * (width - left - right), 1)
-
-    def py(y: float) -> float:
-        return round(height - bottom - (y - y_low) / (y_high - y_low) * (height - top - bottom), 1)
-
-    y_ticks = _ticks(y_low, y_high, max(3, height // 60))
-    grid = [el("line", x1=left, x2=width - right, y1=py(y), y2=py(y), class_="axis") for y in y_ticks]
-    texts = [el("text", f"{y:g}", x=left - 6, y=py(y) + 4, **{"text-anchor": "end"}) for y in y_ticks]
-    texts += [el("text", name, x=px(x), y=height - bottom + 16, **{"text-anchor": "middle"}) for x, name in x_ticks]
-    texts.append(el("text", y_name, x=4, y=12))
-    texts.append(el("text", x_name, x=(left + width - right) / 2, y=height - 6, **{"text-anchor": "middle"}))
-    path = _stairs([(px(x), py(y)) for x, y in line], width - right)
-    order = list(_KINDS)
-    marks = [_mark(px(p.x), py(p.y), p.kind, p.label) for p in sorted(points, key=lambda p: order.index(p.kind))]
-    base = el("line", x1=left, x2=width - right, y1=height - bottom, y2=height - bottom, class_="axis")
-    return el(
-        "svg",
-        *grid,
-        base,
-        *texts,
-        el("path", d=path, class_="trail") if path else None,
-        *marks,
-        viewBox=f"0 0 {width} {height}",
-        role="img",
-        aria_label=f"{caption}: {y_name} by {x_name}, {len(points)} points",
-        class_=class_ or None,
-    )
+    def _plot(self, shown: str, width: int, height: int) -> Plot:
+        left, right, bottom = _LEFT, width - _RIGHT, height - (40 if self.x_name else 22)
+        values = [p.y for p in self.points] + [y for _, y in self.line]
+        low, high = _padded(values + [end for p in self.points for end in (p.low, p.high) if end is not None])
+        y_axis = Axis(low, high, bottom, _TOP, _linear_ticks(low, high, max(3, height // 60)))
+        values = [p.x for p in self.points]
+        if self.categories:
+            ticks = list(enumerate(self.categories))
+            x_axis = Axis(-0.5, len(self.categories) - 0.5, left, right, ticks)
+        elif self.logarithmic:
+            low, high = _padded([math.log10(value) for value in values])
+            x_axis = Axis(low, high, left, right, _logarithmic_ticks(low, high, width // 75), logarithmic=True)
+        else:
+            low, high = _padded(values)
+            ticks = _linear_ticks(low, high, width // 75)
+            whole = [(value, text) for value, text in ticks if value == round(value)]
+            x_axis = Axis(low, high, left, right, whole if self.whole_numbers else ticks)
+        line = _staircase([(x_axis.place(x), y_axis.place(y)) for x, y in self.line], right)
+        return Plot(width, height, shown, x_axis, y_axis, line)
 
 
-def _mark(x: float, y: float, kind: str, label: str) -> Element:
-    title = el("title", label) if label else None
-    match kind:
-        case "pruned":
-            return el("path", title, d=f"M{x - 3} {y - 3}L{x + 3} {y + 3}M{x - 3} {y + 3}L{x + 3} {y - 3}", class_=kind)
-        case "paper":
-            return el("path", title, d=f"M{x} {y - 6.5}L{x + 6.5} {y}L{x} {y + 6.5}L{x - 6.5} {y}Z", class_=kind)
-        case _:
-            return el("circle", title, cx=x, cy=y, r=6.5 if kind == "chosen" else 4.5, class_=kind)
-
-
-def _legend(kinds: Sequence[str], line_name: str) -> Element:
-    entries = [(_mark(8, 8, kind, ""), _KINDS[kind]) for kind in kinds]
-    if line_name:
-        entries.append((el("path", d="M0 12H8V4H16", class_="trail"), line_name))
-    shown = [el("li", el("svg", mark, viewBox="0 0 16 16", aria_hidden="true"), name) for mark, name in entries]
-    return el("ul", *shown, class_="legend")
-
-
-def _stairs(corners: Sequence[tuple[float, float]], end: float) -> str:
-    """A staircase through the corners, and on to the right edge."""
-    if not corners:
-        return ""
-    (x, y), *others = corners
-    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in others) + f"H{end}"
-
-
-def _padded(low: float, high: float) -> tuple[float, float]:
+def _padded(values: Sequence[float]) -> tuple[float, float]:
+    """The range of values with some room on both sides."""
+    low, high = min(values), max(values)
     room = (high - low) * 0.06 or abs(high) * 0.1 or 0.5
     return low - room, high + room
 
 
-def _ticks(low: float, high: float, most: int) -> list[float]:
-    """At most about so many round numbers between two numbers."""
-    rough = (high - low) / max(most, 1)
+def _linear_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """Round values from `low` to `high`, about `most` of them, with their texts."""
+    rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [round(n * step, 12) for n in range(first, last + 1)]
+    return [(value, _number(value)) for value in (round(n * step, 12) for n in range(first, last + 1))]
+
+
+def _logarithmic_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+    """At most about `most` round values between two powers of ten, with their texts."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    shown: list[float] = []
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        every = [factor * 10.0**power for power in powers for factor in factors]
+        shown = [value for value in every if low <= math.log10(value) <= high]
+        if len(shown) <= most:
+            break
+    return [(value, _number(value)) for value in shown]
+
+
+def _number(value: float) -> str:
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
+
+
+def _staircase(corners: Sequence[tuple[float, float]], end: float) -> str:
+    """An SVG path through the corners, and on to the right edge."""
+    if not corners:
+        return ""
+    (x, y), *others = corners
+    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in others) + f"H{end}"

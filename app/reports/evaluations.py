@@ -1,41 +1,55 @@
-"""The part of a report that shows evaluations: scores with intervals, paired differences, types, costs, questions."""
+"""Evaluations as pages show them: grouped by the questions they asked, each compared with the group's first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree.ElementTree import Element
+from functools import cached_property
 
 from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import QuestionRecord
-from knowgap.compile.evaluation.statistics import Comparison
+from knowgap.compile.evaluation.statistics import Comparison, Interval
 from knowgap.errors import UnknownName, UsageError
-from knowgap.reports.html import Child, disclosure, el, intervals, note, p_value, section, table
-from knowgap.reports.questions import question_list
+from knowgap.programs.trace.trace import Trace
+from knowgap.programs.trace.view import describe_step
 
-__all__ = ["Group", "evaluation_sections", "grouped", "split_badge", "split_words"]
+__all__ = ["EvaluationGroup", "Question", "group_evaluations", "trace_lines"]
 
-_WORDS = {
-    "test": "test: held out",
-    "dev": "dev: choices were made on it",
-    "train": "train: demonstrations come from it",
-    "": "split not said",
-    "seen": "not a test score: trials were compared on these questions",
-}
-_ORDER = ("test", "seen", "dev", "train", "")
-_COSTS = ("lm_calls", "critical_calls", "tokens", "retrievals", "passages", "knowledge_tokens", "iterations", "seconds")
+COSTS = ("lm_calls", "critical_calls", "tokens", "retrievals", "passages", "knowledge_tokens", "iterations", "seconds")
+"""The costs that pages show."""
+
+_SPLIT_ORDER = ("test", "seen", "dev", "train", "")
+_MOST_QUESTIONS = 500
 
 
 @dataclass(frozen=True)
-class Group:
+class Question:
+    """A question with its records by label of the evaluation, and its scores by the main metric.
+
+    `kinds` are the filters that let it through; `difference` is second minus first score if there are two, else 0.
+    """
+
+    records: dict[str, QuestionRecord]
+    scores: list[float | None]
+    kinds: tuple[str, ...]
+    difference: float
+
+    @property
+    def first(self) -> QuestionRecord:
+        """The first record."""
+        return next(iter(self.records.values()))
+
+
+@dataclass(frozen=True)
+class EvaluationGroup:
     """Evaluations of the same questions.
 
     Attributes:
-        split: "test", "dev", "train", another name, "" where it was not said, or "seen" for questions that are called
-            test questions although a study's trials were compared on them.
+        split: "test", "dev", "train", another name, "" if it is not known, or "seen" for questions that are called
+            test questions although a study compared its trials on them.
         data: digest of the questions.
-        evaluations: by label, the one that the others are compared with first.
-        name: an anchor.
+        evaluations: by label; the others are compared with the first.
+        name: unique on the page, for anchors.
     """
 
     split: str
@@ -53,179 +67,144 @@ class Group:
         """The main metric."""
         return self.evaluations[self.base].metrics[0]
 
-    def against_base(self, label: str) -> Comparison | None:
-        """An evaluation against the base; None where they cannot be compared."""
+    @property
+    def size(self) -> int:
+        """Number of questions."""
+        return len(self.evaluations[self.base].records)
+
+    @cached_property
+    def intervals(self) -> dict[str, dict[str, Interval]]:
+        """Mean with interval by metric and label, of what is defined for some question."""
+        metrics = dict.fromkeys(metric for e in self.evaluations.values() for metric in e.all_metrics)
+        by_metric = {
+            metric: {label: e.interval(metric) for label, e in self.evaluations.items() if _is_scored(e, metric)}
+            for metric in metrics
+        }
+        return {metric: intervals for metric, intervals in by_metric.items() if intervals}
+
+    @cached_property
+    def comparisons(self) -> dict[str, Comparison | None]:
+        """Each evaluation but the first against the first, by label; None if they cannot be compared."""
+        return {label: self._compare(label) for label in list(self.evaluations)[1:]}
+
+    @property
+    def compared(self) -> dict[str, Comparison]:
+        """The comparisons that there are, by label."""
+        return {label: comparison for label, comparison in self.comparisons.items() if comparison is not None}
+
+    def _compare(self, label: str) -> Comparison | None:
         try:
             return compare(self.evaluations[self.base], self.evaluations[label], self.metric)
         except (UsageError, UnknownName):
             return None  # an unfinished file of answers, or one with other metrics
 
+    @cached_property
+    def types(self) -> dict[str, dict[str, Interval]]:
+        """The main metric by type of question and label."""
+        by_label = {
+            label: e.by_type(self.metric) for label, e in self.evaluations.items() if _is_scored(e, self.metric)
+        }
+        kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
+        return {kind: {label: by_label[label][kind] for label in by_label if kind in by_label[label]} for kind in kinds}
 
-def grouped(evaluations: dict[str, Evaluation], *, base: str | None = None, dev_digest: str = "") -> list[Group]:
-    """Evaluations by split and questions, those on test questions first.
+    @cached_property
+    def failures(self) -> list[tuple[str, QuestionRecord]]:
+        """Failed questions with the label of their evaluation."""
+        return [(label, record) for label, e in self.evaluations.items() for record in e.failures]
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """Every question, in the order of the data."""
+        by_label = {label: {r.id: r for r in e.records} for label, e in self.evaluations.items()}
+        ids = dict.fromkeys(name for records in by_label.values() for name in records)
+        return [
+            self._question({label: records[name] for label, records in by_label.items() if name in records})
+            for name in ids
+        ]
+
+    def _question(self, records: dict[str, QuestionRecord]) -> Question:
+        every = [record.scores.get(self.metric) for record in records.values()]
+        scores = [score for score in every if score is not None]
+        difference = scores[1] - scores[0] if len(scores) == 2 else 0.0
+        kinds = {
+            "differs": len({*scores}) > 1,
+            "win": len(self.evaluations) == 2 and difference > 0,
+            "loss": len(self.evaluations) == 2 and difference < 0,
+            "same": len(records) > 1 and len({*scores}) <= 1,
+            "short": bool(scores) and min(scores) < 1,
+            "failed": any(record.error for record in records.values()),
+        }
+        return Question(records, every, tuple(kind for kind, applies in kinds.items() if applies), difference)
+
+    @cached_property
+    def listed(self) -> list[Question]:
+        """At most 500 questions; those that are right and the same everywhere are left out first."""
+        telling = {"differs", "failed", "short"}
+        ranked = sorted(range(len(self.questions)), key=lambda n: telling.isdisjoint(self.questions[n].kinds))
+        return [self.questions[n] for n in sorted(ranked[:_MOST_QUESTIONS])]
+
+    @property
+    def kind_counts(self) -> dict[str, int]:
+        """How many questions each filter lets through."""
+        return {
+            kind: sum(kind in question.kinds for question in self.questions)
+            for kind in ("differs", "win", "loss", "same", "short", "failed")
+        }
+
+    @property
+    def traced(self) -> bool:
+        """Whether a listed question has a trace."""
+        return any(record.trace for question in self.listed for record in question.records.values())
+
+
+def _is_scored(evaluation: Evaluation, metric: str) -> bool:
+    return any(record.scores.get(metric) is not None for record in evaluation.records)
+
+
+def group_evaluations(
+    evaluations: Mapping[str, Evaluation], *, base: str | None = None, dev_digest: str = ""
+) -> list[EvaluationGroup]:
+    """Group evaluations by split and questions, those on test questions first.
 
     Args:
         evaluations: by label.
-        base: which one the others are compared with; one with "before" in its label, or the first, where absent.
-        dev_digest: digest of the questions that a study's trials were compared on.
+        base: which one the others are compared with; by default one with "before" in its label, or the first.
+        dev_digest: digest of the questions on which a study compared its trials.
 
     Raises:
         UnknownName: no evaluation has the label `base`.
     """
     if base is not None and base not in evaluations:
         raise UnknownName.among("evaluation", base, evaluations)
-    found: dict[tuple[str, str], dict[str, Evaluation]] = {}
+    members: dict[tuple[str, str], dict[str, Evaluation]] = {}
     for label, evaluation in evaluations.items():
         origin = evaluation.provenance
         split = "seen" if origin.split == "test" and dev_digest and origin.data == dev_digest else origin.split
-        found.setdefault((split, origin.data), {})[label] = evaluation
-    keys = sorted(found, key=lambda key: _ORDER.index(key[0]) if key[0] in _ORDER else len(_ORDER))
-    groups: list[Group] = []
-    for position, (split, data) in enumerate(keys):
-        members = found[split, data]
-        first = base if base in members else next((label for label in members if "before" in label), None)
-        ordered = dict(sorted(members.items(), key=lambda item: item[0] != first)) if first else members
-        groups.append(Group(split=split, data=data, evaluations=ordered, name=f"{split or 'split'}-{position}"))
-    return groups
-
-
-def split_words(split: str) -> str:
-    """What a score on that split is worth."""
-    return _WORDS.get(split, split)
-
-
-def split_badge(split: str) -> Element:
-    """The same as a badge."""
-    return el("span", split_words(split), class_=f"badge {split if split in ('test', 'dev', 'train') else 'unknown'}")
-
-
-def evaluation_sections(group: Group, unfinished: Sequence[str] = ()) -> list[Element]:
-    """The sections about evaluations of the same questions."""
-    size = len(next(iter(group.evaluations.values())).records)
-    where = {"test": "Test", "dev": "Dev", "train": "Train"}.get(group.split, "Scores")
-    late = [label for label in group.evaluations if label in unfinished]
-    scores = section(
-        f"{where}: {size} questions",
-        f"scores-{group.name}",
-        el("p", split_badge(group.split)),
-        note(f"From a file of answers, which may still lack questions: {', '.join(late)}.") if late else None,
-        _scores(group),
-        _forest(group),
-        _differences(group),
-        _types(group),
-        _costs(group),
-        _failures(group),
-    )
-    questions = section(
-        f"{where}, question by question",
-        f"questions-{group.name}",
-        *question_list(group.evaluations, group.metric, group.name),
-    )
-    return [scores, questions]
-
-
-def _interval(evaluation: Evaluation, metric: str) -> str:
-    return str(evaluation.interval(metric)) if _has(evaluation, metric) else ""
-
-
-def _has(evaluation: Evaluation, metric: str) -> bool:
-    return any(record.scores.get(metric) is not None for record in evaluation.records)
-
-
-def _scores(group: Group) -> Element:
-    metrics = list(dict.fromkeys(name for e in group.evaluations.values() for name in e.all_metrics if _has(e, name)))
-    rows: list[Sequence[Child]] = [
-        [label, *(_interval(e, metric) for metric in metrics), len(e.records), len(e.failures)]
-        for label, e in group.evaluations.items()
+        members.setdefault((split, origin.data), {})[label] = evaluation
+    keys = sorted(members, key=lambda key: _SPLIT_ORDER.index(key[0]) if key[0] in _SPLIT_ORDER else len(_SPLIT_ORDER))
+    return [
+        EvaluationGroup(split, data, _first(members[split, data], base), f"{split or 'split'}-{position}")
+        for position, (split, data) in enumerate(keys)
     ]
-    return table(
-        ["", *metrics, "questions", "failed"],
-        rows,
-        caption=f"Mean [95% bootstrap interval] ({split_words(group.split)}); failed questions count as 0",
-        numeric=range(1, len(metrics) + 3),
-    )
 
 
-def _forest(group: Group) -> Element | None:
-    rows = [
-        (label, found.mean, found.low, found.high, str(found))
-        for label, e in group.evaluations.items()
-        if _has(e, group.metric)
-        for found in [e.interval(group.metric)]
-    ]
-    return intervals(rows, caption=f"{group.metric}, mean and 95% interval") if len(rows) > 1 else None
+def _first(evaluations: dict[str, Evaluation], base: str | None) -> dict[str, Evaluation]:
+    """The same with the one first that the others are compared with."""
+    first = base if base in evaluations else next((label for label in evaluations if "before" in label), None)
+    return dict(sorted(evaluations.items(), key=lambda item: item[0] != first)) if first else evaluations
 
 
-def _differences(group: Group) -> Element | None:
-    others = [label for label in group.evaluations if label != group.base]
-    if not others:
-        return None
-    found = {label: group.against_base(label) for label in others}
-    rows: list[Sequence[Child]] = []
-    for label, c in found.items():
-        if c is None:
-            rows.append([f"{label} − {group.base}", "cannot be compared: not the same questions or metric", *[""] * 4])
-        else:
-            interval = f"{c.difference:+.3f} [{c.low:+.3f}, {c.high:+.3f}]"
-            rows.append([f"{label} − {group.base}", interval, p_value(c.p_value), c.wins, c.losses, c.ties])
-    drawn = [(label, c.difference, c.low, c.high, f"{c.difference:+.3f}") for label, c in found.items() if c]
-    several = " The p-values are not corrected for several comparisons." if len(drawn) > 1 else ""
-    return el(
-        "div",
-        el("h3", "Question by question against ", group.base),
-        table(
-            ["difference", f"{group.metric} [95% interval]", "p (paired permutation test)", "wins", "losses", "ties"],
-            rows,
-            caption=f"Paired differences ({split_words(group.split)}).{several}",
-            numeric=(1, 2, 3, 4, 5),
-        ),
-        intervals(drawn, caption=f"Difference in {group.metric} from {group.base}", zero=True) if drawn else None,
-    )
-
-
-def _types(group: Group) -> Element | None:
-    by_type = {label: e.by_type(group.metric) for label, e in group.evaluations.items() if _has(e, group.metric)}
-    kinds = sorted({kind for found in by_type.values() for kind in found})
-    if len(kinds) < 2:
-        return None
-    rows: list[Sequence[Child]] = []
-    for kind in kinds:
-        sizes = {found[kind].n for found in by_type.values() if kind in found}
-        cells = [str(found[kind]) if kind in found else "" for found in by_type.values()]
-        rows.append([kind or "(none)", max(sizes), *cells])
-    columns = ["type", "questions", *by_type]
-    caption = f"{group.metric} by type of question"
-    return el("div", el("h3", "By type"), table(columns, rows, caption=caption, numeric=range(1, len(columns))))
-
-
-def _costs(group: Group) -> Element:
-    rows: list[Sequence[Child]] = []
-    for label, evaluation in group.evaluations.items():
-        costs = evaluation.costs()
-        rows.append([label, *(_amount(costs[name]) for name in _COSTS)])
-    return el(
-        "div",
-        el("h3", "Costs"),
-        table(
-            ["", *(name.replace("_", " ") for name in _COSTS)],
-            rows,
-            caption="Mean per question, over those that did not fail; calls answered from a cache count",
-            numeric=range(1, len(_COSTS) + 1),
-        ),
-    )
-
-
-def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _failures(group: Group) -> Element | None:
-    failed: list[tuple[str, QuestionRecord]] = [
-        (label, r) for label, e in group.evaluations.items() for r in e.failures
-    ]
-    if not failed:
-        return None
-    rows: list[Sequence[Child]] = [[label, record.id, record.error] for label, record in failed[:50]]
-    more = f" (the first 50 of {len(failed)})" if len(failed) > 50 else ""
-    inner = table(["", "question", "why"], rows, caption=f"Failed questions{more}; each counts as 0")
-    return disclosure(f"{len(failed)} failures", inner)
+def trace_lines(trace: Trace) -> list[tuple[str, str, Sequence[str]]]:
+    """A trace as lines: kind of step, headline and details; a new iteration or branch is of the kind "when"."""
+    lines: list[tuple[str, str, Sequence[str]]] = []
+    iteration, branch = 0, ""
+    for step in trace.steps:
+        if step.iteration != iteration:
+            iteration, branch = step.iteration, ""
+            lines.append(("when", f"iteration {iteration}", ()))
+        if step.branch != branch:
+            branch = step.branch
+            lines.append(("when", branch or "—", ()))
+        headline, *details = describe_step(trace, step)
+        lines.append((step.kind, headline, details))
+    return lines

@@ -1,46 +1,33 @@
-"""An experiment as one page that needs no network: table, plots, comparisons, and what it was measured on."""
+"""An experiment as a page and as Markdown: results, accuracy against cost, comparisons, and what was measured on."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from xml.sax.saxutils import escape, quoteattr
+from typing import Any
 
-from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure
-from knowgap.reports.cost_plot import MARKS, cost_plot
-from knowgap.reports.experiment_markdown import SAME_PROMPTS, difference_notes, markdown, origins, shown
+from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.experiments.measures import is_cost
+from knowgap.compile.experiments.result import ExperimentResult, Figure
+from knowgap.errors import UnknownName
+from knowgap.reports.charts import Chart, Point
+from knowgap.reports.rendering import in_words, render
 from knowgap.retrieval.index.files import write_file
 
-__all__ = ["page", "write_experiment_report"]
+__all__ = [
+    "cost_chart",
+    "figure_text",
+    "render_cost_chart",
+    "render_experiment",
+    "render_markdown",
+    "table_markdown",
+    "write_experiment_report",
+]
 
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1d2329;--soft:#5d6873;--line:#d9dee3;--ground:#fff;--band:#f4f6f8;--mark:#0b6e99;
---up:#17753f;--down:#b3372b}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e9ec;--soft:#9aa5b0;--line:#38424c;--ground:#15191d;--band:#1e242a;
---mark:#5cb8de;--up:#5ec58a;--down:#ee8479}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
-main{max-width:1180px;margin:0 auto;padding:28px 20px 60px}
-h1{font-size:1.6rem;line-height:1.25;margin:0 0 6px}
-h2{font-size:1.1rem;margin:38px 0 10px}
-p,ol,ul{max-width:80ch}.soft{color:var(--soft)}
-.wide{overflow-x:auto;border:1px solid var(--line);border-radius:8px}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:7px 12px;text-align:right;vertical-align:top;white-space:nowrap;border-top:1px solid var(--line)}
-thead th{border-top:0;background:var(--band);font-weight:600}
-th:first-child,td:first-child{text-align:left;white-space:normal;min-width:9.5rem;max-width:16rem}
-tbody th{font-weight:500;position:sticky;left:0;background:var(--ground)}
-tr.group th{background:var(--band);color:var(--soft);font-weight:600;position:static}
-.data{border-left:1px solid var(--line)}
-td small,th small{display:block;color:var(--soft);font-size:.78rem;font-weight:400}
-.paper{color:var(--mark)!important}.up{color:var(--up)}.down{color:var(--down)}.base{font-weight:600}
-sup{line-height:0}a{color:var(--mark)}thead small{max-width:22rem;white-space:normal}
-.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,540px),1fr));gap:20px}
-figure{margin:0;max-width:860px;overflow-x:auto;border:1px solid var(--line);border-radius:8px;padding:12px}
-figcaption{font-weight:600;margin-bottom:6px}
-svg{width:100%;min-width:520px;height:auto;display:block}thead .data[colspan]{text-align:left}
-@media(max-width:600px){main{padding:18px 12px 40px}th,td{padding:6px 8px}
-th:first-child,td:first-child{min-width:7rem;max-width:8.5rem}}
-"""
+SAME_PROMPTS = (
+    "= marks a paper's figure whose setting is ours, as far as language model, retriever, corpus, questions, models "
+    "and demonstrations tell; ≠ one whose setting is not, with the number of the note that says in what. Prompts are "
+    "worded anew throughout."
+)
 
 
 def write_experiment_report(experiment: ExperimentResult, folder: str | Path) -> list[Path]:
@@ -49,168 +36,153 @@ def write_experiment_report(experiment: ExperimentResult, folder: str | Path) ->
     Returns:
         The two files.
     """
-    target = Path(folder)
-    return [
-        write_file(target / "experiment.md", markdown(experiment)),
-        write_file(target / "index.html", page(experiment)),
-    ]
+    texts = {"experiment.md": render_markdown(experiment), "index.html": render_experiment(experiment)}
+    return [write_file(Path(folder) / name, text) for name, text in texts.items()]
 
 
-def page(experiment: ExperimentResult) -> str:
-    """The page, as well-formed HTML with its style inside."""
-    table = experiment.table
-    source = f'<p class="soft">{escape(f"{table.paper.table} of {table.paper.citation}.")}</p>' if table.paper else ""
-    body = [
-        f"<h1>{escape(table.title)}</h1>{source}",
-        "<p>Scores in percent with 95% bootstrap intervals. Compared question by question with "
-        f'<b>{escape(experiment.baseline)}</b>: <span class="up">▲ better</span> or <span class="down">▼ worse</span>, '
-        "significant at 5% (paired permutation test, corrected for the number of rows by Holm's method).</p>",
-        _main_table(experiment),
-        _plots(experiment),
-        _comparisons(experiment),
-        _notes(experiment),
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
-        f"<title>{escape(table.title)}</title><style>{_STYLE}{MARKS}</style></head>"
-        f"<body><main>{''.join(body)}</main></body></html>\n"
+def render_experiment(experiment: ExperimentResult) -> str:
+    """Render an experiment as an HTML page with its style inside, which may load nothing."""
+    columns = range(len(experiment.table.columns))
+    return render(
+        "experiment.html.jinja",
+        title=experiment.table.title,
+        charts=[chart for column in columns if (chart := cost_chart(experiment, column)) is not None],
+        reasons=[_shared_reason(experiment, column) for column in columns],
+        **_values(experiment),
     )
 
 
-def _main_table(experiment: ExperimentResult) -> str:
-    table, notes = experiment.table, difference_notes(experiment)
-    top, names = "<th></th>", "<th></th>"
-    for number, column in enumerate(table.columns):
-        reasons = {
-            cell.reason for cell in experiment.cells if cell.column == number and not table.rows[cell.row].left_out
-        }
-        reason = f"<small>{escape(reasons.pop())}</small>" if len(reasons) == 1 and "" not in reasons else ""
-        top += f'<th class="data" colspan="{len(column.metrics)}">{escape(column.title)}{reason}</th>'
-        names += "".join(
-            f"<th{_edge(place)}>{escape(name.replace('_', ' ').removeprefix('probe:'))}</th>"
-            for place, name in enumerate(column.metrics)
-        )
-    width = 1 + sum(len(column.metrics) for column in table.columns)
-    rows, group = [], ""
-    for number, row in enumerate(table.rows):
-        cells = [experiment.cell(number, c) for c in range(len(table.columns))]
-        if not any(cells):
-            continue
-        if row.group != group:
-            group = row.group
-            rows.append(f'<tr class="group"><th colspan="{width}">{escape(group)}</th></tr>')
-        reason = row.left_out and f"<small>not run: {escape(row.left_out)}</small>"
-        base = ' class="base"' if row.label == experiment.baseline else ""
-        rows.append(
-            f"<tr><th{base}>{escape(row.label)}{reason}</th>"
-            + "".join(_cell(experiment, cell, notes) for cell in cells if cell is not None)
-            + "</tr>"
-        )
-    head = f"<thead><tr>{top}</tr><tr>{names}</tr></thead>"
-    return f'<div class="wide"><table>{head}<tbody>{"".join(rows)}</tbody></table></div>'
+def render_markdown(experiment: ExperimentResult) -> str:
+    """Render an experiment as Markdown: a table for each data set, comparisons with the baseline, notes, origins."""
+    return render("experiment.md.jinja", only=None, **_values(experiment))
 
 
-def _edge(place: int) -> str:
-    return ' class="data"' if place == 0 else ""
+def table_markdown(experiment: ExperimentResult, column: int) -> str:
+    """Render the rows of one data set as a Markdown table."""
+    return render("experiment.md.jinja", only=column, **_values(experiment)).strip()
 
 
-def _cell(experiment: ExperimentResult, cell: CellResult, notes: dict[tuple[str, ...], int]) -> str:
-    parts = []
-    shared = {
-        c.reason for c in experiment.cells if c.column == cell.column and not experiment.table.rows[c.row].left_out
+def _values(experiment: ExperimentResult) -> dict[str, Any]:
+    notes = _difference_notes(experiment)
+    return {
+        "experiment": experiment,
+        "table": experiment.table,
+        "notes": notes,
+        "origins": _origins(experiment),
+        "comparisons": [(cell, figure) for cell in experiment.cells for figure in cell.figures if figure.comparison],
+        "figure_text": figure_text,
+        "note_number": lambda cell: notes.get(tuple(cell.differs), 0),
+        "same_prompts": SAME_PROMPTS,
     }
-    for place, figure in enumerate(cell.figures):
-        mean, interval = shown(figure)
-        text = f"{mean}{_arrow(figure)}"
-        if interval:
-            text += f"<small>{interval}</small>"
-        if figure.paper is not None:
-            number = notes.get(tuple(cell.differs))
-            mark = (
-                " (not run)"
-                if cell.reason
-                else f' ≠<sup><a href="#note-{number}">{number}</a></sup>'
-                if number
-                else " ="
-            )
-            text += f'<small class="paper">paper {figure.paper:g}{mark}</small>'
-        if place == 0 and cell.failed:
-            text += f'<small class="down">{cell.failed} of {cell.questions} failed</small>'
-        if place == 0 and cell.reason and len(shared) > 1 and not experiment.table.rows[cell.row].left_out:
-            text += f"<small>{escape(cell.reason)}</small>"
-        parts.append(f"<td{_edge(place)}>{text}</td>")
-    return "".join(parts)
 
 
-def _arrow(figure: Figure) -> str:
-    pair = figure.comparison
-    if pair is None or not figure.significant:
-        return ""
-    kind, sign = ("up", "▲") if pair.difference > 0 else ("down", "▼")
-    tip = f"{100 * pair.difference:+.1f} [{100 * pair.low:+.1f}, {100 * pair.high:+.1f}], p = {figure.p_corrected:.3f}"
-    return f' <span class="{kind}" title={quoteattr(tip)}>{sign}</span>'
+def figure_text(figure: Figure) -> tuple[str, str]:
+    """Format a figure's mean and its interval: scores in percent, costs as they are."""
+    if figure.ours is None:
+        return "–", ""
+    scale = 1.0 if is_cost(figure.metric) else 100.0
+    digits = 0 if is_cost(figure.metric) and figure.ours.mean >= 100 else 1
+    mean, low, high = (f"{value * scale:.{digits}f}" for value in (figure.ours.mean, figure.ours.low, figure.ours.high))
+    return mean, f"{low}–{high}"
 
 
-def _plots(experiment: ExperimentResult) -> str:
-    figures = []
-    for number, column in enumerate(experiment.table.columns):
-        drawn = cost_plot(experiment, number, style="")
-        if drawn:
-            figures.append(f"<figure><figcaption>{escape(column.title)}</figcaption>{drawn}</figure>")
-    if not figures:
-        return ""
-    return (
-        "<h2>Accuracy against cost</h2><p>Up is better, left is cheaper. The line joins the rows that no cheaper one "
-        f'beats; bars are 95% intervals.</p><div class="plots">{"".join(figures)}</div>'
-    )
-
-
-def _comparisons(experiment: ExperimentResult) -> str:
-    rows = []
+def _difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int]:
+    """Number the notes that say in what our setting is not the paper's."""
+    numbers: dict[tuple[str, ...], int] = {}
     for cell in experiment.cells:
-        for figure in cell.figures:
-            pair = figure.comparison
-            if pair is None:
-                continue
-            row, column = experiment.table.rows[cell.row].label, experiment.table.columns[cell.column].title
-            values = [
-                f"{100 * pair.difference:+.1f} <small>{100 * pair.low:+.1f} to {100 * pair.high:+.1f}</small>",
-                f"{pair.wins}",
-                f"{pair.losses}",
-                f"{pair.ties}",
-                f"{pair.p_value:.3f}",
-                f"{figure.p_corrected:.3f}",
-            ]
-            cells = "".join(f"<td>{value}</td>" for value in values)
-            rows.append(
-                f"<tr><th>{escape(row)}</th><td>{escape(column)}</td><td>{escape(figure.metric)}</td>{cells}</tr>"
-            )
-    if not rows:
-        return ""
-    names = ["row", "data", "metric", "difference", "better", "worse", "equal", "p", "p (Holm)"]
-    head = "".join(f"<th>{name}</th>" for name in names)
-    return (
-        f"<h2>Question by question against {escape(experiment.baseline)}</h2>"
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    )
+        if cell.differs and any(figure.paper is not None for figure in cell.figures):
+            numbers.setdefault(tuple(cell.differs), len(numbers) + 1)
+    return numbers
 
 
-def _notes(experiment: ExperimentResult) -> str:
-    parts = []
-    notes = difference_notes(experiment)
-    if experiment.table.paper:
-        items = "".join(f'<li id="note-{n}">{escape("; ".join(reasons))}</li>' for reasons, n in notes.items())
-        parts.append(
-            f"<h2>Our setting and the paper's</h2><p>{escape(SAME_PROMPTS)}</p>" + (items and f"<ol>{items}</ol>")
+def _origins(experiment: ExperimentResult) -> list[str]:
+    """Say what the figures were measured on, a line for each data set, language model and retriever."""
+    lines: dict[str, None] = {}
+    for cell in experiment.cells:
+        origin = cell.provenance
+        if origin is None:
+            continue
+        index = origin.retriever
+        engine = f", retriever {index['name']}" if index.get("name") else ""
+        digest = f" (index {str(index['digest'])[:12]})" if index.get("digest") else ""
+        fingerprint = str((origin.model_extra or {}).get("dataset_fingerprint", ""))[:12]
+        line = (
+            f"{experiment.table.columns[cell.column].title}: {cell.questions} questions of the {origin.split} split, "
+            f"data {fingerprint}, language model {origin.lm}{engine}{digest}"
         )
+        lines[line] = None
     spent = experiment.spent
     run = (
-        f"This run asked the language model {spent.calls} times ({spent.cached_calls} more answers came from its cache)"
-        f"; {experiment.failed} questions failed."
+        f"This run: {spent.calls} calls of the language model, {spent.cached_calls} more from its cache, "
+        f"{experiment.failed} questions failed."
     )
-    lines = "".join(f"<li>{escape(line)}</li>" for line in [*origins(experiment), run, *experiment.table.notes])
-    origin = next((cell.provenance for cell in experiment.cells if cell.provenance), None)
-    made = ", ".join(f"{name} {version}" for name, version in origin.versions.items()) if origin else ""
-    commit = f", commit {origin.git_commit[:12]}" if origin and origin.git_commit else ""
-    return "".join(parts) + f'<h2>Measured on</h2><ul>{lines}</ul><p class="soft">{escape(made + commit)}</p>'
+    versions = [
+        ", ".join(f"{name} {version}" for name, version in origin.versions.items())
+        + (f", commit {origin.git_commit[:12]}" if origin.git_commit else "")
+        for cell in experiment.cells
+        if (origin := cell.provenance) is not None
+    ]
+    return [*lines, run, *experiment.table.notes, *versions[:1]]
+
+
+def _shared_reason(experiment: ExperimentResult, column: int) -> str:
+    """Why nothing of a data set was run; empty if something was, or if the reasons differ."""
+    cells = [c for c in experiment.cells if c.column == column and not experiment.table.rows[c.row].left_out]
+    reasons = {cell.reason for cell in cells}
+    return reasons.pop() if len(reasons) == 1 else ""
+
+
+def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") -> Chart | None:
+    """Draw the main score of a data set's rows, with intervals, against their mean cost per question.
+
+    Args:
+        experiment: the results.
+        column: number of the data set.
+        cost: a name of `knowgap.compile.evaluation.results.COSTS`; by default tokens, or LM calls if no tokens were
+            counted. The axis is logarithmic: rows that cost nothing are left out.
+
+    Returns:
+        The chart, in which rows are numbered from the cheapest on; None if no row has a score and a cost.
+
+    Raises:
+        UnknownName: there is no such cost.
+    """
+    if cost and cost not in COSTS:
+        raise UnknownName.among("cost", cost, COSTS)
+    data = experiment.table.columns[column]
+    place = next((n for n, name in enumerate(data.metrics) if not is_cost(name)), None)
+    cells = [cell for cell in experiment.cells if cell.column == column and not cell.reason]
+    counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")
+    rows = [
+        (cell.costs[counted], ours, experiment.table.rows[cell.row].label)
+        for cell in cells
+        if place is not None and cell.costs.get(counted) and (ours := cell.figures[place].ours) is not None
+    ]
+    if place is None or not rows:
+        return None
+    rows.sort(key=lambda row: (row[0], -row[1].mean))
+    front: list[tuple[float, float]] = []
+    points: list[Point] = []
+    for spent, ours, label in rows:
+        score, low, high = 100 * ours.mean, 100 * ours.low, 100 * ours.high
+        on_front = not front or score > front[-1][1]
+        if on_front:
+            front.append((spent, score))
+        said = f"{label}: {score:.1f} [{low:.1f}–{high:.1f}], {spent:.3g} {in_words(counted)} per question"
+        points.append(Point(spent, score, "front" if on_front else "row", said, low, high))
+    return Chart(
+        caption=f"{data.title}, {max(cell.questions for cell in cells)} questions",
+        points=points,
+        x_name=f"{in_words(counted)} per question",
+        y_name=f"{in_words(data.metrics[place])}, percent",
+        size="half",
+        line=front,
+        logarithmic=True,
+        names=[label for _, _, label in rows],
+    )
+
+
+def render_cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") -> str:
+    """Render `cost_chart` as HTML that stands alone, for a notebook; empty if there is none."""
+    chart = cost_chart(experiment, column, cost)
+    return render("cost_chart.html.jinja", plot=chart) if chart is not None else ""

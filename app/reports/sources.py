@@ -1,4 +1,4 @@
-"""What a report is made from: studies, runs' folders and evaluations, found by what is in a file, not by its name."""
+"""What a page is made from: studies, folders of runs and evaluations, recognized by the content of a file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import optuna
 import orjson
@@ -22,10 +22,7 @@ from knowgap.compile.study.summary import StudyFacts, matching, read_study
 from knowgap.compile.study.tuning import Tuning
 from knowgap.errors import DataError, StudyError, UsageError
 
-if TYPE_CHECKING:
-    from optuna import Study
-
-__all__ = ["Findings", "Source", "find"]
+__all__ = ["ReportSource", "Source", "read_source"]
 
 Source = str | Path | Tuning[Any] | Evaluation | Mapping[str, Evaluation]
 Kind = Literal["sqlite", "journal", "answers", "evaluation", ""]
@@ -35,15 +32,15 @@ _SPLITS = {digest(split)[:16]: split for split in ("train", "dev", "test")}
 
 
 @dataclass(frozen=True)
-class Findings:
+class ReportSource:
     """What there is to report.
 
     Attributes:
-        study: a study, if there is one.
+        study: a study, or None.
         evaluations: by label.
-        artifact: the `config.json` of the compiled program, if there is one.
-        questions: ids of the dev questions in the order of the trials' scores, where they are known.
-        place: where it was found, in words.
+        artifact: the `config.json` of the compiled program, or None.
+        questions: ids of the dev questions in the order of the trials' scores; empty if they are not known.
+        place: name of the file, folder or database; empty for objects.
         unfinished: labels of evaluations that may still lack questions.
     """
 
@@ -55,14 +52,13 @@ class Findings:
     unfinished: tuple[str, ...] = ()
 
 
-def find(source: Source, *, study_name: str | None = None, cost: str = "") -> Findings:
+def read_source(source: Source, *, study_name: str | None = None, cost: str = "") -> ReportSource:
     """Read what a source holds.
 
     Args:
-        source: what `tune` or `evaluate` returned, evaluations by label, a study's file or database URL, a folder that
-            `knowgap compile`, `tune`, `eval` or `compare` wrote, an evaluation's JSON file or a file of answers.
-        study_name: which study, where the storage keeps several.
-        cost: what counts as cost in a study.
+        source: as for `knowgap.reports.report.render_report`.
+        study_name: which study, if the storage keeps several.
+        cost: what counts as cost in a study; by default what the study took for it.
 
     Raises:
         UsageError: there is nothing to report at that place.
@@ -72,58 +68,48 @@ def find(source: Source, *, study_name: str | None = None, cost: str = "") -> Fi
     match source:
         case Tuning():
             facts = read_study(source.study, cost=cost or source.cost, chosen=source.best)
-            return Findings(study=facts, questions=source.questions)
+            return ReportSource(study=facts, questions=source.questions)
         case Evaluation():
-            return Findings(evaluations={source.provenance.program or "evaluation": source})
+            return ReportSource(evaluations={source.provenance.program or "evaluation": source})
         case Mapping():
             if not source:
                 raise UsageError("no evaluations: there is nothing to report")
-            return Findings(evaluations=dict(source))
-        case _:
-            return _find_at(str(source), study_name, cost)
-
-
-def _find_at(place: str, study_name: str | None, cost: str) -> Findings:
-    if "://" in place:
-        return Findings(study=_study(place, study_name, cost), place=describe_storage(place))
-    path = Path(place).expanduser()
-    if path.is_dir():
-        return _folder(path, study_name, cost)
+            return ReportSource(evaluations=dict(source))
+    if "://" in str(source):
+        return ReportSource(study=_load_study(str(source), study_name, cost), place=describe_storage(str(source)))
+    path = Path(source).expanduser()
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
-    match _kind(path):
-        case "sqlite" | "journal" as kind:
-            return Findings(study=_study(_storage_name(path, kind), study_name, cost), place=path.name)
-        case "evaluation":
-            return Findings(evaluations={path.stem: Evaluation.load(path)}, place=path.name)
-        case "answers":
-            return Findings(evaluations={path.stem: _answers(path)}, place=path.name, unfinished=(path.stem,))
-        case _:
-            raise UsageError(f"{path} holds neither a study nor an evaluation")
+    folders = [folder for folder in (path, path / "evaluations") if folder.is_dir()]
+    files = sorted(file for folder in folders for file in folder.iterdir()) if folders else [path]
+    report = _read_files(path, files, study_name, cost)
+    if report.study is None and not report.evaluations and report.artifact is None:
+        raise UsageError(f"{path} holds neither a study, nor evaluations, nor a compiled program")
+    return report
 
 
-def _folder(folder: Path, study_name: str | None, cost: str) -> Findings:
-    files = sorted(p for place in (folder, folder / "evaluations") if place.is_dir() for p in place.iterdir())
+def _read_files(place: Path, files: list[Path], study_name: str | None, cost: str) -> ReportSource:
     kinds = {path: _kind(path) for path in files if path.is_file()}
-    studies = [(path, kind) for path, kind in kinds.items() if kind in ("sqlite", "journal")]
-    evaluations = {path.stem: Evaluation.load(path) for path, kind in kinds.items() if kind == "evaluation"}
-    answers = {p.stem: _answers(p) for p, kind in kinds.items() if kind == "answers" and p.stem not in evaluations}
-    artifact = next((place for place in (folder, folder / "artifact") if (place / "config.json").exists()), None)
-    config = read_config(artifact) if artifact is not None else None
+    studies = [path for path, kind in kinds.items() if kind in ("sqlite", "journal")]
     if len(studies) > 1:
-        names = ", ".join(path.name for path, _ in studies)
-        raise UsageError(f"{folder} holds several studies ({names}): name one of these files")
-    if not studies and not evaluations and not answers and config is None:
-        raise UsageError(f"{folder} holds neither a study, nor evaluations, nor a compiled program")
-    study = _study(_storage_name(*studies[0]), study_name, cost) if studies else None
-    if study is not None and config is not None:
-        same = matching(study.trials, config["hyperparameters"], config["demonstrations"], study.pool)
-        study = replace(study, chosen=same or study.chosen)
-    return Findings(
+        names = ", ".join(path.name for path in studies)
+        raise UsageError(f"{place} holds several studies ({names}): name one of these files")
+    evaluations = {path.stem: Evaluation.load(path) for path, kind in kinds.items() if kind == "evaluation"}
+    answers = {p.stem: _read_answers(p) for p, kind in kinds.items() if kind == "answers" and p.stem not in evaluations}
+    artifact = next((p for p in (place, place / "artifact") if (p / "config.json").exists()), None)
+    config = read_config(artifact) if artifact is not None else None
+    study = None
+    if studies:
+        storage = f"sqlite:///{studies[0]}" if kinds[studies[0]] == "sqlite" else str(studies[0])
+        study = _load_study(storage, study_name, cost)
+        if config is not None:
+            saved = matching(study.trials, config["hyperparameters"], config["demonstrations"], study.pool)
+            study = replace(study, chosen=saved or study.chosen)
+    return ReportSource(
         study=study,
         evaluations={**evaluations, **answers},
         artifact=config,
-        place=folder.name or str(folder),
+        place=place.name or str(place),
         unfinished=tuple(answers),
     )
 
@@ -143,39 +129,33 @@ def _kind(path: Path) -> Kind:
 
 
 def _has_studies(path: Path) -> bool:
-    """Whether a database is Optuna's; it is opened for reading alone, so that a foreign one stays as it is."""
+    """Whether a database is Optuna's; it is opened read-only, so that another program's stays as it is."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE name = 'studies'").fetchall()
+        return bool(connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'studies'").fetchall())
     except sqlite3.DatabaseError:
         return False
     finally:
         connection.close()
-    return bool(tables)
 
 
-def _storage_name(path: Path, kind: str) -> str:
-    return f"sqlite:///{path}" if kind == "sqlite" else str(path)
-
-
-def _study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
-    shown = describe_storage(storage)
+def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
+    place = describe_storage(storage)
     with quiet():
-        place = open_storage(storage)
-        names = sorted(optuna.get_all_study_names(place))
+        opened = open_storage(storage)
+        names = sorted(optuna.get_all_study_names(opened))
         if not names:
-            raise StudyError(f"{shown} holds no study")
+            raise StudyError(f"{place} holds no study")
         if study_name is None and len(names) > 1:
-            raise StudyError(f"{shown} holds several studies: name one with --study-name: {', '.join(names)}")
+            raise StudyError(f"{place} holds several studies: name one with --study-name: {', '.join(names)}")
         name = study_name or names[0]
         if name not in names:
-            raise StudyError(f"{shown} holds no study {name!r}: there are {', '.join(names)}")
-        study: Study = optuna.load_study(study_name=name, storage=place)
-        return read_study(study, cost=cost)
+            raise StudyError(f"{place} holds no study {name!r}: there are {', '.join(names)}")
+        return read_study(optuna.load_study(study_name=name, storage=opened), cost=cost)
 
 
-def _answers(path: Path) -> Evaluation:
-    """The records of a file of answers, which does not say everything that an evaluation says."""
+def _read_answers(path: Path) -> Evaluation:
+    """Read a file of answers as an evaluation; its provenance knows the split and the digest of the data only."""
     records: dict[str, QuestionRecord] = {}
     identity: dict[str, str] = {}
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):  # the last piece may be cut short

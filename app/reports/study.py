@@ -1,309 +1,202 @@
-"""The part of a report that shows a study: its trials, its front, what mattered, what changed and what it cost."""
+"""A study as its page shows it: trials, settings that changed, Pareto front, importances, slices and dev questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-from xml.etree.ElementTree import Element
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
 
+from knowgap.compile.evaluation.statistics import Comparison
 from knowgap.compile.study.summary import StudyFacts
 from knowgap.compile.study.trials import TrialResult, front
 from knowgap.errors import UnknownName
 from knowgap.programs import get_program
-from knowgap.reports.charts import Point, scatter
-from knowgap.reports.html import Child, bars, disclosure, el, note, p_value, section, table
+from knowgap.reports.charts import Chart, Point
+from knowgap.reports.rendering import format_setting, in_words
 
-__all__ = ["number", "study_sections"]
-
-_MOST_SLICES = 24
+__all__ = ["SettingChange", "StudyView"]
 
 
-def study_sections(study: StudyFacts, questions: Sequence[str] = ()) -> list[Element]:
-    """The sections about a study.
+@dataclass(frozen=True)
+class SettingChange:
+    """A hyperparameter, or the number of demonstrations of a predictor, in each of `StudyView.compared`."""
 
-    Args:
-        study: the study.
-        questions: ids of the dev questions in the order of the trials' scores, where they are known.
+    name: str
+    values: list[str]
+    meaning: str
+
+    @property
+    def changed(self) -> bool:
+        """Whether the trials differ in it."""
+        return len({*self.values}) > 1
+
+
+@dataclass(frozen=True)
+class StudyView:
+    """A study with at least one complete trial.
+
+    Attributes:
+        facts: what is stored.
+        chosen: the chosen trial.
+        questions: ids of the dev questions in the order of the trials' scores; empty if they are not known.
     """
-    if study.chosen is None:
-        return [
-            section("Trials", "trials", note("No trial is complete yet: there is nothing to show.", kind="warning"))
-        ]
-    found = [
-        _trials(study),
-        _changes(study, study.chosen),
-        _front(study),
-        _importances(study),
-        _slices(study),
-        _calls(study),
-        _dev_questions(study, study.chosen, questions),
-    ]
-    return [part for part in found if part is not None]
 
+    facts: StudyFacts
+    chosen: TrialResult
+    questions: Sequence[str]
+    slice_limit: ClassVar[int] = 24
 
-def number(value: Any) -> str:
-    """A hyperparameter's value in words."""
-    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
+    @property
+    def start(self) -> TrialResult | None:
+        """The trial that the chosen one is compared with: the paper's settings, or those at the start."""
+        return self.facts.paper or self.facts.labelled("current")
 
+    @cached_property
+    def gain(self) -> Comparison | None:
+        """The chosen trial against `start` on the dev questions; None if it is the same."""
+        return self.facts.gain(self.start) if self.start and self.start.number != self.chosen.number else None
 
-def _kind(study: StudyFacts, trial: TrialResult) -> str:
-    if study.chosen is not None and trial.number == study.chosen.number:
-        return "chosen"
-    if not trial.complete:
-        return "pruned"
-    return "paper" if study.paper is not None and trial.number == study.paper.number else "complete"
+    def kind(self, trial: TrialResult) -> str:
+        """How charts mark a trial: "chosen", "pruned", "paper" or "complete"."""
+        paper = self.facts.paper
+        if trial.number == self.chosen.number:
+            return "chosen"
+        if not trial.complete:
+            return "pruned"
+        return "paper" if paper is not None and trial.number == paper.number else "complete"
 
+    def _label(self, trial: TrialResult) -> str:
+        pruned = f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
+        return (
+            f"trial {trial.number} ({trial.label}): {in_words(self.facts.metric)} {trial.score:.3f}"
+            f"{'' if trial.complete else pruned}; {trial.costs[self.facts.cost]:.3g} {in_words(self.facts.cost)} "
+            "per question"
+        )
 
-def _said(study: StudyFacts, trial: TrialResult) -> str:
-    asked = "" if trial.complete else f" over {len(trial.scores)} of {study.size} questions, then stopped"
-    return (
-        f"trial {trial.number} ({trial.label}): {study.metric} {trial.score:.3f}{asked}; "
-        f"{trial.costs[study.cost]:.3g} {study.cost} per question"
-    )
+    @property
+    def _score_name(self) -> str:
+        return f"dev {in_words(self.facts.metric)}"
 
-
-def _trials(study: StudyFacts) -> Element:
-    best: list[tuple[float, float]] = []
-    for position, trial in enumerate(study.trials):
-        if trial.complete and (not best or trial.score > best[-1][1]):
-            best.append((position, trial.score))
-    points = [
-        Point(position, trial.score, _kind(study, trial), _said(study, trial))
-        for position, trial in enumerate(study.trials)
-    ]
-    pruned = sum(not trial.complete for trial in study.trials)
-    again = sum(trial.same_as is not None for trial in study.trials)
-    counted = f"{len(study.trials)} trials: {len(study.trials) - pruned} complete, {pruned} stopped early"
-    if again:
-        counted += f"; {again} tried what an earlier one had tried, and took its result over"
-    if study.unfinished:
-        counted += f"; besides, {study.unfinished} were cut off, gave way or still run"
-    return section(
-        "Score over trials",
-        "trials",
-        note(f"Dev split, {study.size} questions. {counted}."),
-        scatter(
-            points,
+    @property
+    def trials_chart(self) -> Chart:
+        """The score of every trial, with the best so far."""
+        best: list[tuple[float, float]] = []
+        for position, trial in enumerate(self.facts.trials):
+            if trial.complete and (not best or trial.score > best[-1][1]):
+                best.append((position, trial.score))
+        points = [Point(n, t.score, self.kind(t), self._label(t)) for n, t in enumerate(self.facts.trials)]
+        return Chart(
             caption="Score of every trial, in the order in which they began (dev split)",
+            points=points,
             x_name="trial",
-            y_name=f"dev {study.metric}",
+            y_name=self._score_name,
             line=best,
             line_name="best so far",
-            whole=True,
-        ),
-        disclosure("All trials as a table", _trial_table(study)),
-    )
-
-
-def _trial_table(study: StudyFacts) -> Element:
-    first = study.trials[0].values
-    rows: list[Sequence[Child]] = []
-    for trial in study.trials:
-        different = [f"{k} = {number(v)}" for k, v in trial.values.items() if v != first.get(k)]
-        different += [f"demonstrations of {p}: {_shown(study, p, n)}" for p, n in trial.demonstrations.items() if n]
-        state = "complete" if trial.complete else f"stopped after {len(trial.scores)}"
-        if trial.same_as is not None:
-            state += f", as trial {trial.same_as}"
-        kind = "chosen" if _kind(study, trial) == "chosen" else ""
-        rows.append(
-            [
-                el("span", f"{trial.number} {trial.label}", el("b", " chosen") if kind else None),
-                f"{trial.score:.3f}",
-                f"{trial.costs[study.cost]:.3g}",
-                trial.spent.calls,
-                trial.failed,
-                state,
-                ", ".join(different) or "—",
-            ]
+            whole_numbers=True,
         )
-    columns = ["trial", f"dev {study.metric}", f"{study.cost} per question", "LM calls made", "failed", "state", ""]
-    columns[-1] = f"differs from trial {study.trials[0].number} in"
-    return table(columns, rows, caption="Trials (dev split)", numeric=(1, 2, 3, 4))
 
+    def differences(self, trial: TrialResult) -> list[str]:
+        """In which settings a trial differs from the first."""
+        first = self.facts.trials[0].values
+        changed = [f"{name} = {format_setting(v)}" for name, v in trial.values.items() if v != first.get(name)]
+        shown = [f"demonstrations of {p}: {self._n_demos(p, n)}" for p, n in trial.demonstrations.items() if n]
+        return changed + shown
 
-def _shown(study: StudyFacts, predictor: str, chosen: int) -> int:
-    return len(study.pool.sets[predictor][chosen]) if predictor in study.pool.sets else 0
+    def _n_demos(self, predictor: str, chosen: int) -> int:
+        return len(self.facts.pool.sets[predictor][chosen]) if predictor in self.facts.pool.sets else 0
 
+    @property
+    def compared(self) -> dict[str, TrialResult]:
+        """The trials whose settings stand side by side, by heading."""
+        named = {"the paper's": self.facts.paper, "at the start": self.facts.labelled("current"), "chosen": self.chosen}
+        return {heading: trial for heading, trial in named.items() if trial is not None}
 
-def _changes(study: StudyFacts, chosen: TrialResult) -> Element:
-    paper, start = study.paper, study.labelled("current")
-    told = _help(study.program)
-    columns = ["", *(["the paper's"] if paper else []), *(["at the start"] if start else []), "chosen", "what it does"]
-    before = [trial for trial in (paper, start) if trial is not None]
+    @cached_property
+    def settings(self) -> list[SettingChange]:
+        """Every setting of the trials that are compared."""
+        trials, meanings = list(self.compared.values()), _meanings(self.facts.program)
+        hyperparameters = [
+            SettingChange(name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
+            for name in self.chosen.values
+        ]
+        demonstrations = [
+            SettingChange(
+                name=f"demonstrations of {name}",
+                values=[str(self._n_demos(name, trial.demonstrations.get(name, 0))) for trial in trials],
+                meaning="worked examples in the prompt",
+            )
+            for name in self.facts.pool.sets
+        ]
+        return hyperparameters + demonstrations
 
-    def row(name: str, values: Sequence[str], what: str) -> tuple[bool, list[Child]]:
-        changed = len({*values}) > 1
-        return changed, [name, *values[:-1], el("b", values[-1]) if changed else values[-1], what]
+    @cached_property
+    def front(self) -> list[TrialResult]:
+        """The Pareto front of score and cost, cheapest first."""
+        return front(self.facts.trials, self.facts.cost)
 
-    rows = [
-        row(name, [number(trial.values.get(name)) for trial in [*before, chosen]], told.get(name, ""))
-        for name in chosen.values
-    ]
-    rows += [
-        row(
-            f"demonstrations of {name}",
-            [str(_shown(study, name, trial.demonstrations.get(name, 0))) for trial in [*before, chosen]],
-            "worked examples in the prompt",
+    @property
+    def front_chart(self) -> Chart:
+        """Score against cost of every complete trial."""
+        cost = self.facts.cost
+        complete = [trial for trial in self.facts.trials if trial.complete]
+        return Chart(
+            caption=f"Score and {in_words(cost)} of every complete trial (dev split)",
+            points=[Point(t.costs[cost], t.score, self.kind(t), self._label(t)) for t in complete],
+            x_name=f"{in_words(cost)} per question",
+            y_name=self._score_name,
+            line=[(trial.costs[cost], trial.score) for trial in self.front],
+            line_name="Pareto front: best score at that cost or less",
         )
-        for name in study.pool.sets
-    ]
-    changed = [cells for differs, cells in rows if differs]
-    same = [cells for differs, cells in rows if not differs]
-    said = f"Trial {chosen.number} ({chosen.label}) was chosen."
-    if not changed:
-        said += " It changes nothing: no trial did better than the settings at the start."
-    return section(
-        "What changed",
-        "changes",
-        note(said),
-        table(columns, changed, caption="Settings that differ") if changed else None,
-        disclosure(f"{len(same)} settings that stayed", table(columns, same, caption="Settings that stayed"))
-        if same
-        else None,
-    )
+
+    @cached_property
+    def tuned(self) -> list[str]:
+        """The parameters that trials set, most important first."""
+        names = dict.fromkeys(name for t in self.facts.trials for name in self.facts.parameters[t.number])
+        return sorted(names, key=lambda name: -self.facts.importances.get(name, 0.0))
+
+    @cached_property
+    def slices(self) -> list[Chart]:
+        """Score by value of each parameter, of the most important ones."""
+        return [chart for name in self.tuned[: self.slice_limit] if (chart := self._slice(name)) is not None]
+
+    def _slice(self, name: str) -> Chart | None:
+        trials = [trial for trial in self.facts.trials if name in self.facts.parameters[trial.number]]
+        values = [self.facts.parameters[trial.number][name] for trial in trials]
+        if len({str(value) for value in values}) < 2:
+            return None
+        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+        categories = [] if numeric else sorted({str(value) for value in values})
+        points = [
+            Point(
+                x=float(value) if numeric else categories.index(str(value)),
+                y=trial.score,
+                kind=self.kind(trial),
+                label=f"{name} = {format_setting(value)}; {self._label(trial)}",
+            )
+            for trial, value in zip(trials, values, strict=True)
+        ]
+        predictor = name.removeprefix("demos.")
+        return Chart(
+            caption=name if predictor == name else f"demonstration set of {predictor}",
+            points=points,
+            x_name="",
+            y_name=self._score_name,
+            size="small",
+            categories=categories,
+            whole_numbers=all(isinstance(value, int) for value in values),
+        )
+
+    def changed_questions(self, sign: int) -> list[tuple[str, float, float]]:
+        """The dev questions that the chosen trial won (`sign` 1) or lost (-1), with scores before and after."""
+        if self.start is None:
+            return []
+        pairs = zip(self.questions, self.start.scores, self.chosen.scores, strict=False)
+        return [(name, before, after) for name, before, after in pairs if (after - before) * sign > 0]
 
 
-def _help(program: str) -> Mapping[str, str]:
+def _meanings(program: str) -> Mapping[str, str]:
     try:
         return {name: declared.help for name, declared in get_program(program).hyperparameters().items()}
     except UnknownName:
-        return {}  # a program of the user's own: its class is not at hand
-
-
-def _front(study: StudyFacts) -> Element:
-    complete = [trial for trial in study.trials if trial.complete]
-    best = front(study.trials, study.cost)
-    line = [(trial.costs[study.cost], trial.score) for trial in best]
-    rows = [[f"{trial.number} {trial.label}", f"{trial.score:.3f}", f"{trial.costs[study.cost]:.3g}"] for trial in best]
-    both = "Both were objectives of this study." if study.pareto else "The score alone was the objective of this study."
-    return section(
-        "Score against cost",
-        "front",
-        note(f"Complete trials, dev split. {both} No other trial beats those on the line in score and cost at once."),
-        scatter(
-            [Point(t.costs[study.cost], t.score, _kind(study, t), _said(study, t)) for t in complete],
-            caption=f"Score and {study.cost} of every complete trial (dev split)",
-            x_name=f"{study.cost} per question",
-            y_name=f"dev {study.metric}",
-            line=line,
-            line_name="the front: best score at that cost or less",
-        ),
-        disclosure(
-            "The front as a table",
-            table(
-                ["trial", f"dev {study.metric}", f"{study.cost} per question"],
-                rows,
-                caption="Front, cheapest first (dev split)",
-                numeric=(1, 2),
-            ),
-        ),
-    )
-
-
-def _importances(study: StudyFacts) -> Element:
-    rows = [(name, weight, f"{weight:.3f}") for name, weight in study.importances.items()]
-    explained = (
-        "Share of each parameter in what separates the better trials from the others (Optuna's PED-ANOVA, complete "
-        "trials). With few trials it is a hint, not a finding."
-    )
-    return section(
-        "What decides the score",
-        "importances",
-        note(explained) if rows else note("Not known: fewer than two complete trials, or none that differ."),
-        bars(rows, caption="Hyperparameter importances (dev split)") if rows else None,
-    )
-
-
-def _slices(study: StudyFacts) -> Element | None:
-    names = list(dict.fromkeys(name for trial in study.trials for name in study.parameters[trial.number]))
-    names.sort(key=lambda name: -study.importances.get(name, 0.0))
-    figures = [figure for name in names[:_MOST_SLICES] if (figure := _slice(study, name)) is not None]
-    if not figures:
-        return None
-    more = f" The {_MOST_SLICES} most important of {len(names)} parameters." if len(names) > _MOST_SLICES else ""
-    return section(
-        "Score by parameter",
-        "slices",
-        note(f"Every mark is a trial that set the parameter; crosses were stopped early. Dev split.{more}"),
-        el("div", *figures, class_="multiples"),
-    )
-
-
-def _slice(study: StudyFacts, name: str) -> Element | None:
-    trials = [trial for trial in study.trials if name in study.parameters[trial.number]]
-    values = [study.parameters[trial.number][name] for trial in trials]
-    if len({str(value) for value in values}) < 2:
-        return None
-    kinds = [(_kind(study, trial), _said(study, trial)) for trial in trials]
-    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-        places, categories = [float(value) for value in values], None
-    else:
-        categories = sorted({str(value) for value in values})
-        places = [float(categories.index(str(value))) for value in values]
-    predictor = name.removeprefix("demos.")
-    points = [
-        Point(x, trial.score, kind, f"{name} = {number(value)}; {said}")
-        for x, trial, value, (kind, said) in zip(places, trials, values, kinds, strict=True)
-    ]
-    return scatter(
-        points,
-        caption=name if predictor == name else f"demonstration set of {predictor}",
-        x_name="",
-        y_name=f"dev {study.metric}",
-        categories=categories,
-        small=True,
-        whole=all(isinstance(value, int) for value in values),
-    )
-
-
-def _calls(study: StudyFacts) -> Element:
-    spent = study.spent
-    rows = [
-        ("spent", spent.calls),
-        ("without sharing", study.calls_without_sharing),
-        ("without sharing and pruning", study.calls_without_pruning),
-    ]
-    most = max(count for _, count in rows)
-    shown = [(name, float(count), f"{count:,}" + _share(count, most)) for name, count in rows]
-    money = f" ${spent.money:.2f} as far as prices are known." if spent.money else ""
-    setup = f" Of these, {study.setup.calls:,} calls made the demonstrations." if study.setup.calls else ""
-    return section(
-        "What the study cost",
-        "cost",
-        bars(shown, caption="Calls to the language model"),
-        note(
-            f"{spent.prompt_tokens:,} prompt and {spent.completion_tokens:,} completion tokens were spent.",
-            f"{money}{setup} Sharing uses an answer, or the whole result of a trial that tried the same, again. ",
-            "Without pruning every trial would have asked every dev question: an extrapolated figure.",
-        ),
-    )
-
-
-def _share(count: int, most: int) -> str:
-    return f" ({count / most:.0%})" if 0 < count < most else ""
-
-
-def _dev_questions(study: StudyFacts, chosen: TrialResult, questions: Sequence[str]) -> Element | None:
-    base = study.paper or study.labelled("current")
-    if base is None or base.number == chosen.number:
-        return None
-    gain = study.gain(base)
-    said = (
-        f"Trial {chosen.number} against trial {base.number} ({base.label}) on the dev questions, on which it was "
-        f"chosen: {study.metric} {gain.difference:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}], paired p: "
-        f"{p_value(gain.p_value)}, {gain.wins} better, {gain.losses} worse, {gain.ties} equal."
-    )
-    parts: list[Child] = []
-    for what, sign in (("won", 1), ("lost", -1)):
-        changed = [
-            (name, before, after)
-            for name, before, after in zip(questions, base.scores, chosen.scores, strict=False)
-            if (after - before) * sign > 0
-        ]
-        if changed:
-            rows = [[name, f"{before:.2f}", f"{after:.2f}"] for name, before, after in changed]
-            inner = table(["question", base.label, "chosen"], rows, caption=f"Dev questions {what}", numeric=(1, 2))
-            parts.append(disclosure(f"{len(changed)} questions {what}", inner))
-    if not questions:
-        parts.append(note("The study keeps scores in the order in which it asked, not the questions themselves."))
-    return section("Dev questions of the trials", "dev-questions", note(said), *parts)
+        return {}  # a program of the user's: its class is not at hand

@@ -1,79 +1,131 @@
-"""The page, the Markdown and the plots of an experiment."""
+"""The page, the Markdown and the cost charts of an experiment."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 from experiment_helpers import logging_lm, make_table, write_data
+from page_reader import Page, read_page
 
+from knowgap.compile.evaluation.statistics import Interval
+from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure
 from knowgap.compile.experiments.runner import run_experiment
 from knowgap.errors import UnknownName
-from knowgap.reports.cost_plot import Point, cost_plot, plot
-from knowgap.reports.experiment import page, write_experiment_report
+from knowgap.reports.experiment import (
+    cost_chart,
+    render_cost_chart,
+    render_experiment,
+    render_markdown,
+    table_markdown,
+    write_experiment_report,
+)
+
+HOSTILE = "<script>alert(1)</script> a|b"
 
 
-@pytest.fixture
-def world(tmp_path: Path):
-    return {"output": tmp_path / "out", "num_threads": 2, **write_data(tmp_path)}
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experiment")
+    given = {"output": folder / "out", "num_threads": 2, "lm": logging_lm(folder / "log"), **write_data(folder)}
+    return given, run_experiment(make_table(), **given)
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "asked.jsonl"
-
-
-def test_the_page_is_well_formed_and_needs_nothing_else(world, log: Path):
-    text = page(run_experiment(make_table(), lm=logging_lm(log), **world))
-    root = ET.fromstring(text.removeprefix("<!DOCTYPE html>\n"))
-    elements = list(root.iter())
-    assert {"table", "svg", "style"} <= {element.tag for element in elements}
-    assert not {"script", "link", "img", "iframe"} & {element.tag for element in elements}
-    targets = [e.attrib[name] for e in elements for name in ("href", "src") if name in e.attrib]
-    assert targets
-    assert all(target.startswith("#note-") for target in targets)
-    assert {target[1:] for target in targets} <= {e.attrib["id"] for e in elements if "id" in e.attrib}
-    assert "url(" not in text
-    assert "http" not in text
-    assert "Tiny &amp; quick" in text
-    assert "A Paper &lt;of&gt; 2024" in text
-    assert "▲" in text
-
-
-def test_page_and_markdown_mark_the_papers_figures(world, log: Path):
-    experiment = run_experiment(make_table(), lm=logging_lm(log), **world)
-    markdown, html = write_experiment_report(experiment, world["output"])
+def test_the_page_shows_results_beside_the_papers_and_stands_alone(world, tmp_path: Path):
+    markdown, html = write_experiment_report(world[1], tmp_path / "new")
+    page = read_page(html.read_text(encoding="utf-8"))
+    assert "Table 9 of A Paper <of> 2024." in page.text
+    rows = {row[0].split()[0]: " ".join(row) for row in page.table("houses")[2:]}
+    assert rows["memory"].startswith("memory 0.0 0.0–0.0 paper 10 ≠ 1 0.0 0.0–0.0 paper 20.5 ≠ 1 1.0 1.0–1.0")
+    assert rows["retrieval"].startswith("retrieval 100.0 ▲ 100.0–100.0 paper 90 ≠ 2 100.0 ▲")
+    assert (
+        rows["trained"]
+        == "trained not run: needs a trained model – paper 50 (not run) – paper 60 (not run) – paper 1 (not run)"
+    )
+    assert "houses 8 questions" in page.table("houses")[0]
+    compared = page.table("difference in points")[1]
+    assert compared[:7] == ["retrieval", "houses", "exact match", "+100.0 [+100.0, +100.0]", "8", "0", "0"]
     text = markdown.read_text(encoding="utf-8")
-    assert "| retrieval | 100.0* [100.0–100.0] | 90 ≠" in text
-    assert "| trained | – | 50 (not run)" in text
-    assert "paper 90 ≠" in html.read_text(encoding="utf-8")
-    same = run_experiment(make_table(), lm=logging_lm(log), as_paper=["corpus", "questions"], **world)
-    assert "paper 90 =" in page(same)
-    assert "paper 50 (not run)" in page(same)
+    assert (
+        "| retrieval | 100.0* [100.0–100.0] (paper 90 ≠2) | 100.0* [100.0–100.0] | 1.0 [1.0–1.0] (paper 1 ≠2) |" in text
+    )
+    assert "| trained | – (paper 50, not run) |" in text
+    assert "This run: 16 calls of the language model" in text
+    assert table_markdown(world[1], 0) in text
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {"experiment.md", "index.html"}
 
 
-def test_the_plot_joins_what_nothing_cheaper_beats():
-    points = [
-        Point("a", 1, 10, 5, 15),
-        Point("b", 10, 8, 5, 15),
-        Point("c", 100, 30, 20, 40),
-        Point("free", 0, 1, 1, 1),
+def test_a_setting_that_is_the_papers_is_marked_so(world):
+    given, _ = world
+    experiment = run_experiment(make_table(), as_paper=["corpus", "questions"], **given)
+    page = read_page(render_experiment(experiment))
+    assert "paper 90 =" in page.text
+    assert "paper 50 (not run)" in page.text
+    assert "(paper 90 =)" in render_markdown(experiment)
+
+
+def test_failures_and_reasons_stand_in_their_cells():
+    columns = [{"dataset": name, "metrics": ["f1"]} for name in "ab"]
+    rows = [{"label": "one", "program": "rag"}, {"label": "two", "program": "direct"}]
+    table = make_table(columns=columns, rows=rows, baseline="", paper=None)
+    scored = Figure(metric="f1", ours=Interval(mean=0.5, low=0.1, high=0.9, n=4))
+    cells = [
+        CellResult(row=0, column=0, questions=4, failed=1, figures=[scored], costs={"tokens": 0.0, "lm_calls": 0.0}),
+        *(
+            CellResult(row=row, column=column, reason=reason, figures=[Figure(metric="f1")])
+            for row, column, reason in ((0, 1, "no data"), (1, 0, "needs a train split"), (1, 1, "no data"))
+        ),
     ]
-    drawn = ET.fromstring(plot(points, "tokens", "f1"))
-    kinds = {g.findtext("title", "").partition(":")[0]: g.attrib["class"] for g in drawn.iter("g")}
-    assert kinds == {"a": "best", "b": "dot", "c": "best"}
-    assert plot([], "tokens", "f1") == ""
-    assert ET.fromstring(plot(points[:1], "tokens", "f1")).find("polyline") is None
+    experiment = ExperimentResult(table=table, baseline="one", cells=cells)
+    page = read_page(render_experiment(experiment))
+    first, second = page.tables[0][2:]
+    assert first == ["one", "50.0 10.0–90.0 1 of 4 failed", "–"]
+    assert second == ["two", "– needs a train split", "–"]
+    assert page.text.count("no data") == 1  # beside the name of the data set
+    assert not page.having("figure", "plot")  # nothing has a cost
+    assert render_cost_chart(experiment) == ""
 
 
-def test_a_plot_stands_alone_against_any_cost(world, log: Path):
-    experiment = run_experiment(make_table(), lm=logging_lm(log), **world)
-    drawn = ET.fromstring(cost_plot(experiment, cost="knowledge_tokens"))
-    assert drawn.tag == "{http://www.w3.org/2000/svg}svg"
-    titles = [title.text or "" for title in drawn.iter("{http://www.w3.org/2000/svg}title")]
-    assert titles == ["retrieval: 100.0 [100.0–100.0], 14 knowledge tokens per question"]  # memory reads nothing
-    assert "tokens per question" in cost_plot(experiment)
-    assert "<style>" not in cost_plot(experiment, style="")
+def test_the_chart_orders_rows_by_cost_and_joins_those_that_nothing_cheaper_beats():
+    def cell(row: int, cost: float, score: float) -> CellResult:
+        figure = Figure(metric="f1", ours=Interval(mean=score, low=score - 0.1, high=score + 0.1, n=8))
+        return CellResult(row=row, column=0, questions=8, figures=[figure], costs={"tokens": cost, "lm_calls": 1.0})
+
+    rows = [{"label": label, "program": "rag"} for label in ("dear", "free", "middling", "cheap")]
+    table = make_table(rows=rows, columns=[{"dataset": "d", "metrics": ["lm_calls", "f1"]}], baseline="", paper=None)
+    cells = [cell(0, 100, 0.3), cell(1, 0, 0.9), cell(2, 10, 0.2), cell(3, 1, 0.25)]
+    for each in cells:
+        each.figures.insert(0, Figure(metric="lm_calls", ours=Interval(mean=1, low=1, high=1, n=8)))
+    experiment = ExperimentResult(table=table, baseline="dear", cells=cells)
+    chart = cost_chart(experiment)
+    assert chart is not None
+    assert chart.names == ["cheap", "middling", "dear"]  # what costs nothing has no place on a logarithmic axis
+    assert [point.kind for point in chart.points] == ["front", "row", "front"]
+    assert chart.line == [(1, 25), (100, pytest.approx(30))]
+    assert (chart.caption, chart.x_name, chart.y_name) == ("d, 8 questions", "tokens per question", "f1, percent")
+    html = render_cost_chart(experiment, cost="lm_calls")
+    drawn = Page(html)
+    assert len(drawn.having("g", "row")) + len(drawn.having("g", "front")) == 2 * 4 + 2  # two sizes, and the legend
+    assert "free: 90.0 [80.0–100.0], 1 LM calls per question" in drawn.text
     with pytest.raises(UnknownName, match="'money'"):
-        cost_plot(experiment, cost="money")
+        cost_chart(experiment, cost="money")
+
+
+def test_text_that_looks_like_html_stays_text(world):
+    table = world[1].table
+    hostile = table.model_copy(
+        update={
+            "title": HOSTILE,
+            "notes": (HOSTILE,),
+            "rows": tuple(
+                row.model_copy(update={"label": HOSTILE + row.label, "group": HOSTILE}) for row in table.rows
+            ),
+            "columns": tuple(column.model_copy(update={"label": HOSTILE}) for column in table.columns),
+        }
+    )
+    experiment = world[1].model_copy(update={"table": hostile, "baseline": HOSTILE + "memory"})
+    html = render_experiment(experiment)
+    page = read_page(html)
+    assert "<script" not in html
+    assert page.text.count(HOSTILE) > 8
+    assert "| &lt;script>alert(1)&lt;/script> a\\|bmemory |" in render_markdown(experiment)

@@ -1,0 +1,87 @@
+"""The templates of the pages, and how they write figures."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from knowgap.compile.evaluation.statistics import Comparison
+
+__all__ = ["format_p", "in_words", "render"]
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def render(template: str, **values: Any) -> str:
+    """Render a template of this package; characters that cannot be shown or reverse text become U+FFFD.
+
+    Args:
+        template: name of a file in `templates/`. Values are escaped as HTML in all but `*.md.jinja`.
+        **values: what the template shows.
+    """
+    page = _environment().get_template(template).render(contents=[], **values)
+    return _UNPRINTABLE.sub("\ufffd", page).lstrip()
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("knowgap.reports"),
+        autoescape=select_autoescape(disabled_extensions=("md.jinja",), default=True),
+        extensions=["jinja2.ext.do"],
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "amount": format_amount,
+        "count": "{:,}".format,
+        "gain": _format_gain,
+        "md": lambda text: text.replace("|", "\\|").replace("<", "&lt;"),
+        "p": format_p,
+        "points": _format_points,
+        "percent": "{:.0%}".format,
+        "score": "{:.3f}".format,
+        "setting": format_setting,
+        "two_digits": _format_two_digits,
+        "words": in_words,
+    }
+    return environment
+
+
+def format_p(value: float) -> str:
+    """Format a p-value; one below 0.001 as "< 0.001"."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def format_setting(value: Any) -> str:
+    """Format a hyperparameter's value."""
+    return f"{value:.4g}" if isinstance(value, float) else "none" if value is None else str(value)
+
+
+def in_words(name: str) -> str:
+    """Word the name of a metric or cost: "exact match" for `exact_match`, "LM calls" for `lm_calls`."""
+    return re.sub(r"\blm\b", "LM", name.removeprefix("probe:").replace("_", " "))
+
+
+def _format_gain(comparison: Comparison) -> str:
+    """Format a difference with its 95% interval."""
+    return f"{comparison.difference:+.3f} [{comparison.low:+.3f}, {comparison.high:+.3f}]"
+
+
+def _format_points(comparison: Comparison) -> str:
+    """Format a difference with its 95% interval in percentage points."""
+    return f"{100 * comparison.difference:+.1f} [{100 * comparison.low:+.1f}, {100 * comparison.high:+.1f}]"
+
+
+def format_amount(value: float) -> str:
+    """Format a cost per question with three significant digits, or whole from 1,000 on."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _format_two_digits(score: float | None) -> str:
+    """Format the score of a question; "–" if it is not defined."""
+    return "–" if score is None else f"{score:.2f}"

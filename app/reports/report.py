@@ -1,0 +1,146 @@
+"""A study or evaluations as one HTML page that opens anywhere: without a network, with nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from knowgap.compile.evaluation.provenance import Provenance
+from knowgap.compile.evaluation.results import Evaluation
+from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
+from knowgap.compile.study.trials import TrialResult
+from knowgap.reports.evaluations import COSTS, EvaluationGroup, group_evaluations, trace_lines
+from knowgap.reports.rendering import render
+from knowgap.reports.sources import ReportSource, Source, read_source
+from knowgap.reports.study import StudyView
+from knowgap.retrieval.index.files import write_file
+
+__all__ = ["render_report", "write_report"]
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """A row of the table of scores before and after a study.
+
+    `gain` is against the first row of the same split; `mean_only` says that scores by question are not known.
+    """
+
+    label: str
+    split: str
+    metric: str
+    score: Interval | None
+    gain: Comparison | None
+    questions: int
+    mean_only: bool = False
+
+
+def render_report(
+    source: Source,
+    *,
+    evaluations: dict[str, Evaluation] | None = None,
+    study_name: str | None = None,
+    base: str | None = None,
+    cost: str = "",
+    title: str | None = None,
+) -> str:
+    """Render a study or evaluations as an HTML page.
+
+    Args:
+        source: what `tune` or `evaluate` returned, evaluations by label, a study's file or database URL, a folder that
+            `knowgap compile`, `tune`, `eval` or `compare` wrote, an evaluation's JSON file or a file of answers.
+        evaluations: more evaluations, by label, such as those before and after a study.
+        study_name: which study, if the storage keeps several.
+        base: label of the evaluation that the others are compared with; by default one with "before" in its label, or
+            the first.
+        cost: what counts as cost in a study, by the names of `knowgap.compile.evaluation.results.COSTS`.
+        title: of the page.
+
+    Returns:
+        The page: HTML with its style inside, which may load nothing.
+
+    Raises:
+        UsageError: there is nothing to report at that place.
+        StudyError: the study cannot be read, or there are several.
+        DataError: a file of answers is damaged.
+        UnknownName: no evaluation is called `base`, or no cost `cost`.
+    """
+    report = read_source(source, study_name=study_name, cost=cost)
+    facts, artifact = report.study, report.artifact
+    every = {**report.evaluations, **(evaluations or {})}
+    groups = group_evaluations(every, base=base, dev_digest=facts.dev_digest if facts else "")
+    study = StudyView(facts, facts.chosen, report.questions) if facts and facts.chosen else None
+    known = {group.split for group in groups}
+    scores = [*_evaluation_rows(groups), *_artifact_rows(report, known)]
+    if "dev" not in known:
+        scores += _trial_rows(study)
+    return render(
+        "study.html.jinja" if facts is not None or artifact is not None else "evaluation.html.jinja",
+        title=title or _title(report, every),
+        report=report,
+        origin=next((e.provenance for group in groups for e in group.evaluations.values()), Provenance()),
+        groups=groups,
+        study=study,
+        scores=scores,
+        cost_names=COSTS,
+        trace_lines=trace_lines,
+    )
+
+
+def write_report(source: Source, path: str | Path, **options: Any) -> Path:
+    """Write the page of `render_report` to a file, which is complete or not there.
+
+    Args:
+        source: as for `render_report`.
+        path: the file.
+        **options: as for `render_report`.
+
+    Returns:
+        The file.
+    """
+    return write_file(path, render_report(source, **options))
+
+
+def _title(report: ReportSource, evaluations: dict[str, Evaluation]) -> str:
+    if report.study is not None:
+        return f"{report.study.program}: study {report.study.name}"
+    if report.artifact is not None:
+        return f"{report.artifact['program']}, compiled"
+    names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))
+    return f"Evaluation of {', '.join(names[:6])}" + (" and others" if len(names) > 6 else "")
+
+
+def _evaluation_rows(groups: Sequence[EvaluationGroup]) -> Iterator[ScoreRow]:
+    for group in groups:
+        intervals = group.intervals.get(group.metric, {})
+        for label, evaluation in group.evaluations.items():
+            gain = group.comparisons.get(label)
+            yield ScoreRow(label, group.split, group.metric, intervals.get(label), gain, len(evaluation.records))
+
+
+def _artifact_rows(report: ReportSource, known: set[str]) -> Iterator[ScoreRow]:
+    """The scores that a compiled program carries with it, of splits of which no evaluation is at hand.
+
+    Test questions on which the study compared its trials are left out.
+    """
+    summaries = (report.artifact or {}).get("evaluations", {})
+    for label, summary in sorted(summaries.items(), key=lambda item: item[1].get("split") != "test"):
+        split = summary.get("split", "")
+        seen = split == "test" and report.study is not None and summary.get("data") == report.study.dev_digest
+        if split not in known and not seen and summary["scores"]:
+            metric, score = next(iter(summary["scores"].items()))
+            yield ScoreRow(label, split, metric, Interval(**score), None, score["n"], mean_only=True)
+
+
+def _trial_rows(study: StudyView | None) -> Iterator[ScoreRow]:
+    """The trials that mark the study's beginning and end: dev scores, by which the choice was made."""
+    if study is None or study.start is None:
+        return
+    trials: list[tuple[str, TrialResult, Comparison | None]] = [(study.start.label, study.start, None)]
+    if study.gain is not None:
+        trials.append(("chosen", study.chosen, study.gain))
+    for label, trial, gain in trials:
+        interval = mean_interval(trial.scores, study.facts.seed)
+        name = f"trial {trial.number} ({label})"
+        yield ScoreRow(name, "dev", study.facts.metric, interval, gain, len(trial.scores))
