@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import dspy
+from typing_extensions import Self
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.outputs import clean_lines
+from knowgap.programs.outputs import clean_lines, text_of
+from knowgap.programs.reading.citations import Claims, extracted_step, merge_claims, read_claims
 from knowgap.programs.reading.passage_filtering import (
-    ReadPassages,
+    ReadPassage,
     compress,
     filter_sentences,
     rerank,
     resolve_threshold,
 )
-from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import (
-    Extracted,
-    Judged,
-    Missing,
-    Prompted,
-    Queried,
-    Rejected,
-    Stopped,
-)
+from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Hit, Passage, Retriever
@@ -51,25 +46,26 @@ __all__ = ["MIGRES"]
 
 
 class MIGRES(Program):
-    """Extract what is known, name what is missing, ask for it, until the question can be answered.
+    """Extract what is known, name what is missing and search for it, until the question can be answered.
 
     Source: "LLMs Know What They Need: Leveraging a Missing Information Guided Framework to Empower Retrieval-Augmented
     Generation" (MIGRES), section 3 and figure 1; hyperparameters of table 12; ablations of tables 5 and 6.
 
-    Where the released code departs from the paper, this follows the paper: a passage found by several queries keeps
-    its highest score (released: the last query's), passages are left out once read (released: once shown), knowledge
-    is prompted for all queries (released: for the first), and a question without a final answer counts as wrong
-    (released: it leaves the denominator). As in the released code, a missing-information text shorter than ten
-    characters gives way to the explanation, and the last answer alone may use the model's own knowledge. The presets'
-    δ is that of table 12, on the raw logits of BGE-reranker-base; for another reranker, calibrate it or leave it out.
+    Where the paper is silent: a passage found by several queries keeps its highest score (released code: the last
+    query's), and passages are left out once read (released: once shown twice). Knowledge is prompted for all queries
+    (released: for the first). Without new statements, the main module is skipped, as in the released code. Without a
+    new query, the missing information is searched for itself (released: the question again); if that was asked before,
+    the search ends. As in the released code, a missing-information text shorter than ten characters gives way to the
+    explanation, and the last answer may use the model's own knowledge. The presets' δ is that of table 12, on the raw
+    logits of BGE-reranker-base; for another reranker, calibrate it or leave it out.
 
-    The paper does not say whether a passage of which the sentence filter let one sentence through has been read. Here
-    the sentences that were shown have been, and the others may still be; `remember="passages"` reads none of it again.
+    If the sentence filter shows one sentence of a passage, that sentence counts as read and the others may be read
+    later; with `remember="passages"`, the whole passage counts as read.
 
     Args:
         retriever: the index to search.
-        reranker: scores (query, text) pairs; the embedded scorer where absent. The paper's is BGE-reranker-base.
-        entailment: says whether a passage entails a statement; the embedded one where absent. The paper's is
+        reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
+        entailment: says whether a passage entails a statement; default: the embedded one. The paper's is
             T5-XXL-TRUE-NLI.
         **kwargs: `concurrent` and hyperparameters.
     """
@@ -137,11 +133,11 @@ class MIGRES(Program):
         self.snippet = dspy.Predict(ExtractSnippet)
 
     @classmethod
-    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> MIGRES:
-        """A program with a preset's hyperparameters; the preset's δ only for the reranker on whose scale it is.
+    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> Self:
+        """Make a program with the hyperparameters of a preset; its δ only for the reranker on whose scale it is.
 
         Raises:
-            UnknownName: when there is no preset of that name.
+            UnknownName: the program has no such preset.
         """
         values = cls.preset(name)
         if "bge-reranker-base" not in getattr(kwargs.get("reranker"), "name", ""):
@@ -150,25 +146,26 @@ class MIGRES(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
-        known: dict[str, list[Passage]] = {}
+        known: Claims = {}
         asked, queries, missing = [question], [question], ""
-        seen: dict[str, str] = {}  # passage id → what of it is unread
+        unread: dict[str, str] = {}  # id of each passage read before → the rest of its text
         reason = "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            found = self._search(queries, seen)
-            learnt = self._read(question, queries, found, seen)
-            new = {statement: sources for statement, sources in learnt.items() if statement not in known}
+            passages = self._search(queries, unread)
+            claims = self._extract(question, queries, passages, unread)
+            new = {statement: sources for statement, sources in claims.items() if statement not in known}
             known |= new
             if step == self.iterations:
                 break
-            if new or not missing:  # without anything new, main would repeat itself
+            if new or not missing:  # without new statements, the main module would repeat itself
                 decision = self.ask(self.main, question=question, known=list(known), style=STYLES[self.style])
-                if decision is not None and not _unanswerable(decision.answer):
+                if not _unanswerable(text_of(decision)):
                     self.record(Stopped(reason="answered"))
                     return self._answer(decision, known, missing="")
+                explanation = text_of(decision, "explanation")
                 missing = _missing(decision) or missing or question
-                self.record(Missing(missing=missing, known=list(known), explanation=_explanation(decision)))
+                self.record(Missing(missing=missing, known=list(known), explanation=explanation))
             queries = self._new_queries(question, known, missing, asked)
             if not queries:
                 reason = "no new query"
@@ -178,147 +175,123 @@ class MIGRES(Program):
         decision = self.ask(self.last, question=question, known=list(known), style=STYLES[self.style])
         return self._answer(decision, known, missing)
 
-    def _search(self, queries: Sequence[str], seen: dict[str, str]) -> ReadPassages:
-        """Retrieve, rerank and filter: what is to be read, and the passage as it stands in the index."""
-        hits = self.retrieve(queries, self.retrieve_k)
-        whole = {hit.passage.id: hit.passage for found in hits for hit in found}
+    def _search(self, queries: Sequence[str], unread: Mapping[str, str]) -> list[ReadPassage]:
+        """Retrieve, rerank and filter; returns the passages to read."""
+        results = self.retrieve(queries, self.retrieve_k)
+        whole = {hit.passage.id: hit.passage for hits in results for hit in hits}
         delta = self.threshold
-        kept = rerank(self, self.reranker, queries, [self._unread(found, seen) for found in hits], delta)
+        ranked = rerank(self, self.reranker, queries, [self._without_read(hits, unread) for hits in results], delta)
         if self.compression == "summary":
-            narrowed = compress(self, self.summarise, "summary", kept, self.top_k)
+            passages = compress(self, self.summarise, "summary", ranked, self.top_k)
         elif self.compression == "snippet":
-            narrowed = compress(self, self.snippet, "snippet", kept, self.top_k)
+            passages = compress(self, self.snippet, "snippet", ranked, self.top_k)
         elif self.compression == "none":
-            narrowed = {passage: (query, passage) for _, query, passage in kept[: self.top_k]}
+            passages = [ReadPassage(passage, passage, query) for _, query, passage in ranked[: self.top_k]]
         else:
-            narrowed = filter_sentences(self, self.reranker, kept[: self.top_k], delta)
-        return {shown: (query, whole[shown.id]) for shown, (query, _) in narrowed.items()}
+            passages = filter_sentences(self, self.reranker, ranked[: self.top_k], delta)
+        return [item._replace(original=whole[item.original.id]) for item in passages]
 
-    def _unread(self, hits: list[Hit], seen: dict[str, str]) -> list[Hit]:
-        """The hits without what was read before."""
+    def _without_read(self, hits: Sequence[Hit], unread: Mapping[str, str]) -> list[Hit]:
+        """The hits without the text that was read before."""
         if not self.memory:
-            return hits
-        unread: list[Hit] = []
-        for hit in hits:
-            rest = seen.get(hit.passage.id)
-            if rest is None:
-                unread.append(hit)
-            elif rest:
-                unread.append(Hit(Passage(hit.passage.id, hit.passage.title, rest), hit.score, hit.rank))
-        return unread
+            return list(hits)
+        rest = [(hit, unread.get(hit.passage.id, hit.passage.text)) for hit in hits if unread.get(hit.passage.id) != ""]
+        return [replace(hit, passage=replace(hit.passage, text=text)) for hit, text in rest]
 
-    def _rest(self, shown: Passage, unread: str) -> str:
-        """What of a passage's text is still `unread` once `shown` was."""
+    def _rest(self, shown: Passage, text: str) -> str:
+        """The sentences of `text` that were not `shown`; none if the whole passage counts as read."""
         if self.remember == "passages" or self.compression != "sentences":
             return ""
         read = set(split_sentences(shown.text))
-        return " ".join(sentence for sentence in split_sentences(unread) if sentence not in read)
+        return " ".join(sentence for sentence in split_sentences(text) if sentence not in read)
 
     @property
     def threshold(self) -> float:
-        """The δ in force: the hyperparameter, or the reranker's own default."""
+        """The relevance threshold δ: the hyperparameter, or the reranker's default."""
         return resolve_threshold(self.reranker, self.delta)
 
-    def _read(
-        self, question: str, queries: Sequence[str], found: ReadPassages, seen: dict[str, str]
-    ) -> dict[str, list[Passage]]:
-        """The leaf module: useful statements and the passages that support each."""
-        concerned = list(dict.fromkeys(query for query, _ in found.values()))
-        if not found and self.prompt_knowledge:
-            found, concerned = self._prompted(queries, seen), list(queries)
-        if not found:
+    def _extract(
+        self, question: str, queries: Sequence[str], passages: Sequence[ReadPassage], unread: dict[str, str]
+    ) -> Claims:
+        """The leaf module: useful statements and the passages that support each; marks the passages as read."""
+        answered = list(dict.fromkeys(item.query for item in passages))
+        if not passages and self.prompt_knowledge:
+            passages, answered = self._prompted(queries, unread), list(queries)
+        if not passages:
             return {}
-        for shown, (_, original) in found.items():
-            seen[shown.id] = self._rest(shown, seen.get(shown.id) or original.text)
-        # What the model knows itself is one passage for all queries.
-        groups = [[q] for q in concerned] if self.read_apart and len(found) > 1 else [concerned]
+        for item in passages:
+            text = unread.get(item.original.id) or item.original.text
+            unread[item.original.id] = self._rest(item.shown, text)
+        # The model's own knowledge is one passage for all queries.
+        groups = [[query] for query in answered] if self.read_apart and len(passages) > 1 else [answered]
         tasks = [
-            functools.partial(self._leaf, question, group, {p: o for p, (q, o) in found.items() if q in group})
+            functools.partial(self._leaf, question, group, [item for item in passages if item.query in group])
             for group in groups
         ]
-        learnt: dict[str, list[Passage]] = {}
-        for part in run_concurrently(tasks):
-            for statement, sources in part.items():
-                learnt[statement] = distinct([*learnt.get(statement, []), *sources])
-        return learnt
+        return merge_claims(claim for claims in run_concurrently(tasks) for claim in claims.items())
 
-    def _leaf(self, question: str, queries: list[str], originals: dict[Passage, Passage]) -> dict[str, list[Passage]]:
-        passages = list(originals)
-        output = self.ask(self.leaf, question=question, queries=queries, passages=passages)
-        claims: dict[str, list[Passage]] = {}
-        for item in output.statements if output is not None else ():
-            statement = " ".join(item.statement.split())
-            if statement:
-                sources = [originals[passage] for passage in cited(passages, item.sources)]
-                claims[statement] = distinct([*claims.get(statement, []), *sources])
+    def _leaf(self, question: str, queries: list[str], passages: Sequence[ReadPassage]) -> Claims:
+        shown = [item.shown for item in passages]
+        output = self.ask(self.leaf, question=question, queries=queries, passages=shown)
+        claims = read_claims(output, [item.original for item in passages])
         if self.check_entailment:
             claims = self._entailed(claims)
-        self.record(
-            Extracted(
-                statements=list(claims), sources=[[passage.id for passage in sources] for sources in claims.values()]
-            )
-        )
+        self.record(extracted_step(claims))
         return claims
 
-    def _entailed(self, claims: dict[str, list[Passage]]) -> dict[str, list[Passage]]:
+    def _entailed(self, claims: Claims) -> Claims:
         """The statements that some cited passage entails, with the passages that do."""
         pairs = [(str(passage), statement) for statement, sources in claims.items() for passage in sources]
         probabilities = iter(self.entailment.entails(pairs))
-        result: dict[str, list[Passage]] = {}
+        entailed: Claims = {}
         for statement, sources in claims.items():
-            holding = [passage for passage in sources if next(probabilities) >= self.entailment_threshold]
-            if holding:
-                result[statement] = holding
+            entailing = [passage for passage in sources if next(probabilities) >= self.entailment_threshold]
+            if entailing:
+                entailed[statement] = entailing
             else:
                 why = "no cited passage entails it" if sources else "no passage cited"
                 self.record(Rejected(what=statement, why=why))
-        return result
+        return entailed
 
-    def _prompted(self, queries: Sequence[str], seen: dict[str, str]) -> ReadPassages:
-        """What the model knows about the queries, as a passage marked as its own."""
-        output = self.ask(self.knowledge, queries=list(queries))
-        text = output.passage.strip() if output is not None else ""
+    def _prompted(self, queries: Sequence[str], unread: Mapping[str, str]) -> list[ReadPassage]:
+        """What the model knows about the queries, as one passage that is marked as the model's own."""
+        text = text_of(self.ask(self.knowledge, queries=list(queries)), "passage")
         if not text or text.casefold().rstrip(".").strip() == UNKNOWN:
             self.record(Judged(what="knowledge of its own", value=False))
-            return {}
-        number = 1 + sum(passage_id.startswith("model:") for passage_id in seen)
+            return []
+        number = 1 + sum(passage_id.startswith("model:") for passage_id in unread)
         passage = Passage(f"model:{number}", "the model's own knowledge", text)
         self.record(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
-        return {passage: (queries[0], passage)}
+        return [ReadPassage(passage, passage, queries[0])]
 
-    def _new_queries(self, question: str, known: dict[str, list[Passage]], missing: str, asked: list[str]) -> list[str]:
-        """At most three queries for what is missing, none asked before."""
+    def _new_queries(self, question: str, known: Claims, missing: str, asked: list[str]) -> list[str]:
+        """At most `max_queries` queries for the missing information, none of them asked before."""
         before = asked if self.memory else [question]
         output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=before)
-        besides = asked if self.memory else []
-        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, besides)
-        if not queries:  # the missing information itself is the next best query
-            queries, _ = clean_lines([missing], 1, besides)
+        exclude = asked if self.memory else []
+        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, exclude)
+        if not queries:  # search for the missing information itself
+            queries, _ = clean_lines([missing], 1, exclude)
         self.record(Queried(queries=queries, repeated=repeated))
         return queries
 
-    def _answer(
-        self, decision: dspy.Prediction | None, known: dict[str, list[Passage]], missing: str
-    ) -> dspy.Prediction:
-        answer = (decision.answer or "").strip() if decision is not None else ""
-        if _unanswerable(answer):
-            answer = UNKNOWN
-        confidence = min(5, max(1, decision.confidence)) if decision is not None else 1
-        passages = distinct(passage for sources in known.values() for passage in sources)
-        explanation = _explanation(decision)
-        added = {"known": list(known), "missing": missing}
-        return self.conclude(answer, passages, confidence=confidence, explanation=explanation, **added)
+    def _answer(self, decision: dspy.Prediction | None, known: Claims, missing: str) -> dspy.Prediction:
+        answer = text_of(decision)
+        return self.conclude(
+            UNKNOWN if _unanswerable(answer) else answer,
+            distinct(passage for sources in known.values() for passage in sources),
+            confidence=min(5, max(1, decision.confidence)) if decision is not None else 1,
+            explanation=text_of(decision, "explanation"),
+            known=list(known),
+            missing=missing,
+        )
 
 
-def _unanswerable(answer: str | None) -> bool:
-    return not (answer or "").strip() or UNANSWERABLE in str(answer).casefold()
-
-
-def _explanation(decision: dspy.Prediction | None) -> str:
-    return (decision.explanation or "").strip() if decision is not None else ""
+def _unanswerable(answer: str) -> bool:
+    return not answer or UNANSWERABLE in answer.casefold()
 
 
 def _missing(decision: dspy.Prediction | None) -> str:
-    """What the main module found missing; its explanation where it hardly says."""
-    text = (decision.missing or "").strip() if decision is not None else ""
-    return text if len(text) >= 10 else _explanation(decision) or text
+    """The missing information that the main module names, or its explanation if it hardly says."""
+    text = text_of(decision, "missing")
+    return text if len(text) >= 10 else text_of(decision, "explanation") or text

@@ -52,5 +52,7 @@ class Summ(Baseline):
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits)[: self.compressed]
         compressed = compress(self, self.compress, self.output_field, ranked, self.top_k)
-        output = self.ask(self.answer, question=question, passages=list(compressed), style=self.wording)
-        return self.conclude(text_of(output), [passage for _, passage in compressed.values()])
+        output = self.ask(
+            self.answer, question=question, passages=[item.shown for item in compressed], style=self.wording
+        )
+        return self.conclude(text_of(output), [item.original for item in compressed])

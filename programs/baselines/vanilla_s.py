@@ -65,6 +65,7 @@ class VanillaS(Baseline):
         hits = self.retrieve([question], self.retrieve_k)
         ranked = rerank(self, self.reranker, [question], hits, self.threshold)[: self.top_k]
         filtered = filter_sentences(self, self.reranker, ranked, self.threshold)
-        passages = [passage for _, passage in filtered.values()]
-        output = self.ask(self.answer, question=question, passages=list(filtered), style=self.wording)
-        return self.conclude(text_of(output), passages)
+        output = self.ask(
+            self.answer, question=question, passages=[item.shown for item in filtered], style=self.wording
+        )
+        return self.conclude(text_of(output), [item.original for item in filtered])

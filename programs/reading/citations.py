@@ -1,23 +1,31 @@
-"""Statements with the passages that they cite, and whether these support them (ALCE's citation recall)."""
+"""Statements with the passages that they cite, and whether these passages support them (ALCE's citation recall)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import dspy
 
-from knowgap.programs.reading.passage_numbering import cited
+from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.trace.steps import Extracted
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
-__all__ = ["Claims", "citation_recall", "extracted_step", "read_claims", "supported"]
+__all__ = ["Claims", "citation_recall", "extracted_step", "merge_claims", "read_claims", "supported"]
 
 Claims = dict[str, list[Passage]]
-"""Statement → the passages that it cites."""
+"""The passages that each statement cites."""
+
+
+def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
+    """Join the passages of statements that occur several times."""
+    merged: Claims = {}
+    for statement, passages in claims:
+        merged[statement] = distinct([*merged.get(statement, []), *passages])
+    return merged
 
 
 def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> Claims:
@@ -25,11 +33,11 @@ def read_claims(output: dspy.Prediction | None, passages: Sequence[Passage]) -> 
 
     Args:
         output: has `statements: list[Statement]`.
-        passages: as they were numbered for the model.
+        passages: in the order in which they were numbered for the model.
     """
     statements = (output.statements or ()) if output is not None else ()
     worded = ((" ".join(item.statement.split()), item.sources) for item in statements)
-    return {statement: cited(passages, numbers) for statement, numbers in worded if statement}
+    return merge_claims((statement, cited(passages, numbers)) for statement, numbers in worded if statement)
 
 
 def extracted_step(claims: Claims) -> Extracted:
@@ -45,25 +53,22 @@ def supported(
 
     Args:
         entailment: gives the probability that a premise entails a hypothesis.
-        claims: statement → the passages it cites.
-        threshold: probability from which it counts as entailed.
+        claims: the passages that each statement cites.
+        threshold: probability from which a statement counts as entailed.
 
     Returns:
-        Statement → supported or not; one that cites nothing is not.
+        For each statement, whether it is supported; one that cites nothing is not.
     """
     citing = {statement: passages for statement, passages in claims.items() if passages}
     pairs = [("\n".join(str(passage) for passage in passages), statement) for statement, passages in citing.items()]
-    held = {
-        statement: probability >= threshold
-        for statement, probability in zip(citing, entailment.entails(pairs), strict=True)
-    }
-    return {statement: held.get(statement, False) for statement in claims}
+    probabilities = dict(zip(citing, entailment.entails(pairs), strict=True))
+    return {statement: probabilities.get(statement, -1.0) >= threshold for statement in claims}
 
 
 def citation_recall(entailment: EntailmentModel, claims: Mapping[str, Sequence[Passage]], threshold: float) -> float:
-    """The share of statements that their citations support, from 0 to 1; 0 without statements.
+    """The fraction of statements that their citations support, from 0 to 1; 0 without statements.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (EMNLP 2023), section 3.
     """
-    held = supported(entailment, claims, threshold).values()
-    return sum(held) / len(held) if held else 0.0
+    entailed = supported(entailment, claims, threshold).values()
+    return sum(entailed) / len(entailed) if entailed else 0.0

@@ -1,12 +1,13 @@
-"""What is read of what was retrieved: passages reranked, then cut down by sentences or by the model.
+"""Chooses what of the retrieved passages a model reads: reranks them, then filters or shortens their text.
 
-Sources: MIGRES, section 3.2 (sentence-level rerank and filtering) and table 5 (summary and snippet, after ALCE).
+Source: MIGRES, section 3.2 (sentence-level reranking and filtering) and table 5 (summary and snippet, after ALCE).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import dspy
@@ -23,31 +24,35 @@ from knowgap.signatures import IRRELEVANT
 if TYPE_CHECKING:
     from knowgap.retrieval.rerankers.reranker import Reranker
 
-__all__ = ["ReadPassages", "ScoredPassage", "compress", "filter_sentences", "rerank", "resolve_threshold"]
+__all__ = ["ReadPassage", "ScoredPassage", "compress", "filter_sentences", "rerank", "resolve_threshold"]
 
 
 class ScoredPassage(NamedTuple):
-    """A passage with its best score, and the query that it got it for."""
+    """A passage with its best score, and the query for which it has this score."""
 
     score: float
     query: str
     passage: Passage
 
 
-ReadPassages = dict[Passage, tuple[str, Passage]]
-"""The passage as it will be read → its query, and the passage as it was found; best first."""
+class ReadPassage(NamedTuple):
+    """A passage as the model reads it, the passage as it was retrieved, and the query that it answers."""
+
+    shown: Passage
+    original: Passage
+    query: str
 
 
 def resolve_threshold(reranker: Reranker, delta: float | None) -> float:
-    """The threshold δ in force: `delta`, or the reranker's own default where that is None.
+    """The relevance threshold δ: `delta`, or the reranker's default if that is None.
 
     Raises:
-        UsageError: where neither is known.
+        UsageError: neither is set.
     """
-    value = reranker.default_threshold if delta is None else delta
-    if value is None:
+    threshold = reranker.default_threshold if delta is None else delta
+    if threshold is None:
         raise UsageError(f"the reranker {reranker.name} has no default threshold: set delta, or calibrate it")
-    return value
+    return threshold
 
 
 def rerank(
@@ -57,17 +62,17 @@ def rerank(
     hits: Sequence[Sequence[Hit]],
     delta: float | None = None,
 ) -> list[ScoredPassage]:
-    """Score passages against the queries that found them and note it.
+    """Score passages against the queries that found them, and record a `Reranked` step.
 
     Args:
-        program: whose trace it stands in.
+        program: the program that answers.
         reranker: scores (query, text) pairs.
-        queries: as they were retrieved for.
-        hits: what was found, one list per query.
-        delta: passages that score less are dropped; None keeps all.
+        queries: as searched.
+        hits: one list per query.
+        delta: the lowest score that a passage may have; None keeps all.
 
     Returns:
-        Each passage once, with its maximum score over the queries; best first, ties by id.
+        Each passage once, with its highest score over the queries; best first, ties by id.
     """
     pairs = [(query, hit.passage) for query, found in zip(queries, hits, strict=True) for hit in found]
     scores = reranker.score([(query, str(passage)) for query, passage in pairs])
@@ -75,40 +80,38 @@ def rerank(
     for (query, passage), score in zip(pairs, scores, strict=True):
         if passage.id not in best or score > best[passage.id].score:
             best[passage.id] = ScoredPassage(score, query, passage)
-    ranked = sorted(best.values(), key=lambda entry: (-entry.score, entry.passage.id))
-    kept = [entry for entry in ranked if delta is None or entry.score >= delta]
-    program.record(
-        Reranked(
-            threshold=delta,
-            kept={entry.passage.id: round(entry.score, 4) for entry in kept},
-            dropped={entry.passage.id: round(entry.score, 4) for entry in ranked[len(kept) :]},
-        )
-    )
+    ranked = sorted(best.values(), key=lambda scored: (-scored.score, scored.passage.id))
+    kept = [scored for scored in ranked if delta is None or scored.score >= delta]
+    dropped = ranked[len(kept) :]
+    program.record(Reranked(threshold=delta, kept=_rounded(kept), dropped=_rounded(dropped)))
     return kept
+
+
+def _rounded(ranked: Sequence[ScoredPassage]) -> dict[str, float]:
+    return {scored.passage.id: round(scored.score, 4) for scored in ranked}
 
 
 def filter_sentences(
     program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float
-) -> ReadPassages:
-    """Keep the sentences that score `delta` or more; the whole passage where it outscores them all."""
-    split = [split_sentences(entry.passage.text) for entry in ranked]
+) -> list[ReadPassage]:
+    """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences."""
+    split = [split_sentences(scored.passage.text) for scored in ranked]
     pairs = [
-        (entry.query, str(Passage(entry.passage.id, entry.passage.title, sentence)))
-        for entry, sentences in zip(ranked, split, strict=True)
+        (scored.query, str(replace(scored.passage, text=sentence)))
+        for scored, sentences in zip(ranked, split, strict=True)
         for sentence in sentences
     ]
     scores = iter(reranker.score(pairs))
-    result: ReadPassages = {}
+    filtered: list[ReadPassage] = []
     for (score, query, passage), sentences in zip(ranked, split, strict=True):
-        scored = [(sentence, next(scores)) for sentence in sentences]
-        chosen = [sentence for sentence, value in scored if value >= delta]
-        if not chosen or all(score > value for _, value in scored) or len(chosen) == len(sentences):
-            result[passage] = (query, passage)
-            continue
-        cut = Passage(passage.id, passage.title, " ".join(chosen))
-        program.record(Compressed(how="sentences", passage=passage.id, text=cut.text), passage)
-        result[cut] = (query, passage)
-    return result
+        sentence_scores = [next(scores) for _ in sentences]
+        chosen = [text for text, value in zip(sentences, sentence_scores, strict=True) if value >= delta]
+        shown = passage
+        if 0 < len(chosen) < len(sentences) and score <= max(sentence_scores):
+            shown = replace(passage, text=" ".join(chosen))
+            program.record(Compressed(how="sentences", passage=passage.id, text=shown.text), passage)
+        filtered.append(ReadPassage(shown, passage, query))
+    return filtered
 
 
 def compress(
@@ -117,32 +120,28 @@ def compress(
     how: Literal["summary", "snippet"],
     ranked: Sequence[ScoredPassage],
     top_k: int,
-) -> ReadPassages:
+) -> list[ReadPassage]:
     """Let the model summarise or excerpt passages, best first, until `top_k` of them are relevant.
 
     Args:
-        program: whose trace it stands in.
-        predictor: asked for the output field `how`, given `question` and `passage`.
+        program: the program that answers.
+        predictor: writes the output field `how` from `question` and `passage`.
         how: what it writes.
-        ranked: the passages, best first; `top_k` at a time are read at once.
-        top_k: how many are wanted.
+        ranked: the passages, best first; the model reads `top_k` at a time concurrently.
+        top_k: number of relevant passages to find.
     """
-    result: ReadPassages = {}
+    compressed: list[ReadPassage] = []
     for start in range(0, len(ranked), top_k):
         batch = ranked[start : start + top_k]
         tasks = [
-            functools.partial(
-                program.ask, predictor, inlined=[entry.passage], question=entry.query, passage=str(entry.passage)
-            )
-            for entry in batch
+            functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage))
+            for _, query, passage in batch
         ]
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
-            if not text or text.casefold().startswith(IRRELEVANT) or len(result) == top_k:
-                continue
-            cut = Passage(passage.id, passage.title, text)
-            program.record(Compressed(how=how, passage=passage.id, text=cut.text), passage)
-            result[cut] = (query, passage)
-        if len(result) == top_k:
+            if text and not text.casefold().startswith(IRRELEVANT) and len(compressed) < top_k:
+                program.record(Compressed(how=how, passage=passage.id, text=text), passage)
+                compressed.append(ReadPassage(replace(passage, text=text), passage, query))
+        if len(compressed) == top_k:
             break
-    return result
+    return compressed
