@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.outputs import clean_lines
+from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
@@ -37,13 +37,12 @@ class AdaptiveNote(Program):
     Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation" (Adaptive-Note),
     section "Methodology": equations 1 to 9; ablations of tables 2 to 4.
 
-    The paper retrieves k passages for the two questions of a step without saying how; here each question is searched
-    for by itself and the lists are joined by reciprocal rank fusion (released: one search with the text of both and
-    the question, cut at 500 characters). The comparison is a typed yes or no (released: whether "true" occurs in the
-    reply). The retrieved-passage count is kept as a bound: a step reads no more new passages than it leaves (released:
-    checked after the step, so that the last one may exceed it). The limits are the paper's, 3 steps and 1 invalid
-    update (released code: 2 and 2). Without asking the model, a note that came back unchanged counts as no better,
-    and any note as better than none.
+    The paper retrieves k passages for the two questions of a step without saying how. Here each question is searched
+    for by itself, and the lists are joined by reciprocal rank fusion (released code: one search with both questions and
+    the original one, cut at 500 characters). The comparison is a typed yes or no (released: whether "true" occurs in
+    the reply). A step reads no more new passages than the cap leaves (released: checked after the step, so that the
+    last one may exceed it). The limits are the paper's, 3 steps and 1 invalid update (released: 2 and 2). Without
+    asking the model, an unchanged note counts as no better, and any note as better than none.
 
     Args:
         retriever: the index to search.
@@ -101,15 +100,15 @@ class AdaptiveNote(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `note` (the best one) and `questions` (those asked on the way)."""
-        found = self.retrieve([question], self.top_k)[0]
+        hits = self.retrieve([question], self.top_k)[0]
         if not self.collect:
-            return self._answer_from_passages(question, [hit.passage for hit in found])
-        read: dict[str, Passage] = {}
-        passages = self._within_cap(found, read)
-        best_note = self._init_note(question, passages)
+            return self._answer_from_passages(question, [hit.passage for hit in hits])
+        read: set[str] = set()
+        passages = self._within_cap(hits, read)
+        best_note = self._write_note(self.init, passages, question=question)
         sources, asked = passages if best_note else [], list[str]()
         step = invalid = 0
-        while not (reason := self._stop(step, invalid, len(read))):
+        while not (reason := self._stop_reason(step, invalid, len(read))):
             step += 1
             self.begin_iteration(step)
             questions = self._new_questions(question, best_note, asked)
@@ -117,37 +116,39 @@ class AdaptiveNote(Program):
                 reason = "no new question"
                 break
             asked += questions
-            lists = self.retrieve(questions, self.top_k)
-            passages = self._within_cap(fuse(lists, self.top_k, constant=PAPERS_CONSTANT), read)
-            note = self._updated_note(question, best_note, passages)
+            results = self.retrieve(questions, self.top_k)
+            passages = self._within_cap(fuse(results, self.top_k, constant=PAPERS_CONSTANT), read)
+            note = self._write_note(self.update, passages, question=question, best_note=best_note)
             if self._better(question, best_note, note, passages):
                 best_note, sources = note, distinct([*sources, *passages])
             elif self.review:
                 invalid += 1
         self.record(Stopped(reason=reason))
         output = self.ask(self.generate, question=question, note=best_note, style=STYLES[self.style])
-        return self._answered(output, sources, note=best_note, questions=asked)
+        return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 
-    def _stop(self, step: int, invalid: int, read: int) -> str:
-        """The condition of equation 8 that holds, or an empty string."""
+    def _stop_reason(self, step: int, invalid: int, read: int) -> str:
+        """The condition of equation 8 that holds; empty if none does."""
         if invalid >= self.invalid_updates:
             return "invalid updates"
         if step >= self.iterations:
             return "iterations"
         return "passages" if read >= self.max_passages else ""
 
-    def _within_cap(self, hits: Sequence[Hit], read: dict[str, Passage]) -> list[Passage]:
-        """The passages of `hits` that may be read without exceeding the bound; they are put into `read`."""
+    def _within_cap(self, hits: Sequence[Hit], read: set[str]) -> list[Passage]:
+        """The passages that may be read without exceeding `max_passages`; their ids are added to `read`."""
         for hit in hits:
             if len(read) < self.max_passages:
-                read.setdefault(hit.passage.id, hit.passage)
-        passages = [hit.passage for hit in hits if hit.passage.id in read]
-        return passages
+                read.add(hit.passage.id)
+        return [hit.passage for hit in hits if hit.passage.id in read]
 
-    def _init_note(self, question: str, passages: list[Passage]) -> str:
-        """The first note (equation 1); empty where there is nothing to write it from."""
-        output = self.ask(self.init, question=question, passages=passages) if passages else None
-        return self._noted(output, passages)
+    def _write_note(self, predictor: dspy.Module, passages: list[Passage], **inputs: str) -> str:
+        """The first note (equation 1) or an update of the best one (equation 4); empty without anything to read."""
+        output = self.ask(predictor, passages=passages, **inputs) if passages else None
+        note = text_of(output, "note")
+        if note:
+            self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
+        return note
 
     def _new_questions(self, question: str, best_note: str, asked: list[str]) -> list[str]:
         """Two questions that were not asked before (equation 3)."""
@@ -157,24 +158,10 @@ class AdaptiveNote(Program):
         self.record(Queried(queries=questions, repeated=repeated))
         return questions
 
-    def _updated_note(self, question: str, best_note: str, passages: list[Passage]) -> str:
-        """The best note, taken further with new passages (equation 4); empty where that came to nothing."""
-        if not passages:
-            return ""
-        output = self.ask(self.update, question=question, best_note=best_note, passages=passages)
-        return self._noted(output, passages)
-
-    def _noted(self, output: dspy.Prediction | None, passages: list[Passage]) -> str:
-        note = (output.note or "").strip() if output is not None else ""
-        if note:
-            self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
-        return note
-
     def _better(self, question: str, best_note: str, note: str, passages: list[Passage]) -> bool:
-        """Whether the new note takes the place of the best one (equations 6 and 7)."""
+        """Whether the new note replaces the best one (equations 6 and 7)."""
         if not self.review:
             return bool(note)
-        reason = ""
         if not note:
             better, reason = False, "no new note" if passages else "no passages"
         elif not best_note:
@@ -184,16 +171,11 @@ class AdaptiveNote(Program):
         else:
             output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
             better = output is not None and bool(output.better)
-            reason = (output.reason or "").strip() if output is not None else "the comparison could not be read"
+            reason = text_of(output, "reason") if output is not None else "the comparison could not be read"
         self.record(Compared(better=better, reason=reason))
         return better
 
     def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
-        """Plain retrieval-augmented generation: without notes (table 2, w/o IIC & AMR)."""
+        """Plain retrieval-augmented generation, without notes (table 2, w/o IIC & AMR)."""
         output = self.ask(self.vanilla, question=question, passages=passages, style=STYLES[self.style])
-        return self._answered(output, passages, note="", questions=[])
-
-    def _answered(self, output: dspy.Prediction | None, passages: list[Passage], **added: Any) -> dspy.Prediction:
-        answer = (output.answer or "").strip() if output is not None else ""
-        answer = answer or UNKNOWN
-        return self.conclude(answer, passages, **added)
+        return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
+from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Filtered, Judged, Reasoned
@@ -36,12 +37,11 @@ class BlendFilter(Program):
     Knowledge Filtering", algorithm 1, equations 1 to 9, appendix B; queries left out as in table 6, K as in figure 4,
     filter after the union as in remark 2, no filter as in equation 6. No code was released.
 
-    The question is searched once: what it finds serves the original branch and the draft of the external one. The
-    three branches run at once, so a question takes ten calls of the language model, five of them in sequence. Where
-    appendix B has the model name the question's topic and forget what it knows about it, the filter is told to set
-    aside what it knows.
+    The question is searched once, for both the original query and the draft of the external one. The three branches
+    run at once: a question takes ten calls of the language model, five of them in sequence. Where appendix B has the
+    model name the question's topic and forget what it knows about it, the filter is told to set its knowledge aside.
 
-    Beyond the paper: with `relevance` set, a probability per passage takes the place of the filter's two turns.
+    Beyond the paper: with `relevance` set, a probability per passage replaces the two turns of the filter.
 
     Args:
         retriever: the index to search. The paper's is ColBERTv2 over Wikipedia abstracts.
@@ -84,95 +84,82 @@ class BlendFilter(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from the filtered union of three searches; the prediction adds `reasoning`."""
         self.begin_iteration(1)
-        direct = self._search(question) if self.original or self.external else []
+        direct = self.retrieve_passages(question, self.top_k) if self.original or self.external else []
         branches: dict[str, Callable[[], list[Passage]]] = {}
         if self.original:
             branches["original"] = lambda: direct
         if self.external:
-            branches["external"] = lambda: self._external(question, direct)
+            branches["external"] = lambda: self._search_with_draft(question, direct)
         if self.internal:
-            branches["internal"] = lambda: self._internal(question)
-        apart = self.knowledge_filter == "apart"
-        tasks = [functools.partial(self._branch, question, branch, apart) for branch in branches.values()]
-        kept = distinct(passage for part in run_concurrently(tasks, list(branches)) for passage in part)
-        if self.knowledge_filter == "union":
-            kept = self._filtered(question, kept)
-        return self._answer(question, kept)
+            branches["internal"] = lambda: self._search_with_memory(question)
+        tasks = [functools.partial(self._branch, question, search) for search in branches.values()]
+        union = distinct(passage for passages in run_concurrently(tasks, list(branches)) for passage in passages)
+        return self._answer(question, self._filter(question, union) if self.knowledge_filter == "union" else union)
 
-    def _branch(self, question: str, search: Callable[[], list[Passage]], apart: bool) -> list[Passage]:
-        found = search()
-        return self._filtered(question, found) if apart else found
+    def _branch(self, question: str, search: Callable[[], list[Passage]]) -> list[Passage]:
+        passages = search()
+        return self._filter(question, passages) if self.knowledge_filter == "apart" else passages
 
-    def _search(self, query: str) -> list[Passage]:
-        return self.retrieve_passages(query, self.top_k)
+    def _search_with_draft(self, question: str, passages: list[Passage]) -> list[Passage]:
+        """Equations 1 and 2: search with the question and a draft of its answer, reasoned from its passages."""
+        output = self.ask(self.draft, question=question, passages=passages) if passages else None
+        draft = " ".join([text_of(output, "reasoning"), text_of(output)])
+        return self._search_augmented(question, "external knowledge", draft)
 
-    def _external(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
-        """Equations 1 and 2: what the question finds together with a reasoned draft of its answer."""
-        if not passages:
-            return []
-        output = self.ask(self.draft, question=question, passages=passages)
-        text = _joined(output.reasoning, output.answer) if output is not None else ""
-        return self._augmented(question, "external knowledge", text)
+    def _search_with_memory(self, question: str) -> list[Passage]:
+        """Equations 3 and 4: search with the question and a passage from the model's memory."""
+        passage = text_of(self.ask(self.recall, question=question), "passage")
+        return self._search_augmented(question, "internal knowledge", passage)
 
-    def _internal(self, question: str) -> list[Passage]:
-        """Equations 3 and 4: what the question finds together with a passage from the model's memory."""
-        output = self.ask(self.recall, question=question)
-        return self._augmented(question, "internal knowledge", _joined(output.passage) if output is not None else "")
-
-    def _augmented(self, question: str, source: str, text: str) -> list[Passage]:
-        """Search with generated text in front of the question; without any, that would be the original query again."""
+    def _search_augmented(self, question: str, what: str, text: str) -> list[Passage]:
+        """Search with generated text before the question; nothing without text, which would repeat the question."""
+        text = " ".join(text.split())
         if not text:
             return []
-        self.record(Reasoned(what=source, text=text))
-        return self._search(f"{text} {question}")
+        self.record(Reasoned(what=what, text=text))
+        return self.retrieve_passages(f"{text} {question}", self.top_k)
 
-    def _filtered(self, question: str, passages: list[Passage]) -> list[Passage]:
-        """Equation 7: the passages that the model finds relevant; none where its reply cannot be read."""
+    def _filter(self, question: str, passages: list[Passage]) -> list[Passage]:
+        """Equation 7: the passages that the model finds relevant; none if its reply cannot be read."""
         if not passages:
             return []
         if self.relevance is None:
-            kept, why = self._listed(question, passages)
+            relevant, reason = self._list_relevant(question, passages)
         else:
-            kept, why = self._judged(question, passages), ""
-        dropped = [passage.id for passage in passages if passage not in kept]
-        self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped, reason=why))
-        return kept
+            relevant, reason = self._judge_each(question, passages), ""
+        kept = [passage.id for passage in relevant]
+        dropped = [passage.id for passage in passages if passage not in relevant]
+        self.record(Filtered(kept=kept, dropped=dropped, reason=reason))
+        return relevant
 
-    def _listed(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
-        """Two turns: an assessment of every passage, then the ids of the relevant ones."""
-        shown = passages
-        output = self.ask(self.reason, question=question, passages=shown)
-        assessment = _joined(output.reasoning) if output is not None else ""
-        output = self.ask(self.list_ids, question=question, passages=shown, assessment=assessment)
-        relevant = set(cited(passages, output.relevant_ids or ()) if output is not None else ())
+    def _list_relevant(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
+        """Two turns: assess every passage, then list the ids of the relevant ones; also returns the assessment."""
+        output = self.ask(self.reason, question=question, passages=passages)
+        assessment = " ".join(text_of(output, "reasoning").split())
+        output = self.ask(self.list_ids, question=question, passages=passages, assessment=assessment)
+        relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
         return [passage for passage in passages if passage in relevant], assessment
 
-    def _judged(self, question: str, passages: list[Passage]) -> list[Passage]:
-        """Every passage by its own probability."""
+    def _judge_each(self, question: str, passages: list[Passage]) -> list[Passage]:
+        """The passages whose probability of relevance reaches the threshold."""
         tasks = [
-            functools.partial(self.ask, self.judge, inlined=[p], question=question, passage=str(p)) for p in passages
+            functools.partial(self.ask, self.judge, inlined=[passage], question=question, passage=str(passage))
+            for passage in passages
         ]
-        kept: list[Passage] = []
+        relevant: list[Passage] = []
         for passage, output in zip(passages, run_concurrently(tasks), strict=True):
-            relevant = output is not None and bool(output.relevant)
-            self.record(Judged(what="relevance", value=relevant, passage=passage.id))
-            kept += [passage] if relevant else []
-        return kept
+            value = output is not None and bool(output.relevant)
+            self.record(Judged(what="relevance", value=value, passage=passage.id))
+            relevant += [passage] if value else []
+        return relevant
 
     def _answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
-        """Equation 9: reason over the kept passages, then word the answer."""
+        """Equation 9: reason over the passages, then word the answer."""
         style = STYLES[self.style]
         output = self.ask(self.answer, question=question, passages=passages, style=style)
-        answer = (output.answer or "").strip() if output is not None else ""
-        reasoning = (output.reasoning or "").strip() if output is not None else ""
+        answer, reasoning = text_of(output), text_of(output, "reasoning")
         if reasoning or answer:
             self.record(Reasoned(what="chain of thought", text=reasoning))
             text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
-            output = self.ask(self.shorten, question=question, text=text, style=style)
-            answer = ((output.answer or "").strip() if output is not None else "") or answer
-        answer = answer or UNKNOWN
-        return self.conclude(answer, passages, reasoning=reasoning)
-
-
-def _joined(*texts: str | None) -> str:
-    return " ".join(" ".join(text.split()) for text in texts if text and text.strip())
+            answer = text_of(self.ask(self.shorten, question=question, text=text, style=style)) or answer
+        return self.conclude(answer or UNKNOWN, passages, reasoning=reasoning)

@@ -11,7 +11,7 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.outputs import clean_lines
+from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
@@ -31,7 +31,7 @@ from knowgap.signatures import (
 __all__ = ["RAISF"]
 
 
-class _Solved(NamedTuple):
+class _Solution(NamedTuple):
     """The answer to a question or sub-question, and what it rests on."""
 
     answer: str
@@ -45,21 +45,20 @@ class RAISF(Program):
     Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback",
     section 3.3 and algorithm 1; ablations of table 2 and figure 2.
 
-    A question that neither knowledge nor passages settle is `unknown` at depth D_th, as section 3.3 words it and as
-    the variant without decomposition, D_th = 0, has it (section 5.2); algorithm 1 would first decompose it into
-    sub-questions that are all past the depth. The depth grows with each level (released: never). Each passage is
-    judged by itself, as in algorithm 1 (table 5 shows one prompt for all five), and the answer is drawn from all
-    relevant passages (equation 3). Where an answer cannot be read or is `unknown`, the next module has its turn.
-    Sub-questions are answered shortly, whatever the style of the answer. A sub-question that repeats one of the
-    questions it came from is left out.
+    A question that neither knowledge nor passages settle is `unknown` at depth D_th, as in section 3.3 and in the
+    variant without decomposition, D_th = 0 (section 5.2); algorithm 1 would first decompose it into sub-questions that
+    are all past the depth. The depth grows with each level (released code: never). Each passage is judged by itself, as
+    in algorithm 1 (table 5 shows one prompt for all five), and the answer is drawn from all relevant passages
+    (equation 3). If an answer cannot be read or is `unknown`, the next module takes over. Sub-questions get short
+    answers, whatever the style of the answer. A sub-question that repeats a question it came from is left out.
 
-    The three sub-modules work in context, or each with a language model of its own, such as a small one trained for
-    it (section 3.2): given here, or set as `program.know.lm` and so on, which takes precedence. Models given here are
-    not saved with the program, and outlast DSPy's optimizers.
+    The three sub-modules work in context, or each with a language model of its own, such as a small one trained for it
+    (section 3.2): given here, or set as `program.know.lm` and so on, which takes precedence. Models given here are
+    not saved with the program; DSPy's optimizers keep them.
 
     Args:
         retriever: the index to search.
-        know_lm: language model of the self-knowledge module (M_know); the configured one where absent.
+        know_lm: language model of the self-knowledge module (M_know); default: the configured one.
         relevance_lm: language model of the passage-relevance module (M_rel).
         decompose_lm: language model of the question-decomposition module (M_decom).
         **kwargs: `concurrent` and hyperparameters.
@@ -122,69 +121,67 @@ class RAISF(Program):
         self.synthesise = dspy.Predict(Synthesise)
 
     def forward(self, question: str) -> dspy.Prediction:
-        """Answer `question`; the prediction adds `sub_answers`, those to the questions it was broken into."""
-        solved = self._solve(question, ())
-        return dspy.Prediction(
-            answer=solved.answer, passages=distinct(solved.passages), sub_answers=list(solved.sub_answers)
-        )
+        """Answer `question`; the prediction adds `sub_answers`: the answers to the questions it was broken into."""
+        solution = self._solve(question, ())
+        sub_answers = list(solution.sub_answers)
+        return dspy.Prediction(answer=solution.answer, passages=distinct(solution.passages), sub_answers=sub_answers)
 
-    def _solve(self, question: str, above: tuple[str, ...]) -> _Solved:
-        """Algorithm 1 for `question`, which came out of the questions `above`, the first of them the user's."""
+    def _solve(self, question: str, above: tuple[str, ...]) -> _Solution:
+        """Algorithm 1 for a question that came out of the questions `above`, the first of them the user's."""
         self.begin_iteration(len(above) + 1)
         if above:
             self.record(Asked(question=question))
         style = STYLES["short" if above else self.style]
-        solved, reason = None, ""
+        solution, reason = None, ""
         if self.self_knowledge:
-            solved, reason = self._from_knowledge(question, style), "own knowledge"
-        if solved is None and self.passage_relevance:
-            solved, reason = self._from_passages(question, style), "relevant passages"
-        if solved is None:
-            solved, reason = self._from_sub_questions(question, style, above)
+            solution, reason = self._from_knowledge(question, style), "own knowledge"
+        if solution is None and self.passage_relevance:
+            solution, reason = self._from_passages(question, style), "relevant passages"
+        if solution is None:
+            solution, reason = self._from_sub_questions(question, style, above)
         self.record(Stopped(reason=reason))
-        self.record(Answered(answer=solved.answer, passages=[passage.id for passage in solved.passages]))
-        return solved
+        self.record(Answered(answer=solution.answer, passages=[passage.id for passage in solution.passages]))
+        return solution
 
-    def _from_knowledge(self, question: str, style: str) -> _Solved | None:
-        """Self-knowledge inference (equation 2); None where the model does not know."""
+    def _from_knowledge(self, question: str, style: str) -> _Solution | None:
+        """Self-knowledge inference (equation 2); None if the model does not know."""
         output = self._ask(self.know, self.know_lm, question=question)
         knows = output is not None and bool(output.knows)
         self.record(Judged(what="self-knowledge", value=knows))
         if not knows:
             return None
         answer = _answer(self.ask(self.answer, question=question, style=style))
-        return _Solved(answer) if answer != UNKNOWN else None
+        return _Solution(answer) if answer != UNKNOWN else None
 
-    def _from_passages(self, question: str, style: str) -> _Solved | None:
-        """Passage-relevance inference (equation 3); None where no passage is relevant."""
+    def _from_passages(self, question: str, style: str) -> _Solution | None:
+        """Passage-relevance inference (equation 3); None if no passage is relevant."""
         passages = self.retrieve_passages(question, self.top_k)
         judgements = run_concurrently([functools.partial(self._relevant, question, passage) for passage in passages])
         relevant = [passage for passage, value in zip(passages, judgements, strict=True) if value]
         if not relevant:
             return None
         answer = _answer(self.ask(self.read, question=question, passages=relevant, style=style))
-        return _Solved(answer, relevant) if answer != UNKNOWN else None
+        return _Solution(answer, relevant) if answer != UNKNOWN else None
 
     def _relevant(self, question: str, passage: Passage) -> bool:
-        output = self._ask(
-            self.relevance, self.relevance_lm, inlined=[passage], question=question, passage=str(passage)
-        )
+        inputs = {"question": question, "passage": str(passage)}
+        output = self._ask(self.relevance, self.relevance_lm, inlined=[passage], **inputs)
         relevant = output is not None and bool(output.relevant)
         self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
         return relevant
 
-    def _from_sub_questions(self, question: str, style: str, above: tuple[str, ...]) -> tuple[_Solved, str]:
-        """Problem decomposition (equation 4): the answer and how it came about; `unknown` at the depth limit."""
+    def _from_sub_questions(self, question: str, style: str, above: tuple[str, ...]) -> tuple[_Solution, str]:
+        """Problem decomposition (equation 4): the solution, `unknown` at the depth limit, and how it came about."""
         if not self.question_decomposition:
-            return _Solved(UNKNOWN), "no decomposition"
+            return _Solution(UNKNOWN), "no decomposition"
         if len(above) >= self.depth:
-            return _Solved(UNKNOWN), "depth"
+            return _Solution(UNKNOWN), "depth"
         output = self._ask(self.decompose, self.decompose_lm, question=question)
         path = (*above, question)
         questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, path)
         self.record(Decomposed(questions=questions))
         if not questions:
-            return _Solved(UNKNOWN), "no sub-question"
+            return _Solution(UNKNOWN), "no sub-question"
         solutions = run_concurrently(
             [functools.partial(self._solve, sub_question, path) for sub_question in questions],
             branches=[str(number) for number in range(1, len(questions) + 1)],
@@ -195,15 +192,15 @@ class RAISF(Program):
         ]
         answer = _answer(self.ask(self.synthesise, question=question, sub_answers=sub_answers, style=style))
         passages = distinct(passage for solution in solutions for passage in solution.passages)
-        return _Solved(answer, passages, sub_answers), "sub-answers"
+        return _Solution(answer, passages, sub_answers), "sub-answers"
 
     def _ask(self, predictor: dspy.Predict, lm: dspy.LM | None, **inputs: Any) -> dspy.Prediction | None:
-        """Ask a sub-module, with its own language model where it has one."""
+        """Ask a sub-module, with its own language model if it has one."""
         with dspy.context(lm=lm) if lm is not None else contextlib.nullcontext():
             return self.ask(predictor, **inputs)
 
 
 def _answer(output: dspy.Prediction | None) -> str:
-    """The answer; `unknown` where there is none."""
-    text = (output.answer or "").strip() if output is not None else ""
+    """The answer; `unknown` if there is none."""
+    text = text_of(output)
     return UNKNOWN if text.casefold().rstrip(". ") in ("", UNKNOWN) else text
