@@ -33,13 +33,6 @@ def in_chat_format(values: Mapping[str, Any]) -> str:
     return "\n\n".join([*(f"[[ ## {n} ## ]]\n{v}" for n, v in written.items()), "[[ ## completed ## ]]"])
 
 
-def reply_to(text: str, reply: str) -> Response:
-    """A response with the reply; four characters are a token."""
-    usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
-    message = Message.assistant([TextPart(reply)])
-    return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
-
-
 class ScriptedEngine:
     """Answers every request by a rule, and keeps what it was asked.
 
@@ -56,12 +49,17 @@ class ScriptedEngine:
     def complete(self, request: Request) -> Response:
         text = request.messages[-1].text or ""
         fields, inputs = read_prompt(text)
-        reply = self.rule(tuple(fields), inputs)
+        reply = self.reply(text, fields, inputs)
         reply = reply if isinstance(reply, str) else in_chat_format(reply)
         with self._lock:
             self.calls.append((tuple(fields), inputs))
             self.replies.append(reply)
-        return reply_to(text, reply)
+        usage = Usage(input_tokens=len(text) // 4, output_tokens=len(reply) // 4, total_tokens=0)
+        message = Message.assistant([TextPart(reply)])
+        return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
+
+    def reply(self, text: str, fields: dict[str, str], inputs: dict[str, Any]) -> Mapping[str, Any] | str:
+        return self.rule(tuple(fields), inputs)
 
 
 def scripted_lm(rule: Rule, *, cache: bool = False) -> tuple[dspy.LM, ScriptedEngine]:

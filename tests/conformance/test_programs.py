@@ -11,10 +11,3 @@ def _suite(name):
 
 
 globals().update({suite.__name__: suite for suite in map(_suite, PROGRAMS)})
-
-
-def test_every_program_has_its_suite():
-    suites = [
-        value for value in globals().values() if isinstance(value, type) and issubclass(value, ProgramConformance)
-    ]
-    assert {suite.program.name for suite in suites if suite is not ProgramConformance} == set(PROGRAMS)

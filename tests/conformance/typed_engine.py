@@ -7,15 +7,14 @@ in which a reply can be damaged.
 import ast
 import hashlib
 import json
-import threading
-from collections import defaultdict
+from collections import Counter
 
-from support import in_chat_format, read_prompt, reply_to
+from support import ScriptedEngine, in_chat_format
 
 __all__ = ["NEVER", "SPOILT", "UNREADABLE", "TypedEngine", "never_settling", "settling"]
 
 
-class TypedEngine:
+class TypedEngine(ScriptedEngine):
     """A language model that fills in the output fields by their names and types.
 
     Args:
@@ -26,24 +25,17 @@ class TypedEngine:
     """
 
     def __init__(self, value, *, broken=None, spoil=None, limit=2000):
+        super().__init__(lambda *_: {})
         self.value, self.broken, self.spoil, self.limit = value, broken, spoil, limit
-        self.calls = []
-        self.weighed = defaultdict(list)  # decisions that were asked for as probabilities
-        self._lock = threading.Lock()
+        self.weighed = Counter()  # decisions that were asked for as probabilities
 
-    def complete(self, request):
-        text = request.messages[-1].text or ""
-        fields, inputs = read_prompt(text)
-        acts = tuple(fields)
+    def reply(self, text, fields, inputs):
         with self._lock:
-            self.calls.append((acts, inputs))
-            for name in (name for name, kind in fields.items() if kind == "NoulEvidence"):
-                self.weighed[name].append(inputs)
-            if len(self.calls) > self.limit:
-                raise AssertionError(f"more than {self.limit} calls for one question")
+            self.weighed.update(name for name, kind in fields.items() if kind == "NoulEvidence")
+        assert len(self.calls) < self.limit, f"more than {self.limit} calls for one question"
         digest = hashlib.sha256(text.rpartition("Respond with")[0].encode()).hexdigest()[:8]
         values = {name: self.value(name, kind, inputs, digest) for name, kind in fields.items()}
-        return reply_to(text, self.spoil(values) if self.broken in (acts, "all") else in_chat_format(values))
+        return self.spoil(values) if self.broken in (tuple(fields), "all") else values
 
     def acts(self):
         """The different acts that were asked for, by their output fields."""
@@ -52,29 +44,23 @@ class TypedEngine:
 
 def typed(kind, text, yes, inputs, *, many, option):
     """A value of a type: what does not depend on the field's name."""
-    passages = inputs.get("passages") or [{"id": 1}]
-    if kind == "bool":
-        return yes
-    if kind == "int":
-        return 4
-    if kind == "float":
-        return 0.75
-    if kind == "NoulEvidence":
-        return {"noul": 0.95 if yes else 0.05}
-    if kind == "list[int]":
-        return [passage["id"] for passage in passages]
-    if kind == "list[str]":
-        return [f"{text} {n}" for n in range(many)]
-    if kind == "list[Statement]":
-        return [{"statement": f"{text} {n}.", "sources": [passages[0]["id"]]} for n in range(many)]
+    ids = [passage["id"] for passage in inputs.get("passages") or [{"id": 1}]]
+    values = {
+        "str": text,
+        "bool": yes,
+        "int": 4,
+        "float": 0.75,
+        "NoulEvidence": {"noul": 0.95 if yes else 0.05},
+        "list[int]": ids,
+        "list[str]": [f"{text} {n}" for n in range(many)],
+        "list[Statement]": [{"statement": f"{text} {n}.", "sources": ids[:1]} for n in range(many)],
+    }
     if kind.startswith("Literal["):
         return ast.literal_eval(kind.removeprefix("Literal"))[option]
     if kind.startswith("dict["):
         return {"query": text}
-    if kind.startswith("list["):
-        return []
-    assert kind == "str", f"a value for {kind} is not known here: add it"
-    return text
+    assert kind in values or kind.startswith("list["), f"a value for {kind} is not known here: add it"
+    return values.get(kind, [])
 
 
 def settling(name, kind, inputs, digest):

@@ -195,7 +195,7 @@ def test_a_program_bound_to_a_language_model_needs_no_other(program, examples):
 
 def test_what_no_question_can_mend_is_raised(examples):
     lm, _ = reading_lm()
-    with pytest.raises(UnknownName, match="needs a retriever"):
+    with pytest.raises(UsageError, match="needs a retriever"):
         evaluate(RAG(), examples, "f1", lm=lm)
     with pytest.raises(UsageError, match="no language model"):
         evaluate(RAG(make_retriever(examples)), examples, "f1")

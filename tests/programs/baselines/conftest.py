@@ -2,7 +2,7 @@
 
 import dspy
 import pytest
-from support import by_output, scripted_lm
+from support import ScriptedEngine, TableRetriever, by_output
 
 from knowgap.retrieval.passage import Passage
 
@@ -19,12 +19,20 @@ def corpus():
 
 
 @pytest.fixture
+def whole(corpus):
+    """A retriever that finds the corpus, in its order, for the question."""
+    return TableRetriever({QUESTION: corpus})
+
+
+@pytest.fixture
 def ask():
-    """Call a program on the question under a script or rule: prediction, engine."""
+    """Call a program on the question under a script, a rule or an engine: prediction, engine."""
 
     def call(program, script, question=QUESTION):
-        lm, engine = scripted_lm(script if callable(script) else by_output(script))
-        with dspy.context(lm=lm):
+        engine = script
+        if not isinstance(script, ScriptedEngine):
+            engine = ScriptedEngine(script if callable(script) else by_output(script))
+        with dspy.context(lm=dspy.LM("test/scripted", engine=engine, cache=False, num_retries=0)):
             return program(question=question), engine
 
     return call

@@ -5,15 +5,14 @@ import pytest
 from dspy.lm15 import ContextLengthError
 from support import TableRetriever
 
-from knowgap.programs.baselines.react import ReAct
-from knowgap.programs.trace.steps import Malformed, Queried, Reasoned, Stopped
+from knowgap.programs import ReAct
+from knowgap.programs.trace.steps import Malformed, Reasoned
+
+FINAL = {"reasoning": "Osk directed it and was born in Tarn.", "answer": "Tarn"}
 
 
 def turn(thought, tool="search", **arguments):
     return {"next_thought": thought, "next_tool_name": tool, "next_tool_args": arguments}
-
-
-FINAL = {"reasoning": "Osk directed it and was born in Tarn.", "answer": "Tarn"}
 
 
 @pytest.fixture
@@ -32,21 +31,15 @@ def test_thinks_searches_and_answers_from_the_trajectory(retriever, ask, kinds):
     assert prediction.answer == "Tarn"
     assert retriever.searched == ["Lanternfish director", "Mira Osk birthplace"]
     assert kinds(prediction) == [
-        "asked",
-        *["reasoned", "queried", "retrieved"] * 2,
-        "reasoned",
-        "stopped",
-        "reasoned",
-        "answered",
+        *["asked", *["reasoned", "queried", "retrieved"] * 2],
+        *["reasoned", "stopped", "reasoned", "answered"],
     ]
     assert [passage.id for passage in prediction.passages] == ["film", "prize", "director", "town"]
     assert prediction.trace.stopped == "finished"
     assert prediction.trace.of(Reasoned)[1].text == "Now her birthplace."
-    cost = prediction.trace.cost
-    assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations, cost.passages) == (4, 4, 2, 3, 4)
     # Nothing in the first turn; the film (16 words) and the prize (13) in the second; these with the director (13),
     # the film again and the town (10) in the third, and once more for the answer.
-    assert cost.knowledge_tokens == 0 + 29 + 68 + 68
+    assert prediction.trace.cost.knowledge_tokens == 0 + 29 + 68 + 68
     seen = [inputs["trajectory"] for _, inputs in engine.calls]
     assert "nothing was searched" in seen[0]
     assert "[1] Lanternfish: Lanternfish is a 1971 film." in seen[1]
@@ -54,16 +47,6 @@ def test_thinks_searches_and_answers_from_the_trajectory(retriever, ask, kinds):
     assert seen[2] == seen[3]
     assert "I need the director." in seen[3]
     assert "Mira Osk was a film director" in seen[3]
-
-
-def test_searches_no_more_than_allowed(retriever, ask):
-    endless = {"next_thought": lambda *_: turn("More.", query="Lanternfish director"), "answer": [FINAL]}
-    prediction, engine = ask(ReAct(retriever, iterations=3, top_k=1), endless)
-    assert len(retriever.searched) == 3
-    assert len(engine.calls) == 4
-    assert prediction.trace.stopped == "iterations"
-    assert prediction.answer == "Tarn"
-    assert [passage.id for passage in prediction.passages] == ["film"]
 
 
 @pytest.mark.parametrize(
@@ -77,32 +60,14 @@ def test_searches_no_more_than_allowed(retriever, ask):
 )
 def test_a_turn_that_leads_nowhere_ends_the_search_and_is_answered(retriever, ask, reply, reason):
     prediction, _ = ask(ReAct(retriever), {"next_thought": lambda *_: reply, "answer": [FINAL]})
-    assert prediction.trace.of(Stopped)[0].reason == reason
+    assert (prediction.answer, prediction.passages, prediction.trace.stopped) == ("Tarn", [], reason)
     assert bool(prediction.trace.of(Malformed)) == (reason == "unreadable turn")
-    assert prediction.answer == "Tarn"
-    assert prediction.passages == []
 
 
 def test_finding_nothing_is_said_to_the_model(ask):
     script = {"next_thought": [turn("Try.", query="a"), turn("Nothing there.", "finish")], "answer": [FINAL]}
-    prediction, engine = ask(ReAct(TableRetriever({})), script)
+    _, engine = ask(ReAct(TableRetriever({})), script)
     assert engine.calls[1][1]["trajectory"].endswith("Found:\nnothing")
-    assert prediction.trace.of(Queried)[0].queries == ["a"]
-
-
-def test_unreadable_answer_is_empty(retriever, ask):
-    prediction, _ = ask(ReAct(retriever), {"next_thought": [turn("Done.", "finish")], "answer": lambda *_: "no"})
-    assert prediction.answer == ""
-    assert prediction.trace.of(Malformed)[0].act == "extract"
-
-
-def test_a_failing_retriever_is_an_error_not_an_observation(ask):
-    class Broken:
-        def search(self, queries, k):
-            raise OSError("the index is gone")
-
-    with pytest.raises(OSError, match="the index is gone"):
-        ask(ReAct(Broken()), {"next_thought": [turn("Try.", query="a")]})
 
 
 def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, ask):
@@ -131,4 +96,3 @@ def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, a
 
 def test_predictors_carry_the_names_that_a_saved_program_uses(retriever):
     assert [name for name, _ in ReAct(retriever).named_predictors()] == ["turn", "extract.predict"]
-    assert ReAct(retriever).deepcopy().retriever is retriever

@@ -3,8 +3,8 @@
 import pytest
 from support import TableEntailment, TableRetriever
 
-from knowgap.programs.baselines.vtg import VTG
-from knowgap.programs.trace.steps import Extracted, Malformed, Missing, Queried, Rejected
+from knowgap.programs import VTG
+from knowgap.programs.trace.steps import Extracted, Malformed, Queried, Rejected
 
 QUESTION = "Where was the director of Lanternfish born?"
 WHO, BORN, LIE = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn.", "Mira Osk was born in Lund."
@@ -31,18 +31,19 @@ def draft(answer, *claims):
     return {"statements": [{"statement": text, "sources": ids} for text, ids in claims], "answer": answer}
 
 
-def last(answer="last"):
-    return {"explanation": "it follows", "answer": answer, "confidence": 3}
+LAST = {"explanation": "it follows", "answer": "last", "confidence": 3}
+LUND = draft("Lund", (WHO, [1]), (LIE, [1]))
+
+
+def always(reply):
+    return lambda *_: reply
 
 
 def test_an_answer_whose_citations_hold_stands(program, ask, kinds):
-    made = program()
-    prediction, engine = ask(made, {"statements": [draft("Osk", (WHO, [1]))]})
-    assert (prediction.answer, prediction.known) == ("Osk", [WHO])
+    prediction, _ = ask(program(), {"statements": [draft("Osk", (WHO, [1]))]})
+    assert (prediction.answer, prediction.known, prediction.trace.stopped) == ("Osk", [WHO], "verified")
     assert [passage.id for passage in prediction.passages] == ["film"]
     assert kinds(prediction) == ["asked", "retrieved", "extracted", "stopped", "answered"]
-    assert prediction.trace.stopped == "verified"
-    assert len(engine.calls) == 1
 
 
 def test_evidence_found_later_verifies_the_draft(program, ask, kinds):
@@ -56,89 +57,58 @@ def test_evidence_found_later_verifies_the_draft(program, ask, kinds):
         *["asked", "retrieved", "extracted", "missing", "queried"],
         *["retrieved", "extracted", "stopped", "answered"],
     ]
-    assert [step.statements for step in prediction.trace.of(Extracted)] == [[WHO], [BORN]]
-    assert prediction.trace.of(Extracted)[1].sources == [["director"]]
-    assert prediction.trace.of(Missing)[0].missing == BORN
+    extracted = [(step.statements, step.sources) for step in prediction.trace.of(Extracted)]
+    assert extracted == [([WHO], [["film"]]), ([BORN], [["director"]])]
     asking = engine.calls[1][1]
     assert (asking["known"], asking["missing"], asking["asked"]) == ([WHO], BORN, [QUESTION])
-    cost = prediction.trace.cost
-    assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations) == (2, 2, 2, 2)
 
 
 def test_drafts_anew_from_what_is_verified_and_what_was_found(program, ask):
-    script = {
-        "statements": [draft("Lund", (WHO, [1]), (LIE, [1])), draft("Tarn", (BORN, [2]))],
-        "queries": [{"queries": [WHERE]}],
-    }
+    script = {"statements": [LUND, draft("Tarn", (BORN, [2]))], "queries": [{"queries": [WHERE]}]}
     prediction, engine = ask(program(), script)
     assert (prediction.answer, prediction.known) == ("Tarn", [WHO, BORN])
     drafts = [[p["title"] for p in inputs["passages"]] for _, inputs in engine.calls if "passages" in inputs]
     assert drafts == [["Lanternfish", "Osk Prize"], ["Lanternfish", "Mira Osk", "Tarn"]]
 
 
-def test_statements_without_evidence_are_dropped_in_the_end(program, ask):
+@pytest.mark.parametrize(("iterations", "calls"), [(1, 2), (2, 4), (3, 6)])
+def test_statements_without_evidence_are_dropped_in_the_end(program, ask, iterations, calls):
     script = {
-        "statements": lambda *_: draft("Lund", (WHO, [1]), (LIE, [1])),
+        "statements": always(LUND),
         "queries": [{"queries": [WHERE]}, {"queries": ["another"]}],
-        "explanation": [last("Tarn")],
-    }
-    prediction, engine = ask(program(), script)
-    assert prediction.trace.stopped == "iterations"
-    assert (prediction.answer, prediction.known) == ("Tarn", [WHO])
-    assert [step.what for step in prediction.trace.of(Rejected)] == [LIE]
-    assert engine.calls[-1][1]["known"] == [WHO]
-    assert (len(engine.calls), prediction.trace.cost.iterations) == (6, 3)
-
-
-@pytest.mark.parametrize(("iterations", "calls"), [(1, 2), (2, 4)])
-def test_rounds_are_limited(program, ask, iterations, calls):
-    script = {
-        "statements": lambda *_: draft("Lund", (LIE, [1])),
-        "queries": [{"queries": [WHERE]}],
-        "explanation": [last()],
+        "explanation": [LAST],
     }
     prediction, engine = ask(program(iterations=iterations), script)
-    assert len(engine.calls) == calls
-    assert prediction.answer == "last"
+    assert (prediction.answer, prediction.known, prediction.trace.stopped) == ("last", [WHO], "iterations")
+    assert [step.what for step in prediction.trace.of(Rejected)] == [LIE]
+    assert engine.calls[-1][1]["known"] == [WHO]
+    assert (len(engine.calls), prediction.trace.cost.iterations) == (calls, iterations)
 
 
 @pytest.mark.parametrize("reply", ["mumble", {"queries": []}, {"queries": [QUESTION]}])
 def test_without_new_queries_the_statement_itself_is_searched(program, ask, reply):
-    script = {
-        "statements": lambda *_: draft("Lund", (LIE, [1])),
-        "queries": lambda *_: reply,
-        "explanation": [last()],
-    }
     made = program()
+    script = {"statements": always(LUND), "queries": always(reply), "explanation": [LAST]}
     prediction, _ = ask(made, script)
     assert made.retriever.searched == [QUESTION, LIE]
     assert prediction.trace.stopped == "no new query"
-    assert prediction.trace.of(Queried)[1].queries == []
+    assert [step.queries for step in prediction.trace.of(Queried)] == [[LIE], []]
     assert prediction.trace.of(Queried)[0].repeated == ([QUESTION] if reply == {"queries": [QUESTION]} else [])
 
 
 @pytest.mark.parametrize("reply", ["mumble", draft("Tarn"), draft("Tarn", (" ", [1]))])
 def test_a_draft_without_statements_cannot_be_verified(program, ask, reply):
-    prediction, _ = ask(program(), {"statements": lambda *_: reply, "explanation": [last()]})
-    assert prediction.trace.stopped == "no statements"
-    assert prediction.answer == "last"
+    prediction, _ = ask(program(), {"statements": always(reply), "explanation": [LAST]})
+    assert (prediction.answer, prediction.trace.stopped) == ("last", "no statements")
     assert bool(prediction.trace.of(Malformed)) == (reply == "mumble")
 
 
 def test_hyperparameters(program, ask):
-    script = {
-        "statements": lambda *_: draft("Lund", (WHO, [1]), (LIE, [1])),
-        "queries": lambda *_: {"queries": [WHERE, "two", "three", "four"]},
-        "explanation": lambda *_: last(),
-    }
+    queries = {"queries": [WHERE, "two", "three", "four"]}
+    script = {"statements": always(LUND), "queries": always(queries), "explanation": always(LAST)}
     made = program(max_queries=2, memory=2, top_k=1, iterations=2)
     _, engine = ask(made, script)
     assert made.retriever.searched == [QUESTION, WHERE, "two"]
     assert [len(inputs["passages"]) for _, inputs in engine.calls if "passages" in inputs] == [1, 2]
     assert ask(program(entailment_threshold=0.1), script)[0].trace.stopped == "verified"
     assert ask(program(entailment_threshold=0.95), script)[0].known == []
-
-
-def test_unreadable_last_answer(program, ask):
-    prediction, _ = ask(program(), lambda *_: "mumble")
-    assert (prediction.answer, prediction.passages) == ("", [])

@@ -1,0 +1,134 @@
+"""Baselines that retrieve and generate in rounds: ITER-RETGEN, ITRG, IRCoT."""
+
+import pytest
+from support import OverlapRetriever, TableRetriever
+
+from knowgap.programs import ITRG, IRCoT, IterRetGen
+from knowgap.programs.trace.steps import Answered, Malformed, Noted, Queried
+
+QUESTION = "Where was the director of Lanternfish born?"
+ONE, TWO = "Mira Osk directed Lanternfish.", "Mira Osk was born in Tarn."
+FIRST, SECOND = {"reasoning": ONE, "answer": "unknown"}, {"reasoning": TWO, "answer": "Tarn"}
+READER = {"reasoning": "So it is Tarn.", "answer": "Tarn"}
+
+
+@pytest.fixture
+def retriever(corpus):
+    film, director, town, prize = corpus
+    later = [director, film]
+    return TableRetriever(
+        {
+            QUESTION: [film, prize],
+            ONE: later,
+            TWO: [town],
+            f"{ONE} {QUESTION}": [director, town],
+            f"{ONE} unknown {QUESTION}": later,
+        }
+    )
+
+
+def ids(passages):
+    return [passage.id for passage in passages]
+
+
+def test_iter_retgen_searches_with_the_last_output(retriever, ask, kinds):
+    prediction, engine = ask(IterRetGen(retriever), {"answer": [FIRST, SECOND]})
+    assert (prediction.answer, prediction.reasoning) == ("Tarn", TWO)
+    assert retriever.searched == [QUESTION, f"{ONE} unknown {QUESTION}"]
+    assert ids(prediction.passages) == ["director", "film"]
+    assert kinds(prediction) == [
+        *["asked", "retrieved", "reasoned", "answered"],
+        *["queried", "retrieved", "reasoned", "answered", "stopped"],
+    ]
+    assert [step.answer for step in prediction.trace.of(Answered)] == ["unknown", "Tarn"]
+    assert [p["title"] for p in engine.calls[1][1]["passages"]] == ["Mira Osk", "Lanternfish"]
+
+
+@pytest.mark.parametrize(
+    ("readable", "answer", "reasoning", "query"),
+    [([FIRST], "unknown", ONE, f"{ONE} unknown {QUESTION}"), ([], "", "", QUESTION)],
+)
+def test_iter_retgen_keeps_the_last_readable_output(retriever, ask, readable, answer, reasoning, query):
+    replies = iter(readable)
+    prediction, _ = ask(IterRetGen(retriever), lambda *_: next(replies, "mumble"))
+    assert (prediction.answer, prediction.reasoning) == (answer, reasoning)
+    assert retriever.searched == [QUESTION, query]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "sources", "previous"),
+    [("refresh", ["director", "town"], None), ("refine", ["film", "prize", "director", "town"], ONE)],
+)
+def test_itrg_searches_with_its_document(retriever, ask, kinds, strategy, sources, previous):
+    script = {"note": [{"note": ONE}, {"note": TWO}], "answer": [{"answer": "Tarn"}]}
+    prediction, engine = ask(ITRG(retriever, iterations=2, strategy=strategy), script)
+    assert (prediction.answer, prediction.note) == ("Tarn", TWO)
+    assert retriever.searched == [QUESTION, f"{ONE} {QUESTION}"]
+    assert ids(prediction.passages) == sources
+    assert kinds(prediction) == ["asked", "retrieved", "noted", "queried", "retrieved", "noted", "stopped", "answered"]
+    assert [inputs.get("best_note") for _, inputs in engine.calls] == [None, previous, None]
+    assert engine.calls[-1][1]["note"] == TWO
+
+
+@pytest.mark.parametrize("strategy", ["refresh", "refine"])
+def test_itrg_keeps_its_document_if_the_next_is_unreadable(retriever, ask, strategy):
+    replies = iter([{"note": ONE}])
+    rule = {"note": lambda *_: next(replies, "mumble"), "answer": [{"answer": "Tarn"}]}
+    prediction, _ = ask(ITRG(retriever, iterations=2, strategy=strategy), rule)
+    assert prediction.note == ONE
+    assert ids(prediction.passages) == prediction.trace.of(Noted)[1].passages == ["film", "prize"]
+    assert prediction.trace.of(Malformed)[0].act == strategy
+
+
+def test_itrg_searches_with_the_question_while_there_is_no_document(retriever, ask):
+    prediction, _ = ask(ITRG(retriever, iterations=2), {"note": lambda *_: {"note": ""}, "answer": [{"answer": "?"}]})
+    assert retriever.searched == [QUESTION, QUESTION]
+    assert prediction.trace.of(Queried) == []
+    assert (prediction.answer, prediction.passages) == ("?", [])
+
+
+def chain(*steps, reader=READER):
+    """IRCoT's sentences with the answers they arrive at; the reader is told apart by its style."""
+    remaining = list(steps)
+
+    def rule(outputs, inputs):
+        if "style" in inputs:
+            return reader
+        step = remaining.pop(0)
+        return step if isinstance(step, str) else {"reasoning": step[0], "answer": step[1]}
+
+    return rule
+
+
+def test_ircot_searches_with_each_sentence(retriever, ask, kinds):
+    prediction, engine = ask(IRCoT(retriever), chain((ONE, ""), (TWO, "Tarn")))
+    assert (prediction.answer, prediction.reasoning, prediction.chain) == ("Tarn", READER["reasoning"], [ONE, TWO])
+    assert retriever.searched == [QUESTION, ONE]
+    assert ids(prediction.passages) == ["film", "prize", "director"]
+    assert kinds(prediction) == [
+        *["asked", "retrieved", "reasoned", "queried", "retrieved", "reasoned"],
+        *["stopped", "reasoned", "answered"],
+    ]
+    assert prediction.trace.stopped == "answered"
+    assert [inputs.get("known") for _, inputs in engine.calls] == [[], [ONE], None]
+    assert [len(inputs["passages"]) for _, inputs in engine.calls] == [2, 3, 3]
+
+
+def test_ircot_limits_sentences_and_passages(corpus, ask):
+    sentences = [(f"Tarn has {number} lighthouses.", "") for number in range(3)]
+    program = IRCoT(OverlapRetriever(corpus), iterations=3, top_k=2, max_collected=2)
+    prediction, engine = ask(program, chain(*sentences))
+    assert (prediction.answer, prediction.trace.stopped) == ("Tarn", "iterations")
+    assert (len(engine.calls), prediction.trace.cost.retrievals, len(prediction.passages)) == (4, 3, 2)
+    assert len(prediction.trace.of(Queried)) == 2, "the last sentence is not searched for"
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [((ONE, ""), "repeated sentence"), (("", ""), "no sentence"), ("mumble", "no sentence")],
+)
+def test_ircot_ends_with_a_sentence_that_adds_nothing(retriever, ask, second, reason):
+    steps = [(ONE, ""), second, second]  # an unreadable reply is asked for once more, in another format
+    prediction, _ = ask(IRCoT(retriever), chain(*steps))
+    assert (prediction.trace.stopped, prediction.chain, prediction.answer) == (reason, [ONE], "Tarn")
+    assert bool(prediction.trace.of(Malformed)) == (second == "mumble")
