@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from knowgap.cli import factories
-from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli import options as o
+from knowgap.cli.compile import Job, run_study, show_study
+from knowgap.cli.display import out, progress, show_table
+from knowgap.cli.evaluate import run_evaluation, score_rows, show_comparisons
+
+if TYPE_CHECKING:
+    import dspy
+
+    from knowgap.compile import Evaluation
+    from knowgap.compile.data import Dataset
+    from knowgap.programs.base import Program
+    from knowgap.retrieval.passage import Retriever
 
 __all__ = ["COMMANDS", "demo"]
 
-METHODS = ("migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+_METHODS = ("migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+_SNIPPET = """
+import dspy, knowgap
+dspy.configure(lm=knowgap.make_lm("extractive"))
+program = knowgap.load("{artifact}", retriever="{index}")
+prediction = program(question="{question}")
+print(prediction.answer, [passage.title for passage in prediction.passages])
+"""
 
 
 def demo(
@@ -27,107 +47,122 @@ def demo(
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
-    import dspy
-
-    from knowgap.cli.compile import run_study, show_study
-    from knowgap.cli.evaluate import run_evaluation, score_rows, show_comparisons
-    from knowgap.compile import calibrate, compile_program, save_artifact
+    from knowgap.compile import save_artifact
+    from knowgap.compile.data import load_dataset
     from knowgap.programs import get_program
 
-    metrics = ["f1", "exact_match"]
-    output_dir.mkdir(parents=True, exist_ok=True)
-
     _step(1, "the sample: a fictional encyclopedia, so that an answer can only come from retrieval")
-    data = factories.open_data("sample")
-    sizes = ", ".join(f"{len(examples)} {name}" for name, examples in data.splits.items())
-    out.print(f"{len(data.corpus)} passages; questions: {sizes}", markup=False)
+    dataset = load_dataset("sample")
+    sizes = ", ".join(f"{len(examples)} {name}" for name, examples in dataset.splits.items())
+    out.print(f"{len(dataset.corpus)} passages; questions: {sizes}", markup=False)
 
     _step(2, "documents → ColBERT index")
-    folder = output_dir / "index"
-    with progress("indexing") as report:
-        retriever: Any = factories.build_index(data.corpus, folder, progress=report) if not folder.exists() else None
-    retriever = retriever or factories.open_retriever(folder)
-    out.print(f"index in {folder}", markup=False)
+    with _index(dataset, output_dir / "index") as retriever:
+        _step(3, "a question, answered step by step")
+        lm = factories.load_lm(None)
+        migres = get_program("migres")(retriever)
+        question = _answer_one(migres, dataset, lm)
 
-    _step(3, "a question, answered step by step")
-    model = factories.language_model(None)
-    remark(factories.EMBEDDED_NOTICE)
-    migres = get_program("migres")(retriever)
-    question = next(e for e in data.splits["test"] if e.type == "compositional")
-    with dspy.context(lm=model):
-        prediction = migres(question=question.question)
-    out.print(prediction.trace)
-    out.print(f"answer: {prediction.answer}   (the encyclopedia says: {question.answer})", markup=False)
+        _step(4, "compiled: δ from the score distribution, demonstrations from the train split")
+        compiled = _compile(migres, dataset, lm, num_threads)
 
-    _step(4, "compiled: δ from the score distribution, demonstrations from the train split")
-    with progress("calibrating δ") as report:
-        found = calibrate(migres, data.splits["train"], progress=report)
-    share = found.covered(found.delta)
-    out.print(f"δ = {found.delta:.4f}: {share:.0%} of the training questions find a passage that scores as much")
-    with progress("finding demonstrations") as report:
-        compiled = compile_program(
-            found.apply(migres),
-            data.splits["train"],
-            metric="f1",
-            optimizer="bootstrap",
-            lm=model,
-            num_threads=num_threads,
-            progress=report,
+        _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
+        metrics = ["f1", "exact_match"]
+        job = Job(compiled, dataset, lm, retriever, output_dir, metrics, limit, num_threads=num_threads)
+        tuned = run_study(job, o.StudyOptions(n_trials=n_trials), demos=None, ranges={"retrieve_k": (10, 50)})
+        show_study(migres, tuned)
+
+        _step(6, "compared on the test split, which nothing above has seen")
+        evaluations = _compare(job, migres, tuned.program)
+
+        _step(7, "saved; load it from Python with")
+        artifact = save_artifact(
+            tuned.program, output_dir / "artifact", lm=lm, index=retriever, data=dataset, evaluations=evaluations
         )
-    demos = sum(len(predictor.demos) for predictor in compiled.predictors())
-    out.print(f"{demos} demonstrations in {len(compiled.predictors())} predictors", markup=False)
-
-    _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
-    tuned = run_study(
-        compiled,
-        data,
-        "f1",
-        model,
-        output_dir,
-        limit=limit,
-        n_trials=n_trials,
-        num_threads=num_threads,
-        demos=None,
-        ranges={"retrieve_k": (10, 50)},
-    )
-    show_study(migres, tuned)
-
-    _step(6, "compared on the test split, which nothing above has seen")
-    test = data.splits["test"][:limit]
-    rows = [("direct", get_program("direct")()), ("rag", get_program("rag")(retriever))]
-    rows += [(name, migres if name == "migres" else get_program(name)(retriever)) for name in METHODS]
-    rows.append(("migres, compiled and tuned", tuned.program))
-    results = [
-        (label, run_evaluation(built, data, "test", metrics, model, num_threads, 0, limit=limit, what=label))
-        for label, built in rows
-    ]
-    show_table(*score_rows(f"sample, test split, {len(test)} questions, embedded extractive reader", results))
-    named = dict(results)
-    show_comparisons([("rag", named["rag"]), *((label, named[label]) for label in METHODS)], "f1")
-    show_comparisons([("migres", named["migres"]), (rows[-1][0], results[-1][1])], "f1")
-
-    _step(7, "saved; load it from Python with")
-    evaluations = {"test before": named["migres"], "test after": results[-1][1]}
-    artifact = save_artifact(
-        tuned.program, output_dir / "artifact", lm=model, index=retriever, data=data, evaluations=evaluations
-    )
-    out.print(
-        SNIPPET.format(artifact=artifact.resolve(), index=folder.resolve(), question=question.question), markup=False
-    )
-
-
-SNIPPET = """
-import dspy, knowgap
-dspy.configure(lm=knowgap.make_lm("extractive"))
-program = knowgap.load("{artifact}", retriever="{index}")
-prediction = program(question="{question}")
-print(prediction.answer, [passage.title for passage in prediction.passages])
-"""
+    index = (output_dir / "index").resolve()
+    out.print(_SNIPPET.format(artifact=artifact.resolve(), index=index, question=question), markup=False)
 
 
 def _step(number: int, what: str) -> None:
     out.print()
     out.rule(f"[bold]{number}. {what}", align="left")
+
+
+@contextmanager
+def _index(dataset: Dataset, folder: Path) -> Iterator[Retriever]:
+    """Open the index, built if it is not there."""
+    from knowgap.retrieval import ColBERTIndex
+
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with progress("indexing") as report:
+            ColBERTIndex.build(dataset.corpus, folder, progress=report)
+    out.print(f"index in {folder}", markup=False)
+    with factories.open_index(o.IndexOptions(folder=str(folder))) as retriever:
+        yield retriever
+
+
+def _answer_one(program: Program, dataset: Dataset, lm: dspy.LM) -> str:
+    """Answer a question of several steps, show the trace, and return the question."""
+    import dspy
+
+    example = next(example for example in dataset.splits["test"] if example.type == "compositional")
+    with dspy.context(lm=lm):
+        prediction = program(question=example.question)
+    out.print(prediction.trace)
+    out.print(f"answer: {prediction.answer}   (the encyclopedia says: {example.answer})", markup=False)
+    return example.question
+
+
+def _compile(program: Program, dataset: Dataset, lm: dspy.LM, num_threads: int) -> Program:
+    """Set δ and find demonstrations, both from the train split."""
+    from knowgap.compile import calibrate, compile_program
+
+    with progress("calibrating δ") as report:
+        calibration = calibrate(program, dataset.splits["train"], progress=report)
+    share = calibration.covered(calibration.delta)
+    out.print(f"δ = {calibration.delta:.4f}: {share:.0%} of the training questions find a passage that scores as much")
+    with progress("finding demonstrations") as report:
+        compiled = compile_program(
+            calibration.apply(program),
+            dataset.splits["train"],
+            metric="f1",
+            optimizer="bootstrap",
+            lm=lm,
+            num_threads=num_threads,
+            progress=report,
+        )
+    count = sum(len(predictor.demos) for predictor in compiled.predictors())
+    out.print(f"{count} demonstrations in {len(compiled.predictors())} predictors", markup=False)
+    return compiled
+
+
+def _compare(job: Job, migres: Program, tuned: Program) -> dict[str, Evaluation]:
+    """Show all methods on the test split; return the evaluations of MIGRES before and after."""
+    from knowgap.programs import get_program
+
+    programs = {"direct": get_program("direct")(), "rag": get_program("rag")(job.retriever)}
+    programs |= {name: migres if name == "migres" else get_program(name)(job.retriever) for name in _METHODS}
+    programs["migres, compiled and tuned"] = tuned
+    results = {
+        label: run_evaluation(
+            program,
+            job.dataset,
+            "test",
+            job.metrics,
+            label=label,
+            limit=job.limit,
+            lm=job.lm,
+            num_threads=job.num_threads,
+        )
+        for label, program in programs.items()
+    }
+    number = len(results["rag"].records)
+    show_table(*score_rows(f"sample, test split, {number} questions, embedded extractive reader", results))
+    show_comparisons({label: results[label] for label in ("rag", *_METHODS)}, "f1")
+    before, after = results["migres"], results["migres, compiled and tuned"]
+    show_comparisons({"migres": before, "migres, compiled and tuned": after}, "f1")
+    return {"test before": before, "test after": after}
 
 
 COMMANDS = {"demo": demo}

@@ -10,7 +10,6 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.basic import load_lm
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UsageError
 
@@ -81,9 +80,9 @@ def experiment(
     read = read_table(table)
     folder = output_dir or Path(f"experiment-{read.name}")
     setup: dict[str, Any] = {
-        "data": _named(data_path, "--data-path"),
-        "corpora": _named(corpus, "--corpus"),
-        "indexes": _named(index, "--index"),
+        "data": factories.named_values(data_path, "--data-path"),
+        "corpora": factories.named_values(corpus, "--corpus"),
+        "indexes": factories.named_values(index, "--index"),
         "engine": engine,
         "quality": quality,
         "rows": rows or None,
@@ -97,10 +96,10 @@ def experiment(
 
         setup["lm"] = make_lm(named or "extractive", api_base=api_base)
     else:
-        setup["lm"] = load_lm(named, api_base)
-        others = _named(row_lm, "--row-lm")
-        setup["lms"] = {theirs: factories.language_model(ours, api_base) for theirs, ours in others.items()}
-        setup |= _models(reranker, entailment)
+        setup["lm"] = factories.load_lm(named, api_base)
+        others = factories.named_values(row_lm, "--row-lm")
+        setup["lms"] = {theirs: factories.load_lm(ours, api_base) for theirs, ours in others.items()}
+        setup |= factories.load_scorers(o.ScorerOptions(reranker, entailment))
     if dry_run:
         _plan(read, folder, ask, prices, setup, as_json)
         return
@@ -121,30 +120,6 @@ def experiment(
         return
     _show(found)
     remark(f"written to {folder}: index.html, experiment.md, experiment.csv, experiment.json")
-
-
-def _named(pieces: list[str] | None, option: str) -> dict[str, str]:
-    """Options of the form NAME=VALUE."""
-    found: dict[str, str] = {}
-    for piece in pieces or ():
-        name, equals, value = piece.partition("=")
-        if not equals or not name or not value:
-            raise UsageError(f"{option} {piece}: write it as NAME=VALUE, for example hotpotqa=dev.json")
-        found[name] = value
-    return found
-
-
-def _models(reranker: str | None, entailment: str | None) -> dict[str, Any]:
-    models: dict[str, Any] = {}
-    if reranker is not None:
-        from knowgap.retrieval import make_reranker
-
-        models["reranker"] = make_reranker(reranker)
-    if entailment is not None:
-        from knowgap.retrieval import make_entailment
-
-        models["entailment"] = make_entailment(entailment)
-    return models
 
 
 def _list(as_json: bool) -> None:

@@ -1,13 +1,16 @@
-"""From the words of a command line to the objects of the library."""
+"""Make the objects of the library from the options of a command: indexes, language models and programs."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from knowgap.cli import options as o
+from knowgap.cli.display import progress, remark
 from knowgap.errors import IndexMissing, UsageError
 
 if TYPE_CHECKING:
@@ -15,35 +18,27 @@ if TYPE_CHECKING:
 
     from knowgap.compile.data import Dataset
     from knowgap.programs.base import Program
-    from knowgap.retrieval.passage import Passage, Retriever
+    from knowgap.retrieval.passage import Retriever
 
 __all__ = [
-    "EMBEDDED_NOTICE",
-    "OPENED",
-    "build_index",
     "cache_folder",
-    "home",
-    "language_model",
-    "make_program",
-    "open_data",
-    "open_retriever",
-    "parse_settings",
+    "closing",
+    "load_data",
+    "load_lm",
+    "load_program",
+    "load_scorers",
+    "named_values",
+    "open_index",
 ]
 
-_CHECKPOINTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
-EMBEDDED_NOTICE = (
+_EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
 )
 
-OPENED = ExitStack()
-"""Connections and locks of the indexes that a command has opened; closed when the command ends."""
 
-R = TypeVar("R")
-
-
-def home() -> Path:
-    """The folder for what knowgap makes unasked: caches, and indexes of named data sets."""
+def _home() -> Path:
+    """The folder of caches, and of indexes that are built without a folder being named."""
     if folder := os.environ.get("KNOWGAP_HOME"):
         return Path(folder)
     import platformdirs
@@ -52,163 +47,160 @@ def home() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where answers, retrieved lists and scores are kept; those of another version are not used again."""
+    """The folder of cached answers, retrieved lists and scores. Every version of knowgap has its own."""
     from importlib.metadata import version
 
-    return home() / "cache" / version("knowgap")
+    return _home() / "cache" / version("knowgap")
 
 
-def language_model(name: str | None, api_base: str | None = None, *, check: bool = True) -> dspy.LM:
-    """The language model called `name` (the embedded reader for None), reachable; DSPy caches its answers."""
+def load_lm(name: str | None, api_base: str | None = None) -> dspy.LM:
+    """Load a language model and check that it answers; DSPy caches its answers on disk.
+
+    Args:
+        name: the value of --lm; None takes the embedded reader, and says so.
+        api_base: the value of --api-base.
+
+    Raises:
+        UsageError: there is no such model.
+        LanguageModelError: it does not answer.
+    """
     import dspy
 
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
 
+    if name is None:
+        remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
-    dspy.configure(disable_history=True)  # prompts of thousands of questions, which the traces tell more shortly
+    dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
     lm = make_lm(name or "extractive", api_base=api_base)
-    if check:
-        check_reachable(lm)
+    check_reachable(lm)
     return lm
 
 
-def open_data(source: str, *, corpus: Path | None = None, seed: int = 0, whole: str | None = None) -> Dataset:
-    """The data set called `source`, or the one in that file or folder.
+def load_data(source: o.IndexOptions, data: o.DataOptions, seed: int) -> Dataset:
+    """Load the data set of the options; `seed` divides it into splits, unless all questions go into one.
 
-    Args:
-        source: a name or a path.
-        corpus: passages to use instead of those that come with the questions.
-        seed: of the division into splits.
-        whole: the split that takes all questions, undivided.
+    Raises:
+        DataError: it cannot be read.
     """
     from knowgap.compile.data import load_dataset
 
-    return load_dataset(source, corpus=corpus, seed=seed, split_as=whole)
+    whole = isinstance(data, o.QuestionOptions) and data.whole
+    return load_dataset(source.data, corpus=data.corpus, seed=seed, split_as=data.split if whole else None)
 
 
-def build_index(
-    passages: Iterable[Passage],
-    folder: Path,
-    *,
-    engine: str = "colbert",
-    checkpoint: str | None = None,
-    overwrite: bool = False,
-    progress: Any = None,
-    **server: Any,
-) -> Retriever:
-    """Build an index of `passages` in `folder`, or continue a build that was cut off.
-
-    Args:
-        passages: what to index; read once.
-        folder: where.
-        engine: one of `knowgap.retrieval.index.engines.ENGINES`.
-        checkpoint: what encodes passages, for the engines that take one.
-        overwrite: replace another index that stands there.
-        progress: see `knowgap.cli.display.progress`.
-        server: for qdrant: url, collection, shards, replicas; those that are None are left out.
-
-    Raises:
-        UnknownName: there is no such engine.
-        UsageError: an option that the engine does not take.
-    """
-    from knowgap.retrieval.index.engines import engine_class
-
-    options = {name: value for name, value in server.items() if value is not None}
-    if options and engine != "qdrant":
-        names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
-        raise UsageError(f"{names}: goes with --engine qdrant, not with {engine}")
-    if checkpoint:
-        if engine not in _CHECKPOINTS:
-            raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINTS)}; {engine} takes none")
-        options[_CHECKPOINTS[engine]] = checkpoint
-    build = engine_class(engine).build
-    return _held(build(passages, folder, overwrite=overwrite, progress=progress, **options))
+@contextmanager
+def closing(retriever: Any) -> Iterator[Any]:
+    """Close a retriever at the end of the block, if it has connections or locks to close."""
+    try:
+        yield retriever
+    finally:
+        getattr(retriever, "close", lambda: None)()
 
 
-def open_retriever(
-    index: str | Path | None,
-    data: Dataset | None = None,
-    *,
-    engine: str = "colbert",
-    quality: str | None = None,
-    progress: Any = None,
-) -> Retriever:
-    """The index in a folder or at a URL; without one, that of the data set's own corpus, built at first use.
+@contextmanager
+def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Iterator[Retriever]:
+    """Open the index of the options, and close it at the end of the block.
 
     Args:
-        index: the folder or the URL.
-        data: whose corpus is indexed where no index is named.
-        engine: of the index that is built.
-        quality: how thoroughly a ColBERT index is searched; None takes the engine's default.
-        progress: see `knowgap.cli.display.progress`.
+        options: a folder or URL; or an engine, whose index of the data set's passages is built at first use.
+        dataset: the data set, if it is loaded already.
 
     Raises:
-        IndexMissing: no index is named, and the data set has no corpus.
+        IndexMissing: no index is named, and the data set has no passages.
         UsageError: a quality for an index that takes none.
     """
-    from knowgap.retrieval import RemoteRetriever, open_index
-    from knowgap.retrieval.index.engines import open_or_build
+    from knowgap import retrieval
 
-    if index is not None and str(index).startswith(("http://", "https://")):
+    place, quality = options.folder, options.quality
+    if place is None:
+        place = _index_of_data(options, dataset)
+    if str(place).startswith(("http://", "https://")):
         if quality is not None:
-            raise UsageError(f"--quality {quality}: goes with `knowgap serve-index`, which opens the index of {index}")
-        return _held(RemoteRetriever(str(index)))
-    if index is not None:
-        return _held(open_index(index, quality=quality))
-    if data is None or not data.corpus:
+            raise UsageError(f"--quality {quality}: goes with `knowgap serve-index`, which opens the index of {place}")
+        retriever = retrieval.RemoteRetriever(str(place))
+    else:
+        retriever = retrieval.open_index(place, quality=quality)
+    with closing(retriever):
+        yield retriever
+
+
+def _index_of_data(options: o.IndexOptions, dataset: Dataset | None) -> Path:
+    """The index of a data set's own passages, built if it is not there."""
+    from knowgap.compile.data import load_dataset
+    from knowgap.retrieval.index.engines import engine_class
+
+    dataset = dataset or load_dataset(options.data)
+    if not dataset.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
-    folder = home() / "indexes" / data.index_name(engine)
-    return _held(open_or_build(folder, data.corpus, engine, quality=quality, progress=progress))
+    folder = _home() / "indexes" / dataset.index_name(options.engine)
+    if not folder.exists():
+        with progress(f"indexing {dataset.name}") as report:
+            built = engine_class(options.engine).build(dataset.corpus, folder, progress=report)
+            with closing(built):
+                pass
+    return folder
 
 
-def _held(retriever: R) -> R:
-    """A retriever that is closed, if it can be, when the command ends."""
-    OPENED.callback(getattr(retriever, "close", lambda: None))
-    return retriever
-
-
-def parse_settings(settings: Sequence[str]) -> dict[str, str]:
-    """Hyperparameters written as `name=value`.
+def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Parse the values of an option that are written as NAME=VALUE.
 
     Raises:
-        UsageError: for a piece without `=`.
+        UsageError: one of them is not.
     """
     values: dict[str, str] = {}
-    for piece in settings:
-        name, equals, value = piece.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--set {piece}: write it as name=value, for example --set top_k=3")
+    for piece in pieces or ():
+        name, _, value = piece.partition("=")
+        if not name.strip() or not value.strip():
+            raise UsageError(f"{option} {piece}: write it as NAME=VALUE")
         values[name.strip()] = value.strip()
     return values
 
 
-def make_program(
-    name: str,
-    retriever: Retriever | None,
-    *,
-    preset: str | None = None,
-    settings: Sequence[str] = (),
-    reranker: str | None = None,
-    entailment: str | None = None,
-) -> Program:
-    """The program called `name`, with a preset's hyperparameters and then one's own."""
+def load_scorers(options: o.ScorerOptions) -> dict[str, Any]:
+    """Load the reranker and the entailment model of the options, as arguments of a program's constructor."""
+    from knowgap.retrieval import make_entailment, make_reranker
+
+    scorers: dict[str, Any] = {}
+    if options.reranker is not None:
+        scorers["reranker"] = make_reranker(options.reranker)
+    if options.entailment is not None:
+        scorers["entailment"] = make_entailment(options.entailment)
+    return scorers
+
+
+def load_program(options: o.ProgramOptions, retriever: Retriever, scorers: o.ScorerOptions | None = None) -> Program:
+    """Load a compiled program, or make a named one.
+
+    Args:
+        options: the program; its settings go over those of the artifact or preset.
+        retriever: the index that it searches.
+        scorers: its reranker and entailment model; None leaves the program its own.
+
+    Raises:
+        ArtifactError: the artifact cannot be loaded.
+        UnknownName: there is no such program or preset.
+        UsageError: a setting that it does not have, a scorer that it does not ask, or a preset for an artifact.
+    """
+    from knowgap.compile import load_artifact, read_config
     from knowgap.programs import get_program
 
-    cls = get_program(name)
-    values: dict[str, Any] = dict(parse_settings(settings))
-    parts: dict[str, Any] = {}
-    if reranker is not None:
-        if "reranker" not in cls.part_names:
-            raise UsageError(f"--reranker {reranker}: the program {name} does not rerank")
-        from knowgap.retrieval import make_reranker
-
-        parts["reranker"] = make_reranker(reranker)
-    if entailment is not None:
-        if "entailment" not in cls.part_names:
-            raise UsageError(f"--entailment {entailment}: the program {name} checks no entailment")
-        from knowgap.retrieval import make_entailment
-
-        parts["entailment"] = make_entailment(entailment)
-    if preset:
-        return cls.from_preset(preset, retriever, **parts, **values)
-    return cls(retriever, **parts, **values)
+    settings = named_values(options.settings, "--set")
+    if options.artifact is not None and options.preset is not None:
+        raise UsageError(f"--preset {options.preset}: goes with --program; {options.artifact} has its own settings")
+    name = options.program if options.artifact is None else read_config(options.artifact)["program"]
+    program_class = get_program(name)
+    scorers = scorers or o.ScorerOptions()
+    for part, value in vars(scorers).items():
+        if value is not None and part not in program_class.part_names:
+            raise UsageError(f"--{part} {value}: the program {name} has no {part}")
+    parts = load_scorers(scorers)
+    if options.artifact is None:
+        preset = {} if options.preset is None else program_class.preset(options.preset)
+        return program_class(retriever, **parts, **preset | settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = load_artifact(options.artifact, retriever=retriever, **parts)
+    for warning in caught:
+        remark(f"warning: {warning.message}")
+    return program.configure(**settings)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import basic, compile, demo, evaluate, experiment, factories, report
+from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report
 from knowgap.cli.display import err
 from knowgap.errors import KnowgapError
 
@@ -56,7 +56,7 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for module in (demo, basic, evaluate, compile, report, experiment):
+for module in (demo, ask, index, evaluate, compile, report, experiment):
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
 
@@ -78,5 +78,3 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         err.print(f"[bold red]error:[/bold red] {escape(' '.join(str(error).split()))}")
         sys.exit(2)
-    finally:
-        factories.OPENED.close()

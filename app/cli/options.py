@@ -1,4 +1,4 @@
-"""The options that several commands share, each with its environment variable; and groups of them."""
+"""The options that several commands share, each defined once: as a type, or as a field of a group of options."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from typing import Annotated, Any, cast, get_type_hints
 
 import typer
 
-from knowgap.errors import UsageError
-
-Program = Annotated[str, typer.Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")]
 Lm = Annotated[
     str | None,
     typer.Option(
@@ -25,23 +22,6 @@ Lm = Annotated[
 ApiBase = Annotated[
     str | None,
     typer.Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server."),
-]
-Data = Annotated[
-    str,
-    typer.Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: a name of `knowgap ls`, a file or a folder."),
-]
-Corpus = Annotated[
-    Path | None,
-    typer.Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
-]
-Index = Annotated[
-    str | None,
-    typer.Option(
-        "--index",
-        "-i",
-        envvar="KNOWGAP_INDEX",
-        help="Index folder, or the URL of `knowgap serve-index`. Without it, one is made of the data's own passages.",
-    ),
 ]
 Engine = Annotated[
     str,
@@ -58,65 +38,6 @@ Quality = Annotated[
         "--quality", help="How thoroughly a large ColBERT index is searched: fast, balanced (the default) or exact."
     ),
 ]
-Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
-Whole = Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]
-Seed = Annotated[int, typer.Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
-Threads = Annotated[
-    int, typer.Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
-]
-Workers = Annotated[
-    int,
-    typer.Option(
-        "--num-workers", envvar="KNOWGAP_NUM_WORKERS", help="Processes on this machine that share the study's trials."
-    ),
-]
-OutputDir = Annotated[
-    Path | None,
-    typer.Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for what the command writes."),
-]
-StudyName = Annotated[str | None, typer.Option("--study-name", help="Name of the study; the same name continues it.")]
-Storage = Annotated[
-    str | None,
-    typer.Option(
-        "--storage",
-        envvar="KNOWGAP_STORAGE",
-        help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
-    ),
-]
-Trials = Annotated[int, typer.Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")]
-Teacher = Annotated[str | None, typer.Option("--teacher-lm", help="Language model that shows how, for demonstrations.")]
-Mode = Annotated[
-    str, typer.Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning.")
-]
-Cost = Annotated[str, typer.Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")]
-Rule = Annotated[
-    str,
-    typer.Option("--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls)."),
-]
-Prune = Annotated[
-    bool, typer.Option("--prune/--no-prune", help="Stop a trial early that falls behind, or has little to gain.")
-]
-MaxCalls = Annotated[int | None, typer.Option("--max-calls", help="End the study after so many LM calls.")]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", help="End the study after so many tokens.")]
-MaxMoney = Annotated[float | None, typer.Option("--max-money", help="End the study after so many US dollars.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Ask nothing; estimate calls, tokens and price of the study.")]
-Prices = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        "--prices", help="US dollars per million prompt and completion tokens, where DSPy does not know them."
-    ),
-]
-Timeout = Annotated[float | None, typer.Option("--timeout", help="End this call of the study after so many seconds.")]
-Artifact = Annotated[
-    Path | None, typer.Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
-]
-Preset = Annotated[
-    str | None, typer.Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`.")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
-]
 Reranker = Annotated[
     str | None,
     typer.Option("--reranker", help="Cross-encoder by path or hub name, or embedded; for programs that rerank."),
@@ -125,92 +46,199 @@ Entailment = Annotated[
     str | None,
     typer.Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
 ]
-Metric = Annotated[
-    list[str] | None,
-    typer.Option("--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."),
+Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]
+Seed = Annotated[int, typer.Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
+Threads = Annotated[
+    int, typer.Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
+]
+OutputDir = Annotated[
+    Path | None,
+    typer.Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for what the command writes."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What is worked on: a program, its data and its index."""
+class ProgramOptions:
+    """A program: a compiled one, or a named one with its settings."""
 
-    program: Program = "migres"
-    artifact: Artifact = None
-    data: Data = "sample"
-    corpus: Corpus = None
-    folder: Index = None
+    program: Annotated[
+        str, typer.Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")
+    ] = "migres"
+    artifact: Annotated[
+        Path | None, typer.Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
+    ] = None
+    preset: Annotated[
+        str | None,
+        typer.Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`."),
+    ] = None
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class ScorerOptions:
+    """The models beside the language model that a program asks."""
+
+    reranker: Reranker = None
+    entailment: Entailment = None
+
+
+@dataclass(frozen=True)
+class IndexOptions:
+    """An index, or the data set whose passages are indexed at first use."""
+
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data", "-d", envvar="KNOWGAP_DATA", help="Data set: a name of `knowgap ls`, a file or a folder."
+        ),
+    ] = "sample"
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            "--index",
+            "-i",
+            envvar="KNOWGAP_INDEX",
+            help="Index folder, or the URL of `knowgap serve-index`. Without it, one is made of the data's own "
+            "passages.",
+        ),
+    ] = None
     engine: Engine = "colbert"
     quality: Quality = None
 
 
 @dataclass(frozen=True)
-class Model:
-    """The language model that is asked."""
+class DataOptions:
+    """What is taken of a data set."""
+
+    corpus: Annotated[
+        Path | None,
+        typer.Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
+    ] = None
+    limit: Limit = None
+
+
+@dataclass(frozen=True)
+class QuestionOptions(DataOptions):
+    """One split of a data set."""
+
+    split: Annotated[str, typer.Option("--split", help="Split: train, dev or test.")] = "test"
+    whole: Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """A language model."""
 
     lm: Lm = None
     api_base: ApiBase = None
 
 
 @dataclass(frozen=True)
-class Search:
-    """How something better is searched for, within which limits, and where it goes.
+class RunOptions:
+    """How questions are answered and scored, and where results go."""
 
-    Raises:
-        UsageError: fewer than one worker.
-    """
-
-    preset: Preset = None
-    settings: Settings = None
-    metric: Metric = None
-    limit: Limit = None
-    n_trials: Trials = 20
-    study_name: StudyName = None
-    storage: Storage = None
-    mode: Mode = "single"
-    cost: Cost = "lm_calls"
-    rule: Rule = "best"
-    prune: Prune = True
-    max_calls: MaxCalls = None
-    max_tokens: MaxTokens = None
-    max_money: MaxMoney = None
-    timeout: Timeout = None
-    prices: Prices = None
-    dry_run: DryRun = False
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."
+        ),
+    ] = None
     seed: Seed = 0
     num_threads: Threads = 4
-    num_workers: Workers = 1
     output_dir: OutputDir = None
 
-    def __post_init__(self) -> None:
-        if self.num_workers < 1:
-            raise UsageError(f"--num-workers {self.num_workers}: at least one process has to work on the study")
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """An Optuna study: its trials, its limits, and where it is kept."""
+
+    n_trials: Annotated[
+        int, typer.Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")
+    ] = 20
+    study_name: Annotated[
+        str | None, typer.Option("--study-name", help="Name of the study; the same name continues it.")
+    ] = None
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            envvar="KNOWGAP_STORAGE",
+            help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
+        ),
+    ] = None
+    mode: Annotated[
+        str,
+        typer.Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning."),
+    ] = "single"
+    cost: Annotated[str, typer.Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")] = (
+        "lm_calls"
+    )
+    rule: Annotated[
+        str,
+        typer.Option(
+            "--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls)."
+        ),
+    ] = "best"
+    prune: Annotated[
+        bool,
+        typer.Option("--prune/--no-prune", help="Stop a trial early that falls behind, or has little to gain."),
+    ] = True
+    max_calls: Annotated[int | None, typer.Option("--max-calls", help="End the study after so many LM calls.")] = None
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="End the study after so many tokens.")] = None
+    max_money: Annotated[float | None, typer.Option("--max-money", help="End the study after so many US dollars.")] = (
+        None
+    )
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", help="End this call of the study after so many seconds.")
+    ] = None
+    prices: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--prices", help="US dollars per million prompt and completion tokens, where DSPy does not know them."
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Ask nothing; estimate calls, tokens and price of the study.")
+    ] = False
+    num_workers: Annotated[
+        int,
+        typer.Option(
+            "--num-workers",
+            envvar="KNOWGAP_NUM_WORKERS",
+            min=1,
+            help="Processes on this machine that share the study's trials.",
+        ),
+    ] = 1
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take groups of options: each parameter that is a dataclass stands for its fields, in their order.
+    """Let a command take groups of options.
 
-    The parameters are keyword-only, since groups, which have no default, may follow options, which have one.
+    A parameter whose type is a dataclass stands for the dataclass's fields, in their order; its default, if it has
+    one, gives their defaults. The parameters are keyword-only, since options without a default may follow others.
     """
-    own = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {name: p.annotation for name, p in own.parameters.items() if is_dataclass(p.annotation)}
+    signature = inspect.signature(command, eval_str=True)
+    groups = {name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)}
     parameters: list[inspect.Parameter] = []
-    for name, parameter in own.parameters.items():
+    for name, parameter in signature.parameters.items():
         if name not in groups:
             parameters.append(parameter)
             continue
         hints = get_type_hints(groups[name], include_extras=True)
-        parameters += [
-            parameter.replace(name=field.name, default=field.default, annotation=hints[field.name])
-            for field in fields(groups[name])
-        ]
+        for field in fields(groups[name]):
+            default = field.default if parameter.default is parameter.empty else getattr(parameter.default, field.name)
+            parameters.append(parameter.replace(name=field.name, default=default, annotation=hints[field.name]))
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**values: Any) -> None:
         for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
 
-    cast("Any", run).__signature__ = own.replace(parameters=parameters)
+    cast("Any", run).__signature__ = signature.replace(parameters=parameters)
     return run

@@ -1,0 +1,114 @@
+"""Commands to begin with: ls, ask."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from knowgap.cli import factories
+from knowgap.cli import options as o
+from knowgap.cli.display import out, show_table
+from knowgap.errors import EmptyQuestion, UnknownName
+
+__all__ = ["COMMANDS", "ask", "ls"]
+
+
+def ls(
+    what: Annotated[
+        str, typer.Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")
+    ] = "all",
+    as_json: o.Json = False,
+) -> None:
+    """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""
+    from knowgap.compile.data import DATASETS
+    from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
+    from knowgap.compile.evaluation.metrics import COST_METRICS, METRICS
+    from knowgap.programs import PROGRAMS, get_program
+
+    if what in PROGRAMS:
+        _describe_program(what, as_json)
+        return
+    lists: dict[str, dict[str, str]] = {
+        "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
+        "datasets": dict(DATASETS),
+        "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
+        "costs": {name: _first_line(metric) for name, metric in COST_METRICS.items()},
+        "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
+    }
+    if what != "all" and what not in lists:
+        raise UnknownName.among("program or list", what, [*lists, *PROGRAMS])
+    chosen = lists if what == "all" else {what: lists[what]}
+    if as_json:
+        out.print_json(json.dumps(chosen))
+        return
+    for name, entries in chosen.items():
+        show_table(name, ["name", "what it is"], list(entries.items()))
+
+
+def _first_line(documented: Any) -> str:
+    return next(iter((documented.__doc__ or "").strip().splitlines()), "")
+
+
+def _describe_program(name: str, as_json: bool) -> None:
+    from knowgap.programs import get_program
+
+    program_class = get_program(name)
+    declared = program_class.hyperparameters()
+    if as_json:
+        rows = {key: {"default": h.default, "bounds": h.bounds, "help": h.help} for key, h in declared.items()}
+        presets = dict(program_class.presets)
+        out.print_json(json.dumps({"program": name, "hyperparameters": rows, "presets": presets}))
+        return
+    show_table(
+        f"{name}: {_first_line(program_class)}",
+        ["hyperparameter", "default", "bounds", "what it does"],
+        [[key, h.default, h.bounds, h.help] for key, h in declared.items()],
+    )
+    if program_class.presets:
+        presets = program_class.presets.items()
+        settings = [[key, ", ".join(f"{name}={value}" for name, value in values.items())] for key, values in presets]
+        show_table("presets", ["preset", "settings"], settings)
+
+
+@o.grouped
+def ask(
+    *,
+    question: Annotated[str, typer.Argument(help="The question.")],
+    chosen: o.ProgramOptions,
+    source: o.IndexOptions,
+    model: o.ModelOptions,
+    scorers: o.ScorerOptions,
+    as_json: o.Json = False,
+) -> None:
+    """Answer a question and show the steps that led there."""
+    import dspy
+    from dspy.utils.exceptions import LMError
+
+    from knowgap.lms import as_language_model_error
+
+    if not question.strip():
+        raise EmptyQuestion("the question is empty: ask something")
+    lm = factories.load_lm(model.lm, model.api_base)
+    with factories.open_index(source) as retriever:
+        program = factories.load_program(chosen, retriever, scorers)
+        try:
+            with dspy.context(lm=lm):
+                prediction = program(question=question)
+        except LMError as error:
+            raise as_language_model_error(error, lm) from error
+    if as_json:
+        passages = [passage.to_dict() for passage in prediction.passages]
+        trace = prediction.trace.model_dump(mode="json")
+        answer = {"question": question, "answer": prediction.answer, "passages": passages, "trace": trace}
+        out.print_json(json.dumps(answer))
+        return
+    out.print(prediction.trace)
+    titles = ", ".join(passage.title or passage.id for passage in prediction.passages)
+    sources = f"  [dim]({escape(titles)})[/dim]" if titles else ""
+    out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{sources}")
+
+
+COMMANDS = {"ls": ls, "ask": ask}
