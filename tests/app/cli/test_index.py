@@ -5,28 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
 from knowgap.retrieval import IndexServer, Passage, open_index
-from tests.app.cli.test_cli import DOCUMENTS, QUESTIONS, refusal, run, write_lines
+from tests.app.cli.conftest import DOCUMENTS, write_lines
 from tests.retrieval.tiny import write_colbert
 
 needs_qdrant = pytest.mark.skipif(
     find_spec("qdrant_client") is None,
     reason="Qdrant is an extra: pip install 'knowgap[qdrant]'",
 )
-
-
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with documents and questions."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
-    write_lines(tmp_path / "docs.jsonl", DOCUMENTS)
-    write_lines(tmp_path / "questions.jsonl", QUESTIONS)
-    return tmp_path
+INDEX = ("index", "--corpus", "docs.jsonl", "--index", "idx")
+ASK = ("ask", "Who designed the Orle Bridge?", "--program", "rag")
+EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole")
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +27,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts))
 
 
-def build(engine: str, *more: str) -> int:
-    return run("index", "--corpus", "docs.jsonl", "--engine", engine, "--index", "idx", *more)
-
-
-def found(capsys: pytest.CaptureFixture[str], query: str, place: str = "idx") -> list[str]:
-    capsys.readouterr()
-    assert run("search", query, "--index", place, "-k", "2", "--json") == 0
-    return [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]]
+def search(knowgap, query: str, place: str = "idx") -> list[str]:
+    """The ids of the two best hits."""
+    return [hit["id"] for hit in knowgap.json("search", query, "--index", place, "-k", "2")["hits"]]
 
 
 @pytest.mark.parametrize(
@@ -53,91 +40,96 @@ def found(capsys: pytest.CaptureFixture[str], query: str, place: str = "idx") ->
         pytest.param("qdrant", "6/6 encoding passages", marks=needs_qdrant),
     ],
 )
-def test_builds_with_progress_and_searches(desk: Path, capsys: pytest.CaptureFixture[str], engine: str, step: str):
-    assert build(engine) == 0
-    captured = capsys.readouterr()
-    assert f"6 passages indexed in idx ({engine})" in captured.out
-    assert step in captured.err
-    assert found(capsys, "Orle Bridge")[0] == "orle"
+def test_builds_with_progress_and_searches(knowgap, engine: str, step: str):
+    printed, remarks = knowgap(*INDEX, "--engine", engine)
+    assert f"6 passages indexed in idx ({engine})" in printed
+    assert step in remarks
+    assert search(knowgap, "Orle Bridge")[0] == "orle"
+
+
+def test_indexes_the_passages_of_a_data_set(knowgap):
+    facts = knowgap.json("index", "--data", "sample", "--index", "idx", "--engine", "bm25")
+    assert facts["passages"] == len(open_index("idx"))
+    assert "name what to index" in knowgap.refusal("index", "--index", "other")
+    assert "brings no passages" in knowgap.refusal("index", "--index", "other", "--data", "questions.jsonl")
 
 
 @needs_qdrant
-def test_asks_and_scores_over_a_qdrant_store(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):
-    assert build("qdrant", "--checkpoint", checkpoint) == 0
-    assert run("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx") == 0
-    assert run("doctor", "--index", "idx") == 0
-    arguments = ["--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx"]
-    capsys.readouterr()
-    assert run("eval", *arguments, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["failed"] == 0
+def test_asks_and_scores_over_a_qdrant_store(knowgap, checkpoint: str):
+    knowgap(*INDEX, "--engine", "qdrant", "--checkpoint", checkpoint)
+    knowgap(*ASK, "--index", "idx")
+    knowgap("doctor", "--index", "idx")
+    assert knowgap.json(*EVAL, "--index", "idx")["failed"] == 0
 
 
 @needs_qdrant
-def test_builds_on_a_qdrant_server(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):
+def test_builds_on_a_qdrant_server(knowgap, checkpoint: str):
     from tests.retrieval.qdrant.qdrant_server import QdrantServer
 
     server = QdrantServer()
     try:
         layout = ["--qdrant-url", server.url, "--collection", "docs", "--shards", "4", "--replicas", "2"]
-        assert build("qdrant", "--checkpoint", checkpoint, *layout) == 0
+        qdrant = ["--engine", "qdrant", "--checkpoint", checkpoint, *layout]
+        knowgap(*INDEX, *qdrant)
         [made] = server.bodies("PUT", "/collections/docs")
         assert (made["shard_number"], made["replication_factor"]) == (4, 2)
-        assert not list((desk / "idx").glob("passages.*"))
-        assert len(set(found(capsys, "Orle Bridge"))) == 2
-        message = refusal(capsys, "index", "--corpus", "docs.jsonl", "--engine", "qdrant", "--index", "again", *layout)
-        assert "'docs' is there already" in message
+        assert not list((knowgap.folder / "idx").glob("passages.*"))
+        assert len(set(search(knowgap, "Orle Bridge"))) == 2
+        assert "'docs' is there already" in knowgap.refusal(*INDEX[:3], "--index", "again", *qdrant)
     finally:
         server.close()
 
 
-def test_another_index_is_replaced_when_that_is_said(desk: Path, capsys: pytest.CaptureFixture[str]):
-    assert build("bm25") == 0
-    write_lines(desk / "docs.jsonl", DOCUMENTS[:3])
-    arguments = ["index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", "idx"]
-    assert "another index stands there" in refusal(capsys, *arguments)
-    assert run(*arguments, "--overwrite") == 0
+def test_another_index_is_replaced_when_that_is_said(indexed):
+    write_lines(indexed.folder / "docs.jsonl", DOCUMENTS[:3])
+    assert "another index stands there" in indexed.refusal(*INDEX, "--engine", "bm25")
+    indexed(*INDEX, "--engine", "bm25", "--overwrite")
     assert len(open_index("idx")) == 3
 
 
-def test_searches_what_is_served(desk: Path, capsys: pytest.CaptureFixture[str]):
-    assert build("bm25") == 0
+def test_searches_what_is_served(indexed):
     with IndexServer(open_index("idx"), port=0) as server:
-        assert found(capsys, "Orle Bridge", server.url)[0] == "orle"
-        capsys.readouterr()
-        assert run("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", server.url, "--json") == 0
-        assert json.loads(capsys.readouterr().out)["answer"] == "Ada Venn"
-        arguments = ["--program", "rag", "--data", "questions.jsonl", "--whole", "--index", server.url]
-        assert run("eval", *arguments, "--json") == 0
-        assert json.loads(capsys.readouterr().out)["failed"] == 0
+        assert search(indexed, "Orle Bridge", server.url)[0] == "orle"
+        assert indexed.json(*ASK, "--index", server.url)["answer"] == "Ada Venn"
+        assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
+        message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--quality", "fast")
+        assert "--quality fast: goes with `knowgap serve-index`" in message
 
 
-def test_sizes_are_estimated_from_an_index(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):
-    assert build("colbert", "--checkpoint", checkpoint) == 0
-    capsys.readouterr()
-    assert run("size", "5000000", "21000000", "--index", "idx", "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["measured"]["passages"] == 6
-    assert {row["passages"] for row in printed["estimates"]} == {5_000_000, 21_000_000}
-    assert run("size", "5000000", "--index", "idx") == 0
-    table = capsys.readouterr().out
+def test_serves_until_interrupted(indexed, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("uvicorn.Server.run", interrupt)
+    assert "serving idx at http://127.0.0.1:" in indexed("serve-index", "--index", "idx", "--port", "0")[1]
+
+
+def test_sizes_are_estimated_from_an_index(knowgap, checkpoint: str):
+    knowgap(*INDEX, "--checkpoint", checkpoint)
+    estimated = knowgap.json("size", "5000000", "21000000", "--index", "idx")
+    assert estimated["measured"]["passages"] == 6
+    assert {row["passages"] for row in estimated["estimates"]} == {5_000_000, 21_000_000}
+    table, _ = knowgap("size", "5000000", "--index", "idx")
     assert "average of 6 passages" in table
     assert "GB" in table
 
 
-def test_refuses_qdrant_where_it_is_not_installed(
-    desk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_broken_index_is_diagnosed(indexed):
+    (indexed.folder / "idx" / "manifest.json").write_text("{", encoding="utf-8")
+    printed, _ = indexed("doctor", "--index", "idx", "--json", code=2)
+    assert "broken" in {finding["state"] for finding in json.loads(printed)}
+
+
+def test_refuses_qdrant_where_it_is_not_installed(knowgap, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    message = refusal(capsys, "index", "--corpus", "docs.jsonl", "--engine", "qdrant", "--index", "idx")
-    assert "pip install 'knowgap[qdrant]'" in message
-    assert not (desk / "idx").exists()
+    assert "pip install 'knowgap[qdrant]'" in knowgap.refusal(*INDEX, "--engine", "qdrant")
+    assert not (knowgap.folder / "idx").exists()
 
 
 @needs_qdrant
-def test_refuses_a_qdrant_server_that_does_not_answer(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):
+def test_refuses_a_qdrant_server_that_does_not_answer(knowgap, checkpoint: str):
     arguments = ["--engine", "qdrant", "--checkpoint", checkpoint, "--qdrant-url", "http://127.0.0.1:9"]
-    message = refusal(capsys, "index", "--corpus", "docs.jsonl", "--index", "idx", *arguments)
-    assert "127.0.0.1:9: Qdrant does not answer" in message
+    assert "127.0.0.1:9: Qdrant does not answer" in knowgap.refusal(*INDEX, *arguments)
 
 
 @pytest.mark.parametrize(
@@ -150,48 +142,48 @@ def test_refuses_a_qdrant_server_that_does_not_answer(desk: Path, checkpoint: st
         pytest.param(["--engine", "qdrant", "--shards", "2"], "give its URL", marks=needs_qdrant),
     ],
 )
-def test_refuses_options_that_do_not_go_together(
-    desk: Path, capsys: pytest.CaptureFixture[str], options: list[str], reason: str
-):
-    assert reason in refusal(capsys, "index", "--corpus", "docs.jsonl", "--index", "idx", *options)
-    assert not (desk / "idx").exists()
+def test_refuses_options_that_do_not_go_together(knowgap, options: list[str], reason: str):
+    assert reason in knowgap.refusal(*INDEX, *options)
+    assert not (knowgap.folder / "idx").exists()
 
 
-def test_refuses_a_place_where_nothing_is_served(desk: Path, capsys: pytest.CaptureFixture[str]):
-    assert "no index server answers" in refusal(capsys, "search", "Orle", "--index", "http://127.0.0.1:9")
+def test_refuses_a_corpus_line_that_is_not_json(knowgap):
+    (knowgap.folder / "docs.jsonl").write_text(json.dumps(DOCUMENTS[0]) + "\n{oops\n", encoding="utf-8")
+    assert "docs.jsonl:2" in knowgap.refusal(*INDEX, "--engine", "bm25")
+    assert not (knowgap.folder / "idx").exists()
 
 
-def test_searches_as_thoroughly_as_told(desk: Path, checkpoint: str, capsys: pytest.CaptureFixture[str]):
-    assert build("colbert", "--checkpoint", checkpoint) == 0
-    capsys.readouterr()
-    search = ["search", "Orle Bridge", "--index", "idx", "--json"]
-    assert run(*search, "--quality", "exact") == 0
-    assert len(json.loads(capsys.readouterr().out)["hits"]) == 5
-    assert "unknown quality 'best'" in refusal(capsys, *search, "--quality", "best")
-    asked = ["ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx", "--quality", "exact"]
-    assert run(*asked) == 0
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["search", "Orle", "--index", "http://127.0.0.1:9"], "no index server answers"),
+        (["search", " ", "--index", "idx"], "the query is empty"),
+        (["search", "Orle", "--data", "questions.jsonl"], "no index: name one with --index"),
+    ],
+)
+def test_refuses_a_search(knowgap, words: list[str], reason: str):
+    assert reason in knowgap.refusal(*words)
+
+
+def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
+    knowgap(*INDEX, "--checkpoint", checkpoint)
+    assert len(knowgap.json("search", "Orle Bridge", "--index", "idx", "--quality", "exact")["hits"]) == 5
+    assert "unknown quality 'best'" in knowgap.refusal("search", "Orle", "--index", "idx", "--quality", "best")
+    knowgap(*ASK, "--index", "idx", "--quality", "exact")
 
 
 @pytest.mark.parametrize(
     "command",
     [
         ["search", "Orle Bridge"],
-        ["ask", "Who designed the Orle Bridge?", "--program", "rag"],
-        ["eval", "--program", "rag", "--data", "questions.jsonl", "--whole"],
-        ["compare", "--programs", "rag", "--data", "questions.jsonl", "--whole"],
-        ["calibrate", "--data", "questions.jsonl"],
-        ["tune", "--program", "rag", "--data", "questions.jsonl"],
+        ASK,
+        EVAL,
+        ["compare", "--programs", "rag", *EVAL[3:]],
+        ["calibrate", *EVAL[3:5]],
+        ["tune", *EVAL[1:5]],
         ["serve-index"],
     ],
 )
-def test_a_quality_where_there_is_one_way_of_searching(
-    desk: Path, capsys: pytest.CaptureFixture[str], command: list[str]
-):
-    assert build("bm25") == 0
-    told = refusal(capsys, *command, "--index", "idx", "--quality", "fast")
-    assert "idx: quality 'fast' goes with a ColBERT index" in told
-
-
-def test_a_quality_is_for_whoever_opens_the_index(desk: Path, capsys: pytest.CaptureFixture[str]):
-    told = refusal(capsys, "search", "Orle", "--index", "http://127.0.0.1:9", "--quality", "fast")
-    assert "--quality fast: goes with `knowgap serve-index`" in told
+def test_refuses_a_quality_where_there_is_one_way_of_searching(indexed, command: list[str]):
+    message = indexed.refusal(*command, "--index", "idx", "--quality", "fast")
+    assert "idx: quality 'fast' goes with a ColBERT index" in message

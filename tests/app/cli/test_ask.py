@@ -1,0 +1,102 @@
+"""ls and ask: what they print, and one clear line for each kind of bad input."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from knowgap.cli.main import main
+
+ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx")
+
+
+def test_lists_what_there_is(knowgap):
+    printed, _ = knowgap("ls")
+    assert all(word in printed for word in ("migres", "rag", "hotpotqa", "exact_match", "bootstrap"))
+    assert "rag" in knowgap.json("ls", "programs")["programs"]
+    assert "unknown program or list 'progams': did you mean 'programs'?" in knowgap.refusal("ls", "progams")
+
+
+def test_describes_a_program(knowgap):
+    description = knowgap.json("ls", "migres")
+    assert description["hyperparameters"]["iterations"]["default"] == 5
+    assert description["presets"]["open_domain"]["iterations"] == 3
+    assert "open_domain" in knowgap("ls", "migres")[0]
+
+
+def test_answers_and_shows_the_trace(indexed):
+    printed, remarks = indexed(*ASK, "--program", "rag")
+    assert "Ada Venn" in printed
+    assert "LM calls" in printed
+    assert "not a language model" in " ".join(remarks.split())
+
+
+def test_answers_as_json(indexed):
+    answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2")
+    assert answer["answer"] == "Ada Venn"
+    assert len(answer["passages"]) <= 2
+    assert answer["trace"]["cost"]["lm_calls"] == 1
+
+
+def test_answers_with_a_preset(indexed):
+    answer = indexed.json(*ASK, "--preset", "open_domain", "--set", "delta=-1")
+    assert answer["answer"] == "Ada Venn"
+
+
+@pytest.mark.parametrize(("program", "option"), [("rerank", "--reranker"), ("vtg", "--entailment")])
+def test_answers_with_an_embedded_scorer(indexed, program: str, option: str):
+    assert "Ada Venn" in indexed.json(*ASK, "--program", program, option, "embedded")["answer"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["ask", "   "], "question is empty"),
+        ([*ASK[:2], "--index", "nowhere"], "nowhere"),
+        ([*ASK, "--program", "migress"], "did you mean 'migres'"),
+        ([*ASK, "--program", "rag", "--set", "top_k=500"], "from 1 to 50"),
+        ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
+        ([*ASK, "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
+        ([*ASK, "--program", "rag", "--reranker", "embedded"], "the program rag has no reranker"),
+        ([*ASK, "--program", "rag", "--entailment", "embedded"], "the program rag has no entailment"),
+        ([*ASK, "--reranker", "no/such/model"], "no/such/model: cannot be loaded"),
+        ([*ASK, "--lm", "openai/none", "--api-base", "http://127.0.0.1:9/v1"], "127.0.0.1:9"),
+        ([*ASK, "--artifact", "idx"], "idx is not an artifact"),
+        ([*ASK, "--artifact", "idx", "--preset", "open_domain"], "--preset open_domain: goes with --program"),
+    ],
+)
+def test_refuses_bad_input(indexed, words: list[str], reason: str):
+    assert reason in indexed.refusal(*words)
+
+
+def test_refuses_a_damaged_index(indexed):
+    files = [file for file in (indexed.folder / "idx").rglob("*") if file.is_file()]
+    victim = max(files, key=lambda file: file.stat().st_size)
+    victim.write_bytes(victim.read_bytes()[:-5])
+    assert victim.name in indexed.refusal(*ASK)
+
+
+def test_refuses_an_artifact_of_an_unknown_program(indexed):
+    artifact = indexed.folder / "artifact"
+    artifact.mkdir()
+    (artifact / "config.json").write_text(json.dumps({"program": "nonsense", "format": 1}), encoding="utf-8")
+    (artifact / "program.json").write_text("{}", encoding="utf-8")
+    assert "artifact" in indexed.refusal(*ASK, "--artifact", str(artifact))
+
+
+def test_debug_shows_the_traceback(indexed):
+    with pytest.raises(LookupError):
+        main(["--debug", *ASK, "--program", "nonsense"])
+
+
+def test_the_keyboard_stops_a_command(indexed, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", interrupt)
+    assert "the same command continues it" in indexed(*ASK, code=130)[1]
+
+
+def test_the_version(knowgap):
+    assert knowgap("--version")[0].startswith("knowgap ")

@@ -1,0 +1,121 @@
+"""calibrate, compile and tune: what they find, what they save, and how processes share a study."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from knowgap.cli import factories
+from knowgap.cli import options as o
+from knowgap.cli.compile import Job, run_study
+from knowgap.compile.data import load_dataset
+from knowgap.compile.study import local_processes
+from knowgap.compile.study.local_processes import LOCAL_WORKER
+from knowgap.compile.study.storage import open_storage
+from knowgap.compile.study.trials import choose
+
+STUDY = ("--program", "rag", "--engine", "bm25", "--limit", "2", "--num-threads", "1", "-o", "out")
+
+
+def finished_trials(storage: Path) -> list:
+    import optuna
+
+    states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    return optuna.load_study(study_name=None, storage=open_storage(storage)).get_trials(states=states)
+
+
+def test_calibrates(knowgap):
+    calibrate = ("calibrate", "--engine", "bm25", "--limit", "3", "--reranker", "embedded", "--set", "retrieve_k=10")
+    calibration = knowgap.json(*calibrate, "--share", "1.0")
+    assert f"δ = {calibration['delta']:.4f}" in knowgap(*calibrate, "--share", "1.0")[0]
+
+
+def test_finds_demonstrations_alone(knowgap):
+    _, remarks = knowgap("compile", *STUDY, "--optimizer", "labeled")
+    assert "demonstrations" in remarks
+    out = knowgap.folder / "out"
+    assert (out / "artifact" / "config.json").exists()
+    assert {file.stem for file in (out / "evaluations").iterdir()} == {
+        "dev before",
+        "dev after",
+        "test before",
+        "test after",
+    }
+
+
+@pytest.mark.parametrize("command", ["compile", "tune"])
+def test_estimates_before_anything_is_spent(knowgap, command: str):
+    printed, _ = knowgap(command, *STUDY, "--dry-run")
+    assert "what the study would cost at most" in " ".join(printed.split())
+    assert not (knowgap.folder / "out").exists()
+
+
+def test_two_workers_do_the_trials_of_one_study(knowgap, monkeypatch: pytest.MonkeyPatch):
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Recorded(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            if LOCAL_WORKER in (kwargs.get("env") or {}):
+                started.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Recorded)
+    command = ("compile", *STUDY, "--n-trials", "4", "--num-workers", "2")
+    printed, remarks = knowgap(*command)
+    assert [(process.args, process.returncode) for process in started] == [
+        ([sys.executable, "-m", "knowgap", *command], 0)
+    ]
+    assert "gave up" not in remarks
+    assert re.search("the best of [45] trials", printed)
+    assert (knowgap.folder / "out" / "artifact" / "config.json").exists()
+    trials = finished_trials(knowgap.folder / "out" / "study.db")
+    assert len(trials) in (4, 5)  # the trial that the other worker was running is finished as well
+    initial = [trial.user_attrs["initial"] for trial in trials if "initial" in trial.user_attrs]
+    assert len(initial) == len(set(initial))
+
+
+def test_a_local_worker_runs_trials_and_nothing_else(knowgap, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(LOCAL_WORKER, "1")
+    assert knowgap("tune", *STUDY, "--n-trials", "1", "--num-workers", "3")[0] == ""
+    out = knowgap.folder / "out"
+    assert [file.name for file in out.iterdir() if not file.name.startswith("study.db")] == []
+    assert len(finished_trials(out / "study.db")) == 1
+
+
+def test_what_workers_finish_after_a_limit_counts(knowgap, monkeypatch: pytest.MonkeyPatch):
+    dataset = load_dataset("sample")
+    with factories.open_index(o.IndexOptions(engine="bm25"), dataset) as retriever:
+        program = factories.load_program(o.ProgramOptions(program="rag"), retriever)
+        lm = factories.load_lm(None)
+        job = Job(program, dataset, lm, retriever, knowgap.folder, ["f1"], limit=2, num_threads=1)
+
+        def study(max_calls: int | None, num_workers: int):
+            options = o.StudyOptions(n_trials=3, max_calls=max_calls, num_workers=num_workers)
+            return run_study(job, options, demos=None)
+
+        @contextmanager
+        def late(count: int, command: list[str] | None):
+            yield []
+            if count:
+                study(None, 1)
+
+        monkeypatch.setattr(local_processes, "local_workers", late)
+        assert len(study(2, 1).trials) == 1
+        tuned = study(2, 2)
+    assert tuned.stopped != "trials"
+    assert len(tuned.trials) == 3
+    assert tuned.best == choose(tuned.trials)
+    assert tuned.program.values() == tuned.best.values
+
+
+def test_refuses_workers_without_a_study_or_none_of_them(knowgap):
+    message = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", "--num-workers", "2")
+    assert "--num-workers 2" in message
+    assert "bootstrap" in message
+    assert "--num-workers" in knowgap("tune", *STUDY, "--num-workers", "0", code=2)[1]
+    assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
