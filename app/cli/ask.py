@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -73,15 +74,14 @@ def _describe_program(name: str, as_json: bool) -> None:
         show_table("presets", ["preset", "settings"], settings)
 
 
+@dataclass(frozen=True)
+class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
+    """A program, its index and its language model."""
+
+
 @o.grouped
 def ask(
-    *,
-    question: Annotated[str, typer.Argument(help="The question.")],
-    chosen: o.ProgramOptions,
-    source: o.IndexOptions,
-    model: o.ModelOptions,
-    scorers: o.ScorerOptions,
-    as_json: o.Json = False,
+    *, question: Annotated[str, typer.Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
 ) -> None:
     """Answer a question and show the steps that led there."""
     import dspy
@@ -91,9 +91,9 @@ def ask(
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
-    lm = factories.load_lm(model.lm, model.api_base)
-    with factories.open_index(source) as retriever:
-        program = factories.load_program(chosen, retriever, scorers)
+    lm = factories.load_lm(options.lm, options.api_base)
+    with factories.open_index(options) as retriever:
+        program = factories.load_program(options, retriever)
         try:
             with dspy.context(lm=lm):
                 prediction = program(question=question)

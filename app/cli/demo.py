@@ -11,9 +11,9 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.compile import Job, run_study, show_study
+from knowgap.cli.compile import run_study, show_study
 from knowgap.cli.display import out, progress, show_table
-from knowgap.cli.evaluate import run_evaluation, score_rows, show_comparisons
+from knowgap.cli.evaluate import Job, score_rows, show_comparisons
 
 if TYPE_CHECKING:
     import dspy
@@ -67,9 +67,9 @@ def demo(
         compiled = _compile(migres, dataset, lm, num_threads)
 
         _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
-        metrics = ["f1", "exact_match"]
-        job = Job(compiled, dataset, lm, retriever, output_dir, metrics, limit, num_threads=num_threads)
-        tuned = run_study(job, o.StudyOptions(n_trials=n_trials), demos=None, ranges={"retrieve_k": (10, 50)})
+        options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
+        job = Job(options, dataset, ["f1", "exact_match"], lm, retriever)
+        tuned = run_study(job, compiled, output_dir, options, demos=None, ranges={"retrieve_k": (10, 50)})
         show_study(migres, tuned)
 
         _step(6, "compared on the test split, which nothing above has seen")
@@ -90,15 +90,13 @@ def _step(number: int, what: str) -> None:
 
 @contextmanager
 def _index(dataset: Dataset, folder: Path) -> Iterator[Retriever]:
-    """Open the index, built if it is not there."""
-    from knowgap.retrieval import ColBERTIndex
+    """Open the index; build it if there is none."""
+    from knowgap.retrieval.index.engines import open_or_build
 
-    if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with progress("indexing") as report:
-            ColBERTIndex.build(dataset.corpus, folder, progress=report)
+    with progress("indexing") as report:
+        retriever = open_or_build(folder, dataset.corpus, "colbert", progress=report)
     out.print(f"index in {folder}", markup=False)
-    with factories.open_index(o.IndexOptions(folder=str(folder))) as retriever:
+    with factories.closing(retriever):
         yield retriever
 
 
@@ -144,19 +142,7 @@ def _compare(job: Job, migres: Program, tuned: Program) -> dict[str, Evaluation]
     programs = {"direct": get_program("direct")(), "rag": get_program("rag")(job.retriever)}
     programs |= {name: migres if name == "migres" else get_program(name)(job.retriever) for name in _METHODS}
     programs["migres, compiled and tuned"] = tuned
-    results = {
-        label: run_evaluation(
-            program,
-            job.dataset,
-            "test",
-            job.metrics,
-            label=label,
-            limit=job.limit,
-            lm=job.lm,
-            num_threads=job.num_threads,
-        )
-        for label, program in programs.items()
-    }
+    results = {label: job.evaluate(program, "test", label) for label, program in programs.items()}
     number = len(results["rag"].records)
     show_table(*score_rows(f"sample, test split, {number} questions, embedded extractive reader", results))
     show_comparisons({label: results[label] for label in ("rag", *_METHODS)}, "f1")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,32 +17,36 @@ from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
+    import dspy
+
     from knowgap.compile import Evaluation
     from knowgap.compile.data import Dataset
     from knowgap.programs.base import Program
+    from knowgap.retrieval.passage import Retriever
 
-__all__ = ["COMMANDS", "compare", "evaluate", "metric_names", "run_evaluation", "score_rows", "show_comparisons"]
+__all__ = ["COMMANDS", "Job", "compare", "evaluate", "open_job", "score_rows", "show_comparisons"]
 
 _DEFAULT_METRICS = ("f1", "exact_match")
 
 
+@dataclass(frozen=True)
+class CompareOptions(o.SplitOptions, o.JobOptions):
+    """A split of a data set, and how its questions are answered and scored."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(CompareOptions, o.ProgramOptions):
+    """The same, and a program."""
+
+
 @o.grouped
-def evaluate(
-    *,
-    chosen: o.ProgramOptions,
-    source: o.IndexOptions,
-    questions: o.QuestionOptions,
-    model: o.ModelOptions,
-    scorers: o.ScorerOptions,
-    run: o.RunOptions,
-    as_json: o.Json = False,
-) -> None:
+def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     """Score a program on a split: means with 95% intervals, costs, recall of the gold passages."""
-    [(name, result)] = _evaluate_all({None: chosen}, source, questions, model, run, scorers).items()
+    [(label, result)] = _evaluate_all({"": options}, options).items()
     if as_json:
         out.print_json(json.dumps(_summarize(result)))
         return
-    show_table(*score_rows(_title(result), {name: result}))
+    show_table(*score_rows(_title(result), {label: result}))
     kinds = result.by_type()
     if len(kinds) > 1:
         rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
@@ -56,10 +62,7 @@ def compare(
         str,
         typer.Option("--programs", help="Programs and artifact folders, separated by commas; the first is the base."),
     ] = "direct,rag,migres",
-    source: o.IndexOptions,
-    questions: o.QuestionOptions,
-    model: o.ModelOptions,
-    run: o.RunOptions,
+    options: CompareOptions,
     as_json: o.Json = False,
 ) -> None:
     """Score several programs on the same questions and test each against the first, question by question."""
@@ -69,102 +72,85 @@ def compare(
         chosen[name] = o.ProgramOptions(artifact=Path(name)) if is_artifact else o.ProgramOptions(program=name)
     if not chosen:
         raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
-    results = _evaluate_all(chosen, source, questions, model, run)
+    results = _evaluate_all(chosen, options)
     if as_json:
         out.print_json(json.dumps({label: _summarize(result) for label, result in results.items()}))
         return
-    first = next(iter(results.values()))
-    show_table(*score_rows(_title(first), results))
-    show_comparisons(results, first.metrics[0])
+    base = next(iter(results.values()))
+    show_table(*score_rows(_title(base), results))
+    show_comparisons(results, base.metrics[0])
 
 
-def _evaluate_all(
-    chosen: Mapping[str, o.ProgramOptions] | Mapping[None, o.ProgramOptions],
-    source: o.IndexOptions,
-    questions: o.QuestionOptions,
-    model: o.ModelOptions,
-    run: o.RunOptions,
-    scorers: o.ScorerOptions | None = None,
-) -> dict[str, Evaluation]:
-    """Score programs on the same questions.
+def _evaluate_all(chosen: Mapping[str, o.ProgramOptions], options: CompareOptions) -> dict[str, Evaluation]:
+    """Score programs on the same questions; with an output folder, write answers, traces and scores there.
 
     Args:
-        chosen: the options of programs, by label; the label None stands for the program's own name.
-        source: the index.
-        questions: the questions.
-        model: the language model.
-        run: how to run and score; with a folder, answers, traces and scores are written there.
-        scorers: the reranker and the entailment model of the programs.
-
-    Returns:
-        Evaluations by label.
+        chosen: programs by label; an empty label stands for the program's name.
+        options: the questions, and how they are answered and scored.
     """
-    split = questions.split
-    dataset = factories.load_data(source, questions, run.seed)
-    dataset.questions(split, questions.limit)  # a split without questions is refused before anything is loaded
-    metrics = metric_names(run.metric)
-    lm = factories.load_lm(model.lm, model.api_base)
     results: dict[str, Evaluation] = {}
-    with factories.open_index(source, dataset) as retriever:
-        for name, options in chosen.items():
-            program = factories.load_program(options, retriever, scorers)
+    with open_job(options, options.split) as job:
+        for name, program_options in chosen.items():
+            program = factories.load_program(program_options, job.retriever)
             label = name or program.name
-            file_name = f"{label.strip('./').replace('/', '-')}-{dataset.name}-{split}"
-            folder = run.output_dir
-            results[label] = run_evaluation(
-                program,
-                dataset,
-                split,
-                metrics,
-                label=label,
-                limit=questions.limit,
-                lm=lm,
-                num_threads=run.num_threads,
-                seed=run.seed,
-                output=folder / f"{file_name}.jsonl" if folder else None,
-                traces=folder is not None,
-            )
-            if folder:
-                results[label].save(folder / f"{file_name}.json")
-                remark(f"written to {folder / file_name}.json")
+            if options.output_dir is None:
+                results[label] = job.evaluate(program, options.split, label)
+                continue
+            file_name = f"{label.strip('./').replace('/', '-')}-{job.dataset.name}-{options.split}"
+            output = options.output_dir / f"{file_name}.jsonl"
+            results[label] = job.evaluate(program, options.split, label, output=output, traces=True)
+            results[label].save(output.with_suffix(".json"))
+            remark(f"written to {output.with_suffix('.json')}")
     return results
 
 
-def run_evaluation(
-    program: Program,
-    dataset: Dataset,
-    split: str,
-    metrics: Sequence[str],
-    *,
-    label: str,
-    limit: int | None = None,
-    **options: Any,
-) -> Evaluation:
-    """Evaluate a program on a split, with a progress bar.
+@dataclass(frozen=True)
+class Job:
+    """A data set with its index, a language model and metrics: what it takes to score programs."""
 
-    Args:
-        program: the program.
-        dataset: the data set. Its test split goes through `evaluate_on_test`, which checks that it is held out.
-        split: the split.
-        metrics: names of metrics.
-        label: the program's name in the progress bar.
-        limit: the number of questions; None takes all.
-        options: other arguments of `knowgap.evaluate`.
+    options: o.JobOptions
+    dataset: Dataset
+    metrics: list[str]
+    lm: dspy.LM
+    retriever: Retriever
+
+    def evaluate(self, program: Program, split: str, label: str, **options: Any) -> Evaluation:
+        """Evaluate a program on a split, with its label in a progress bar; `options` are those of `evaluate`."""
+        from knowgap.compile.evaluation.evaluator import evaluate_split
+
+        with progress(f"{label} on {self.dataset.name}/{split}") as report:
+            return evaluate_split(
+                program,
+                self.dataset,
+                split,
+                self.metrics,
+                limit=self.options.limit,
+                lm=self.lm,
+                num_threads=self.options.num_threads,
+                seed=self.options.seed,
+                progress=report,
+                **options,
+            )
+
+
+@contextmanager
+def open_job(options: o.JobOptions, split: str) -> Iterator[Job]:
+    """Load what the options name, and close the index at the end of the block.
+
+    Raises:
+        UnknownName: there is no such metric or split.
+        UsageError: the split has no questions.
     """
-    from knowgap.compile import evaluate, evaluate_on_test
+    from knowgap.compile.evaluation.metrics import get_metric
 
-    with progress(f"{label} on {dataset.name}/{split}") as report:
-        if split == "test":
-            return evaluate_on_test(program, dataset, metrics, limit=limit, progress=report, **options)
-        return evaluate(
-            program,
-            dataset.questions(split, limit),
-            metrics,
-            split=split,
-            provenance={"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint},
-            progress=report,
-            **options,
-        )
+    dataset = factories.load_data(options)
+    dataset.questions(split, options.limit)
+    metrics = list(options.metric or _DEFAULT_METRICS)
+    for name in metrics:
+        get_metric(name)
+    lm = factories.load_lm(options.lm, options.api_base)
+    with factories.open_index(options, dataset) as retriever:
+        yield Job(options, dataset, metrics, lm, retriever)
 
 
 def _summarize(result: Evaluation) -> dict[str, Any]:
@@ -209,19 +195,6 @@ def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     if rows:
         columns = ["difference", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
         show_table("question by question", columns, rows)
-
-
-def metric_names(names: Sequence[str] | None) -> list[str]:
-    """The metrics of the options, or f1 and exact match if none is named.
-
-    Raises:
-        UnknownName: there is no such metric.
-    """
-    from knowgap.compile.evaluation.metrics import get_metric
-
-    for name in names or ():
-        get_metric(name)
-    return list(names or _DEFAULT_METRICS)
 
 
 COMMANDS = {"eval": evaluate, "compare": compare}

@@ -99,7 +99,7 @@ def experiment(
         setup["lm"] = factories.load_lm(named, api_base)
         others = factories.named_values(row_lm, "--row-lm")
         setup["lms"] = {theirs: factories.load_lm(ours, api_base) for theirs, ours in others.items()}
-        setup |= factories.load_scorers(o.ScorerOptions(reranker, entailment))
+        setup |= factories.load_scorers(reranker, entailment)
     if dry_run:
         _plan(read, folder, ask, prices, setup, as_json)
         return

@@ -77,16 +77,17 @@ def load_lm(name: str | None, api_base: str | None = None) -> dspy.LM:
     return lm
 
 
-def load_data(source: o.IndexOptions, data: o.DataOptions, seed: int) -> Dataset:
-    """Load the data set of the options; `seed` divides it into splits, unless all questions go into one.
+def load_data(options: o.DataOptions) -> Dataset:
+    """Load the data set of the options.
 
     Raises:
+        UnknownName: there is none of that name.
         DataError: it cannot be read.
     """
     from knowgap.compile.data import load_dataset
 
-    whole = isinstance(data, o.QuestionOptions) and data.whole
-    return load_dataset(source.data, corpus=data.corpus, seed=seed, split_as=data.split if whole else None)
+    split = options.split if isinstance(options, o.SplitOptions) and options.whole else None
+    return load_dataset(options.data, corpus=options.corpus, seed=options.seed, split_as=split)
 
 
 @contextmanager
@@ -110,36 +111,33 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         IndexMissing: no index is named, and the data set has no passages.
         UsageError: a quality for an index that takes none.
     """
-    from knowgap import retrieval
+    from knowgap.retrieval import RemoteRetriever
+    from knowgap.retrieval import open_index as open_folder
 
     place, quality = options.folder, options.quality
     if place is None:
-        place = _index_of_data(options, dataset)
-    if str(place).startswith(("http://", "https://")):
-        if quality is not None:
-            raise UsageError(f"--quality {quality}: goes with `knowgap serve-index`, which opens the index of {place}")
-        retriever = retrieval.RemoteRetriever(str(place))
+        retriever = _open_own_index(options, dataset)
+    elif not place.startswith(("http://", "https://")):
+        retriever = open_folder(place, quality=quality)
+    elif quality is None:
+        retriever = RemoteRetriever(place)
     else:
-        retriever = retrieval.open_index(place, quality=quality)
+        raise UsageError(f"--quality {quality}: goes with `knowgap serve-index`, which opens the index of {place}")
     with closing(retriever):
         yield retriever
 
 
-def _index_of_data(options: o.IndexOptions, dataset: Dataset | None) -> Path:
-    """The index of a data set's own passages, built if it is not there."""
+def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriever:
+    """Open the index of a data set's own passages; build it if there is none."""
     from knowgap.compile.data import load_dataset
-    from knowgap.retrieval.index.engines import engine_class
+    from knowgap.retrieval.index.engines import open_or_build
 
     dataset = dataset or load_dataset(options.data)
     if not dataset.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
     folder = _home() / "indexes" / dataset.index_name(options.engine)
-    if not folder.exists():
-        with progress(f"indexing {dataset.name}") as report:
-            built = engine_class(options.engine).build(dataset.corpus, folder, progress=report)
-            with closing(built):
-                pass
-    return folder
+    with progress(f"indexing {dataset.name}") as report:
+        return open_or_build(folder, dataset.corpus, options.engine, quality=options.quality, progress=report)
 
 
 def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
@@ -157,50 +155,46 @@ def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
     return values
 
 
-def load_scorers(options: o.ScorerOptions) -> dict[str, Any]:
-    """Load the reranker and the entailment model of the options, as arguments of a program's constructor."""
+def load_scorers(reranker: str | None, entailment: str | None) -> dict[str, Any]:
+    """Load a reranker and an entailment model by name, as arguments of a program's constructor; None leaves one out."""
     from knowgap.retrieval import make_entailment, make_reranker
 
     scorers: dict[str, Any] = {}
-    if options.reranker is not None:
-        scorers["reranker"] = make_reranker(options.reranker)
-    if options.entailment is not None:
-        scorers["entailment"] = make_entailment(options.entailment)
+    if reranker is not None:
+        scorers["reranker"] = make_reranker(reranker)
+    if entailment is not None:
+        scorers["entailment"] = make_entailment(entailment)
     return scorers
 
 
-def load_program(options: o.ProgramOptions, retriever: Retriever, scorers: o.ScorerOptions | None = None) -> Program:
-    """Load a compiled program, or make a named one.
-
-    Args:
-        options: the program; its settings go over those of the artifact or preset.
-        retriever: the index that it searches.
-        scorers: its reranker and entailment model; None leaves the program its own.
+def load_program(options: o.ProgramOptions, retriever: Retriever) -> Program:
+    """Load a compiled program, or make a named one. Settings go over those of the artifact or preset.
 
     Raises:
         ArtifactError: the artifact cannot be loaded.
-        UnknownName: there is no such program or preset.
-        UsageError: a setting that it does not have, a scorer that it does not ask, or a preset for an artifact.
+        UnknownName: there is no such program, preset or setting.
+        UsageError: a reranker or entailment model that the program does not ask, or a preset for an artifact.
     """
     from knowgap.compile import load_artifact, read_config
     from knowgap.programs import get_program
 
-    settings = named_values(options.settings, "--set")
-    if options.artifact is not None and options.preset is not None:
-        raise UsageError(f"--preset {options.preset}: goes with --program; {options.artifact} has its own settings")
-    name = options.program if options.artifact is None else read_config(options.artifact)["program"]
+    settings, artifact = named_values(options.settings, "--set"), options.artifact
+    if artifact is not None and options.preset is not None:
+        raise UsageError(f"--preset {options.preset}: goes with --program; {artifact} has its own settings")
+    name = options.program if artifact is None else read_config(artifact)["program"]
     program_class = get_program(name)
-    scorers = scorers or o.ScorerOptions()
-    for part, value in vars(scorers).items():
+    for part in ("reranker", "entailment"):
+        value = getattr(options, part)
         if value is not None and part not in program_class.part_names:
             raise UsageError(f"--{part} {value}: the program {name} has no {part}")
-    parts = load_scorers(scorers)
-    if options.artifact is None:
+    scorers = load_scorers(options.reranker, options.entailment)
+    if artifact is None:
         preset = {} if options.preset is None else program_class.preset(options.preset)
-        return program_class(retriever, **parts, **preset | settings)
+        arguments: dict[str, Any] = {**scorers, **preset, **settings}
+        return program_class(retriever, **arguments)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        program = load_artifact(options.artifact, retriever=retriever, **parts)
+        program = load_artifact(artifact, retriever=retriever, **scorers)
     for warning in caught:
         remark(f"warning: {warning.message}")
     return program.configure(**settings)

@@ -120,14 +120,14 @@ def _reporting(passages: Iterable[Passage], report: Report) -> Iterator[Passage]
 def search(
     *,
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    source: o.IndexOptions,
+    options: o.IndexOptions,
     k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
-    with factories.open_index(source) as retriever:
+    with factories.open_index(options) as retriever:
         [hits] = retriever.search([query], k)
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]

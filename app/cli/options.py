@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 import typer
 
@@ -46,6 +46,7 @@ Entailment = Annotated[
     str | None,
     typer.Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
 ]
+Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
 Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]
 Seed = Annotated[int, typer.Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
 Threads = Annotated[
@@ -60,7 +61,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables
 
 @dataclass(frozen=True)
 class ProgramOptions:
-    """A program: a compiled one, or a named one with its settings."""
+    """A program: a compiled one, or a named one with its settings; and the models beside the language model."""
 
     program: Annotated[
         str, typer.Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")
@@ -75,12 +76,6 @@ class ProgramOptions:
     settings: Annotated[
         list[str] | None, typer.Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
     ] = None
-
-
-@dataclass(frozen=True)
-class ScorerOptions:
-    """The models beside the language model that a program asks."""
-
     reranker: Reranker = None
     entailment: Entailment = None
 
@@ -110,21 +105,22 @@ class IndexOptions:
 
 
 @dataclass(frozen=True)
-class DataOptions:
-    """What is taken of a data set."""
+class DataOptions(IndexOptions):
+    """A data set with its index."""
 
     corpus: Annotated[
         Path | None,
         typer.Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
     ] = None
     limit: Limit = None
+    seed: Seed = 0
 
 
 @dataclass(frozen=True)
-class QuestionOptions(DataOptions):
+class SplitOptions:
     """One split of a data set."""
 
-    split: Annotated[str, typer.Option("--split", help="Split: train, dev or test.")] = "test"
+    split: Split = "test"
     whole: Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")] = (
         False
     )
@@ -139,8 +135,8 @@ class ModelOptions:
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """How questions are answered and scored, and where results go."""
+class JobOptions(ModelOptions, DataOptions):
+    """A language model that answers the questions of a data set; how answers are scored, and where scores go."""
 
     metric: Annotated[
         list[str] | None,
@@ -148,13 +144,12 @@ class RunOptions:
             "--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."
         ),
     ] = None
-    seed: Seed = 0
     num_threads: Threads = 4
     output_dir: OutputDir = None
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(JobOptions):
     """An Optuna study: its trials, its limits, and where it is kept."""
 
     n_trials: Annotated[
@@ -172,7 +167,7 @@ class StudyOptions:
         ),
     ] = None
     mode: Annotated[
-        str,
+        Literal["single", "pareto"],
         typer.Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning."),
     ] = "single"
     cost: Annotated[str, typer.Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")] = (
@@ -219,20 +214,23 @@ class StudyOptions:
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take groups of options.
 
-    A parameter whose type is a dataclass stands for the dataclass's fields, in their order; its default, if it has
-    one, gives their defaults. The parameters are keyword-only, since options without a default may follow others.
+    A parameter whose type is a dataclass stands for the dataclass's fields, in their order. The parameters are
+    keyword-only, since a group, which has no default, may follow options, which have one.
     """
     signature = inspect.signature(command, eval_str=True)
-    groups = {name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)}
+    groups: dict[str, Any] = {
+        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
+    }
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if name not in groups:
             parameters.append(parameter)
             continue
         hints = get_type_hints(groups[name], include_extras=True)
-        for field in fields(groups[name]):
-            default = field.default if parameter.default is parameter.empty else getattr(parameter.default, field.name)
-            parameters.append(parameter.replace(name=field.name, default=default, annotation=hints[field.name]))
+        parameters += [
+            parameter.replace(name=field.name, default=field.default, annotation=hints[field.name])
+            for field in fields(groups[name])
+        ]
 
     @functools.wraps(command)
     def run(**values: Any) -> None:

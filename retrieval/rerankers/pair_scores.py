@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from typing_extensions import Self
 
@@ -12,7 +12,7 @@ from knowgap.retrieval.lru_cache import LRUCache
 
 __all__ = ["PairScorer", "cached"]
 
-ScorePairs = Callable[[Any, Sequence[tuple[str, str]]], list[float]]
+ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]]], list[float]])
 _CACHED_PAIRS = 262_144
 
 
@@ -33,4 +33,4 @@ def cached(compute: ScorePairs) -> ScorePairs:
     def score(self: PairScorer, pairs: Sequence[tuple[str, str]]) -> list[float]:
         return self.cache.get(pairs, functools.partial(compute, self))
 
-    return score
+    return cast("ScorePairs", score)

@@ -12,7 +12,8 @@ import pytest
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.compile import Job, run_study
+from knowgap.cli.compile import run_study
+from knowgap.cli.evaluate import Job
 from knowgap.compile.data import load_dataset
 from knowgap.compile.study import local_processes
 from knowgap.compile.study.local_processes import LOCAL_WORKER
@@ -92,11 +93,12 @@ def test_what_workers_finish_after_a_limit_counts(knowgap, monkeypatch: pytest.M
     with factories.open_index(o.IndexOptions(engine="bm25"), dataset) as retriever:
         program = factories.load_program(o.ProgramOptions(program="rag"), retriever)
         lm = factories.load_lm(None)
-        job = Job(program, dataset, lm, retriever, knowgap.folder, ["f1"], limit=2, num_threads=1)
 
         def study(max_calls: int | None, num_workers: int):
-            options = o.StudyOptions(n_trials=3, max_calls=max_calls, num_workers=num_workers)
-            return run_study(job, options, demos=None)
+            limits = {"limit": 2, "n_trials": 3, "max_calls": max_calls}
+            options = o.StudyOptions(**limits, num_workers=num_workers, num_threads=1)
+            job = Job(options, dataset, ["f1"], lm, retriever)
+            return run_study(job, program, knowgap.folder, options, demos=None)
 
         @contextmanager
         def late(count: int, command: list[str] | None):
