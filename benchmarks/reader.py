@@ -20,9 +20,10 @@ from table import Table, note
 from knowgap.compile import Evaluation, evaluate
 from knowgap.compile.data.dataset import Dataset
 from knowgap.lms import extractive_lm
-from knowgap.programs import MIGRES, RAG
 from knowgap.programs.base import Program
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer
+from knowgap.programs.migres import MIGRES
 from knowgap.retrieval import BM25Index, ColBERTIndex, Retriever
 from knowgap.retrieval.passage import Hit, Passage
 

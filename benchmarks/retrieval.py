@@ -23,7 +23,7 @@ from knowgap.compile.data import load_dataset
 from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.evaluation.metrics import mrr, recall
 from knowgap.compile.evaluation.statistics import mean_interval
-from knowgap.programs import MIGRES
+from knowgap.programs.migres import MIGRES
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank
 from knowgap.programs.trace.recorder import TraceRecorder, recording
 from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever

@@ -8,39 +8,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from knowgap.errors import UnknownName
 
 if TYPE_CHECKING:
-    from knowgap.programs.adaptive_note import AdaptiveNote as AdaptiveNote
-    from knowgap.programs.base import Program as Program
-    from knowgap.programs.baselines.chain_of_note import ChainOfNote as ChainOfNote
-    from knowgap.programs.baselines.cot import ChainOfThought as ChainOfThought
-    from knowgap.programs.baselines.direct import Direct as Direct
-    from knowgap.programs.baselines.flare import FLARE as FLARE
-    from knowgap.programs.baselines.ircot import IRCoT as IRCoT
-    from knowgap.programs.baselines.iter_retgen import IterRetGen as IterRetGen
-    from knowgap.programs.baselines.itrg import ITRG as ITRG
-    from knowgap.programs.baselines.least_to_most import LeastToMost as LeastToMost
-    from knowgap.programs.baselines.rag import RAG as RAG
-    from knowgap.programs.baselines.rag_cot import RAGChainOfThought as RAGChainOfThought
-    from knowgap.programs.baselines.react import ReAct as ReAct
-    from knowgap.programs.baselines.rerank import CitationRerank as CitationRerank
-    from knowgap.programs.baselines.self_ask import SelfAsk as SelfAsk
-    from knowgap.programs.baselines.self_refine import SelfRefine as SelfRefine
-    from knowgap.programs.baselines.self_rerank import SelfRerank as SelfRerank
-    from knowgap.programs.baselines.skr import SKR as SKR
-    from knowgap.programs.baselines.snippet import Snippet as Snippet
-    from knowgap.programs.baselines.summ import Summ as Summ
-    from knowgap.programs.baselines.vanilla_s import VanillaS as VanillaS
-    from knowgap.programs.baselines.vtg import VTG as VTG
-    from knowgap.programs.blend_filter import BlendFilter as BlendFilter
-    from knowgap.programs.migres import MIGRES as MIGRES
-    from knowgap.programs.ra_isf import RAISF as RAISF
-    from knowgap.programs.rq_rag import RQRAG as RQRAG
-    from knowgap.programs.trace.trace import Cost as Cost
-    from knowgap.programs.trace.trace import Trace as Trace
+    from knowgap.programs.base import Program
+
+__all__ = ["PROGRAMS", "get_program"]
 
 PROGRAMS: dict[str, str] = {
     "migres": "knowgap.programs.migres:MIGRES",
@@ -71,13 +46,6 @@ PROGRAMS: dict[str, str] = {
 }
 """Where the class of each program is, by the program's name: methods first, then baselines."""
 
-_PUBLIC = {
-    **{path.partition(":")[2]: path for path in PROGRAMS.values()},
-    "Program": "knowgap.programs.base:Program",
-    "Cost": "knowgap.programs.trace.trace:Cost",
-    "Trace": "knowgap.programs.trace.trace:Trace",
-}
-
 
 def get_program(name: str) -> type[Program]:
     """The class of a program.
@@ -87,15 +55,5 @@ def get_program(name: str) -> type[Program]:
     """
     if name not in PROGRAMS:
         raise UnknownName.among("program", name, PROGRAMS)
-    return _load(PROGRAMS[name])
-
-
-def _load(path: str) -> Any:
-    module, _, attribute = path.partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return _load(_PUBLIC[name])
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, class_name = PROGRAMS[name].partition(":")
+    return getattr(importlib.import_module(module), class_name)

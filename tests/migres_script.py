@@ -3,7 +3,7 @@
 import dspy
 from support import TableEntailment, TableReranker, TableRetriever, by_output, scripted_lm
 
-from knowgap.programs import MIGRES
+from knowgap.programs.migres import MIGRES
 from knowgap.retrieval.passage import Passage
 
 NOT_YET = "unanswerable"

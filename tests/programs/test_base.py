@@ -10,8 +10,10 @@ from dspy.utils.exceptions import LMError
 from support import OverlapRetriever, TableRetriever, by_output, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
-from knowgap.programs import PROGRAMS, RAG, Direct, Program, get_program
-from knowgap.programs.base import _Meter
+from knowgap.programs import PROGRAMS, get_program
+from knowgap.programs.base import Program, _Meter
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.trace.recorder import TraceRecorder, run_concurrently
 from knowgap.programs.trace.steps import Malformed
@@ -51,13 +53,6 @@ def test_every_registered_program_is_found_by_its_own_name(name):
 def test_unknown_program():
     with pytest.raises(UnknownName, match=r"unknown program 'migress': did you mean 'migres'\?"):
         get_program("migress")
-
-
-def test_package_has_no_other_names():
-    import knowgap.programs
-
-    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
-        _ = knowgap.programs.Nothing
 
 
 # Questions.

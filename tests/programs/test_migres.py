@@ -4,7 +4,7 @@ import pytest
 from migres_script import NOT_YET, acts, ask, decide, inputs, kinds, learn, run, scores
 from support import TableEntailment, TableRetriever
 
-from knowgap.programs import MIGRES
+from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import (
     Answered,
     Compressed,

@@ -22,7 +22,7 @@ from migres_script import (
 from support import TableEntailment, TableReranker
 
 from knowgap.errors import UnknownName
-from knowgap.programs import MIGRES
+from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Answered, Malformed, Missing, Prompted, Queried, Retrieved, Stopped
 from knowgap.signatures import STYLES
 

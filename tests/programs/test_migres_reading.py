@@ -25,7 +25,7 @@ from migres_script import (
 from support import TableEntailment, TableReranker, TableRetriever
 
 from knowgap.errors import UsageError
-from knowgap.programs import MIGRES
+from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked, Retrieved
 from knowgap.retrieval.passage import Passage
 

@@ -4,7 +4,11 @@ import dspy
 import pytest
 from support import OverlapRetriever, by_output, scripted_lm
 
-from knowgap.programs import FLARE, RAG, BlendFilter, Direct, SelfRefine
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.flare import FLARE
+from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.baselines.self_refine import SelfRefine
+from knowgap.programs.blend_filter import BlendFilter
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens, split_words
 from knowgap.retrieval.passage import Passage
 
