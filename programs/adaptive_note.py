@@ -142,7 +142,7 @@ class AdaptiveNote(Program):
                 read.add(hit.passage.id)
         return [hit.passage for hit in hits if hit.passage.id in read]
 
-    def _write_note(self, predictor: dspy.Module, passages: list[Passage], **inputs: str) -> str:
+    def _write_note(self, predictor: dspy.Module, passages: list[Passage], **inputs: Any) -> str:
         """The first note (equation 1) or an update of the best one (equation 4); empty without anything to read."""
         output = self.ask(predictor, passages=passages, **inputs) if passages else None
         note = text_of(output, "note")

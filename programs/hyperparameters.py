@@ -43,6 +43,8 @@ class Hyperparameter(Generic[T]):
     """
 
     name: str = ""
+    bounds: str
+    """The permitted values in words."""
 
     def __init__(self, default: T, help: str, *, when: Mapping[str, Sequence[Any]] | None = None, tune: bool = True):
         self.default, self.help, self.tune = default, help, tune
@@ -76,11 +78,6 @@ class Hyperparameter(Generic[T]):
         """The error for a `value` outside the bounds."""
         return ValueOutOfBounds(f"{self.name}={value!r} is out of bounds: it takes {self.bounds}")
 
-    @property
-    def bounds(self) -> str:
-        """The permitted values in words."""
-        raise NotImplementedError
-
     def active(self, values: Mapping[str, Any]) -> bool:
         """Whether this hyperparameter has an effect, given the `values` of the others."""
         return all(values.get(name) in allowed for name, allowed in self.when.items())
@@ -92,6 +89,7 @@ class Integer(Hyperparameter[int]):
     def __init__(self, default: int, help: str, *, low: int, high: int, **kwargs: Any):
         super().__init__(default, help, **kwargs)
         self.low, self.high = low, high
+        self.bounds = f"whole numbers from {low} to {high}"
 
     def check(self, value: Any) -> int:
         """Accept whole numbers within bounds, also as text or as a float without fraction."""
@@ -103,11 +101,6 @@ class Integer(Hyperparameter[int]):
         if not whole or not self.low <= number <= self.high:
             raise self.refuse(value)
         return number
-
-    @property
-    def bounds(self) -> str:
-        """The permitted values in words."""
-        return f"whole numbers from {self.low} to {self.high}"
 
 
 class RealNumber(Hyperparameter[T]):
@@ -129,6 +122,7 @@ class RealNumber(Hyperparameter[T]):
     ):
         super().__init__(default, help, **kwargs)
         self.low, self.high, self.search = low, high, search or (low, high)
+        self.bounds = f"numbers from {low:g} to {high:g}"
 
     def check(self, value: Any) -> Any:
         """Accept finite numbers within bounds, also as text."""
@@ -140,11 +134,6 @@ class RealNumber(Hyperparameter[T]):
             raise self.refuse(value)
         return number
 
-    @property
-    def bounds(self) -> str:
-        """The permitted values in words."""
-        return f"numbers from {self.low:g} to {self.high:g}"
-
 
 class Real(RealNumber[float]):
     """A number from `low` to `high`, both included."""
@@ -153,14 +142,13 @@ class Real(RealNumber[float]):
 class OptionalReal(RealNumber["float | None"]):
     """A number from `low` to `high`, both included, or None for "not set"; `help` says what that means."""
 
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.bounds += ", or none"
+
     def check(self, value: Any) -> float | None:
         """Accept what `RealNumber` accepts, and None, also as text."""
         return None if value is None or value in ("", "none", "None") else super().check(value)
-
-    @property
-    def bounds(self) -> str:
-        """The permitted values in words."""
-        return f"{super().bounds}, or none"
 
 
 class Threshold(OptionalReal):
@@ -191,6 +179,8 @@ class Threshold(OptionalReal):
 class Switch(Hyperparameter[bool]):
     """On or off."""
 
+    bounds = "true or false"
+
     def check(self, value: Any) -> bool:
         """Accept True and False, and their words on a command line."""
         if isinstance(value, bool):
@@ -202,11 +192,6 @@ class Switch(Hyperparameter[bool]):
             return False
         raise self.refuse(value)
 
-    @property
-    def bounds(self) -> str:
-        """The permitted values in words."""
-        return "true or false"
-
 
 class Choice(Hyperparameter[str]):
     """One of a few words."""
@@ -214,17 +199,13 @@ class Choice(Hyperparameter[str]):
     def __init__(self, default: str, help: str, *, choices: Sequence[str], **kwargs: Any):
         super().__init__(default, help, **kwargs)
         self.choices = tuple(choices)
+        self.bounds = "one of " + ", ".join(self.choices)
 
     def check(self, value: Any) -> str:
         """Accept one of the choices."""
         if value not in self.choices:
             raise self.refuse(value)
         return value
-
-    @property
-    def bounds(self) -> str:
-        """The permitted values in words."""
-        return "one of " + ", ".join(self.choices)
 
 
 class Setting(Parameter):

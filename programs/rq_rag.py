@@ -12,12 +12,12 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.logprobs import FieldLogprobs, ask_for_tokens, field_logprobs
-from knowgap.programs.outputs import clean_lines, probability_of
+from knowgap.programs.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import STYLES, UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 
 __all__ = ["RQRAG"]
@@ -33,7 +33,7 @@ class _Reply(NamedTuple):
 
 
 class RQRAG(Program):
-    """Refine the query in three ways at every node of a tree, answer at every node, choose among the answers.
+    """Refine the query in three ways at every node of a tree, answer at every node, select among the answers.
 
     Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", sections 2.1 and 2.3, figure 8,
     appendices B.2 (depths) and B.4 (three passages per step); single actions of figure 4b, strategies of figure 3.
@@ -42,17 +42,17 @@ class RQRAG(Program):
     answer, the root (which retrieves nothing) included: 1 + 3 + 9 = 13 answers at depth 2, for 25 calls of the
     language model and 12 retrievals. A node reads the passages of all its steps.
 
-    The trajectory is chosen (section 2.3) by the lowest `perplexity` of the generated text (queries and answer), the
+    The trajectory is selected (section 2.3) by the lowest `perplexity` of the generated text (queries and answer), the
     highest `confidence` in the answer, or the highest sum of confidences per answer (`ensemble`). Confidence is the
     probability of the answer's tokens; the paper sums log-probabilities, which would punish agreement. Ties go to the
-    earliest path, breadth first. Where token log-probabilities do not come back for every answer, the confidence that
-    the model states stands in for all, under every strategy, and the trace says so.
+    earliest path, breadth first. If token log-probabilities are missing for one answer, the confidences that the model
+    states replace them for all, under every strategy, and the trace says so.
 
-    Where the released code departs from the paper: it takes the perplexity of the whole sequence, prompt and passages
-    included (here: of what was generated), the mean probability of the likeliest tokens as confidence (here: the
-    answer's own probability), and sums it over exactly equal answers (here: apart from case, punctuation, articles).
-    Beyond the paper: a query already searched on its own path is not followed; `beam_width` and `max_leaves` bound
-    deep trees and do not bind at the paper's depths. Where the beam binds, a level is answered before it grows.
+    The released code takes the perplexity of the whole sequence, prompt and passages included (here: of the generated
+    text), the mean probability of the likeliest tokens as confidence (here: the answer's own probability), and sums it
+    over exactly equal answers (here: apart from case, punctuation, articles). Beyond the paper: a query that repeats
+    one of its path is not followed; `beam_width` and `max_leaves` bound deep trees and do not bind at the paper's
+    depths. If the beam binds, a level is answered before it grows.
 
     The upper bound of section 2.3 (some trajectory is right) is the metric `upper_bound` on the prediction's `answers`.
 
@@ -92,9 +92,9 @@ class RQRAG(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` by the best trajectory.
 
-        The prediction adds `confidence` (0 to 1), `path` and `queries` of the chosen trajectory, `measure` ("token
-        log-probabilities" or "stated confidence"), `answers` (of all trajectories, for the upper bound) and `leaves`
-        (a record of each trajectory: path, queries, answer, confidence, perplexity, ids of its passages).
+        The prediction adds `confidence` (0 to 1), `path` and `queries` of the selected trajectory, `measure` ("token
+        log-probabilities" or "stated confidence"), `answers` of all trajectories, and `leaves`: path, queries, answer,
+        confidence, perplexity and passage ids of each.
         """
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
         with_tokens = self.logprobs == "auto"
@@ -102,49 +102,44 @@ class RQRAG(Program):
         level, reason = [Trajectory()], "depth"
         for depth in range(self.depth + 1):
             self.begin_iteration(depth + 1)
-            waiting, parents = level, level if depth < self.depth else []
-            if len(parents) > self.beam_width:  # which are best shows in their answers
-                level, _ = self._at_level(question, level, [], with_tokens)
-                waiting, parents = [], self._beam(level)
-            room = self.max_leaves - len(leaves) - len(level)
+            unanswered, parents = level, level if depth < self.depth else []
+            if len(parents) > self.beam_width:  # the answers tell which nodes are best
+                level, _ = self._expand(question, level, [], with_tokens)
+                unanswered, parents = [], self._beam(level)
             growth = [(node, action) for node in parents for action in actions]
+            room = self.max_leaves - len(leaves) - len(level)
             if len(growth) > room:
                 growth, reason = growth[:room], "leaves"
-            answered, children = self._at_level(question, waiting, growth, with_tokens)
+            answered, children = self._expand(question, unanswered, growth, with_tokens)
             leaves += answered or level
             # A backend that refused to give log-probabilities is not asked for them on the next level.
             with_tokens = with_tokens and not any(node.refused for node in [*leaves, *children])
             if not children:
                 reason = "no new query" if growth else reason
                 break
-            level = self._retrieved(children)
+            level = self._retrieve_for(children)
         self.record(Stopped(reason=reason))
-        return self._chosen(leaves)
+        return self._select(leaves)
 
-    def _at_level(
+    def _expand(
         self,
         question: str,
-        waiting: Sequence[Trajectory],
+        unanswered: Sequence[Trajectory],
         growth: Sequence[tuple[Trajectory, str]],
         with_tokens: bool,
     ) -> tuple[list[Trajectory], list[Trajectory]]:
-        """Answer at the `waiting` nodes and refine the query at those that grow, all at once.
+        """Answer at some nodes and refine the query at others, all at once; returns answered nodes and children."""
+        answers = [functools.partial(self._answer, question, node, with_tokens) for node in unanswered]
+        refinements = [functools.partial(self._refine, question, node, action, with_tokens) for node, action in growth]
+        branches = [node.name for node in unanswered] + [_child_path(node, action) for node, action in growth]
+        tasks: list[Callable[[], Trajectory | None]] = [*answers, *refinements]
+        nodes = run_concurrently(tasks, branches)
+        return [node for node in nodes[: len(answers)] if node], [node for node in nodes[len(answers) :] if node]
 
-        Returns:
-            The waiting nodes with their answers, and the children.
-        """
-        tasks: list[Callable[[], Trajectory | None]] = [
-            functools.partial(self._answered, question, node, with_tokens) for node in waiting
-        ]
-        tasks += [functools.partial(self._refined, question, node, action, with_tokens) for node, action in growth]
-        names = [node.name for node in waiting] + [_child(node.path, action) for node, action in growth]
-        done = run_concurrently(tasks, names)
-        return [node for node in done[: len(waiting)] if node], [node for node in done[len(waiting) :] if node]
-
-    def _refined(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> Trajectory | None:
-        """A child of `node` with a query of its own, nothing retrieved yet; None where no new query was written."""
+    def _refine(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> Trajectory | None:
+        """Make a child of `node` with a refined query and no new passages yet; None without a new query."""
         inputs = {"question": question, "searched": node.queries}
-        reply = self._reply(getattr(self, action), "query", node.passages, with_tokens, **inputs)
+        reply = self._reply(getattr(self, action), "query", node, with_tokens, **inputs)
         queries, repeated = clean_lines([reply.text], 1, node.queries)
         if not queries:
             if repeated:
@@ -152,29 +147,29 @@ class RQRAG(Program):
             return None
         self.record(Refined(action=action, query=queries[0]))
         return Trajectory(
-            path=_child(node.path, action),
-            queries=[*node.queries, queries[0]],
+            path=_child_path(node, action),
+            queries=[*node.queries, *queries],
             passages=node.passages,
-            generated=_together(node.generated, reply.logprobs),
+            generated=_all_generated(node, reply),
             refused=reply.refused,
         )
 
-    def _retrieved(self, children: Sequence[Trajectory]) -> list[Trajectory]:
-        """The children with what their queries found, behind what their parents had."""
-        found = self.retrieve([node.queries[-1] for node in children], self.top_k)
+    def _retrieve_for(self, children: Sequence[Trajectory]) -> list[Trajectory]:
+        """Search for the children's queries; their passages follow those of their parents."""
+        results = self.retrieve([node.queries[-1] for node in children], self.top_k)
         return [
             replace(node, passages=distinct([*node.passages, *(hit.passage for hit in hits)]))
-            for node, hits in zip(children, found, strict=True)
+            for node, hits in zip(children, results, strict=True)
         ]
 
-    def _answered(self, question: str, node: Trajectory, with_tokens: bool) -> Trajectory:
-        """The node with its answer; without one where the reply could not be read."""
+    def _answer(self, question: str, node: Trajectory, with_tokens: bool) -> Trajectory:
+        """The node with its answer, which is empty if the reply cannot be read."""
         inputs = {"question": question, "style": STYLES[self.style]}
-        reply = self._reply(self.answer, "answer", node.passages, with_tokens, **inputs)
+        reply = self._reply(self.answer, "answer", node, with_tokens, **inputs)
         node = replace(
             node,
             answer=reply.text,
-            generated=_together(node.generated, reply.logprobs),
+            generated=_all_generated(node, reply),
             answer_logprob=sum(reply.logprobs.value) if reply.logprobs else None,
             stated=reply.stated,
             refused=reply.refused,
@@ -184,16 +179,12 @@ class RQRAG(Program):
             self.record(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
         return node
 
-    def _reply(
-        self, predictor: dspy.Module, wanted: str, passages: Sequence[Passage], with_tokens: bool, **inputs: Any
-    ) -> _Reply:
-        """Ask for the output field `wanted`, with its log-probabilities; without, where the backend refuses them."""
-        # Under every strategy, so that the calls stay the same and a study's cache serves all three.
-        output, tokens, refused = ask_for_tokens(self, predictor, with_tokens, passages=passages, **inputs)
-        if output is None:
-            return _Reply(refused=refused)
-        text = (output[wanted] or "").strip()
-        return _Reply(text, field_logprobs(tokens, wanted, text), probability_of(output), refused)
+    def _reply(self, predictor: dspy.Module, field: str, node: Trajectory, with_tokens: bool, **inputs: Any) -> _Reply:
+        """Ask for an output field and its log-probabilities."""
+        # The same calls under every strategy, so that a study's cache serves all three.
+        output, tokens, refused = ask_for_tokens(self, predictor, with_tokens, passages=node.passages, **inputs)
+        text = text_of(output, field)
+        return _Reply(text, field_logprobs(tokens, field, text), probability_of(output), refused)
 
     def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:
         """The best nodes of an answered level, in the order of their paths."""
@@ -201,8 +192,8 @@ class RQRAG(Program):
         best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
         return [level[i] for i in sorted(best)]
 
-    def _chosen(self, leaves: Sequence[Trajectory]) -> dspy.Prediction:
-        """Choose the trajectory and answer with it."""
+    def _select(self, leaves: Sequence[Trajectory]) -> dspy.Prediction:
+        """Select the trajectory and answer with it."""
         selection = select_trajectory(self.strategy, leaves)
         if selection is None:
             selection = Selection(Trajectory(answer=UNKNOWN), {}, False, [])
@@ -225,9 +216,10 @@ class RQRAG(Program):
         )
 
 
-def _child(path: str, action: str) -> str:
-    return f"{path}/{action}" if path else action
+def _child_path(node: Trajectory, action: str) -> str:
+    return f"{node.path}/{action}" if node.path else action
 
 
-def _together(before: list[float] | None, new: FieldLogprobs | None) -> list[float] | None:
-    return None if before is None or new is None else before + new.generated
+def _all_generated(node: Trajectory, reply: _Reply) -> list[float] | None:
+    """Log-probabilities of all that the node's path and the reply generated; None if some are unknown."""
+    return None if node.generated is None or reply.logprobs is None else node.generated + reply.logprobs.generated

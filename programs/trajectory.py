@@ -1,4 +1,4 @@
-"""Trajectories of a query tree, and how one of them is chosen (RQ-RAG, section 2.3)."""
+"""Trajectories of a query tree, and how one of them is selected (RQ-RAG, section 2.3)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from knowgap.retrieval.passage import Passage
 __all__ = ["STRATEGIES", "Selection", "Trajectory", "select_trajectory", "trajectory_weights"]
 
 STRATEGIES = ("perplexity", "confidence", "ensemble")
-"""Lowest perplexity of the generated text; highest confidence in the answer; highest sum of that per answer."""
+"""Lowest perplexity of the generated text, highest confidence in the answer, highest sum of confidences per answer."""
 
 
 @dataclass(frozen=True)
 class Trajectory:
-    """A path from the root of the tree: the queries of its steps, what they found, and the answer from that.
+    """A path from the root of the tree: the queries of its steps, their passages, and the answer from these.
 
     Attributes:
         path: the actions from the root, joined by "/"; empty at the root.
         queries: one per action.
-        passages: what all of them found, each once.
-        generated: log-probabilities of the tokens of queries and answer; None where some are not known.
-        answer: empty where none could be read.
-        answer_logprob: log-probability of the whole answer; None where it is not known.
+        passages: those found by all queries, each once.
+        generated: log-probabilities of the tokens of queries and answer; None if some are unknown.
+        answer: empty if none could be read.
+        answer_logprob: log-probability of the whole answer; None if unknown.
         stated: the probability that the model states for its answer, 0 to 1.
         refused: whether the backend refused to give log-probabilities.
     """
@@ -48,16 +48,16 @@ class Trajectory:
 
     @property
     def perplexity(self) -> float | None:
-        """Of the generated text; None where it is not known."""
+        """The perplexity of the generated text; None if unknown."""
         return perplexity(self.generated) if self.generated else None
 
     @property
     def confidence(self) -> float:
-        """The probability of the answer's tokens, or the stated one where they are not known."""
+        """The probability of the answer's tokens, or the stated one if that is unknown."""
         return self.stated if self.answer_logprob is None else math.exp(self.answer_logprob)
 
     def to_dict(self) -> dict[str, Any]:
-        """The trajectory for a prediction: JSON-ready."""
+        """The trajectory as a JSON-ready mapping."""
         return {
             "path": self.name,
             "queries": self.queries,
@@ -69,13 +69,13 @@ class Trajectory:
 
 
 class Selection(NamedTuple):
-    """What was chosen and why.
+    """The selected trajectory and why.
 
     Attributes:
-        best: the chosen trajectory.
+        best: the selected trajectory.
         scores: perplexity or confidence per path, or summed confidence per answer.
-        measured: whether token log-probabilities decided; else stated confidence did.
-        leaves: the trajectories that had an answer, with the confidences that decided.
+        measured: whether token log-probabilities decided, and not stated confidence.
+        leaves: the trajectories that have an answer, with the confidences that decided.
     """
 
     best: Trajectory
@@ -85,12 +85,12 @@ class Selection(NamedTuple):
 
 
 def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[list[float], bool]:
-    """What each answered trajectory is worth by itself under a strategy: more is better.
+    """Weigh answered trajectories one by one under a strategy; more is better.
 
     Returns:
-        One number per trajectory, and whether token log-probabilities gave them. That needs them for every one;
-        otherwise the stated confidences stand in for all. Measured confidences are scaled to a maximum of 1, since
-        the probability of a long answer may be too small for a float.
+        One weight per trajectory, and whether token log-probabilities gave them: negative perplexities, or confidences
+        scaled to a maximum of 1, since the probability of a long answer may be too small for a float. If they are
+        unknown for one trajectory, all weights are stated confidences.
     """
     perplexities = [leaf.perplexity for leaf in leaves if leaf.perplexity is not None]
     logprobs = [leaf.answer_logprob for leaf in leaves if leaf.answer_logprob is not None]
@@ -102,13 +102,13 @@ def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[lis
 
 
 def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection | None:
-    """Choose among trajectories, breadth first in order: ties go to the earliest.
+    """Select one of several trajectories, given breadth first; ties go to the earliest.
 
-    An ensemble adds up confidences, as probabilities, over answers that are equal apart from case, punctuation and
-    articles, and takes the surest trajectory of the best answer.
+    An ensemble sums confidences, as probabilities, over answers that are equal apart from case, punctuation and
+    articles, and selects the most confident trajectory of the best answer.
 
     Returns:
-        The selection, or None where no trajectory has an answer.
+        The selection, or None if no trajectory has an answer.
     """
     leaves = [leaf for leaf in leaves if leaf.answer]
     if not leaves:
@@ -116,21 +116,21 @@ def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection 
     weights, measured = trajectory_weights(strategy, leaves)
     if not measured:
         leaves = [replace(leaf, generated=None, answer_logprob=None) for leaf in leaves]
-    pool, scores = range(len(leaves)), {}
+    candidates: Sequence[int] = range(len(leaves))
     if strategy == "ensemble":
         groups: dict[str, list[int]] = {}
         for i, leaf in enumerate(leaves):
             groups.setdefault(_normalised(leaf.answer), []).append(i)
-        pool = max(groups.values(), key=lambda group: sum(weights[i] for i in group))
+        candidates = max(groups.values(), key=lambda group: sum(weights[i] for i in group))
         scores = {leaves[group[0]].answer: sum(leaves[i].confidence for i in group) for group in groups.values()}
     elif strategy == "perplexity" and measured:
         scores = {leaf.name: -weight for leaf, weight in zip(leaves, weights, strict=True)}
     else:
         scores = {leaf.name: leaf.confidence for leaf in leaves}
-    return Selection(leaves[max(pool, key=lambda i: weights[i])], scores, measured, list(leaves))
+    return Selection(leaves[max(candidates, key=lambda i: weights[i])], scores, measured, leaves)
 
 
 def _normalised(answer: str) -> str:
-    """An answer without case, punctuation and English articles, as in the answer metrics; as it is, if none is left."""
+    """The answer without case, punctuation and English articles, as in the answer metrics, unless nothing is left."""
     letters = "".join(char for char in answer.casefold() if not unicodedata.category(char).startswith("P"))
     return " ".join(word for word in letters.split() if word not in ("a", "an", "the")) or answer
