@@ -9,7 +9,7 @@ from dspy.lm15 import InvalidRequestError, TokenLogprob, UnsupportedFeatureError
 from dspy.utils.exceptions import LMInvalidRequestError
 from support import ScriptedEngine, TableRetriever
 
-from knowgap.programs import FLARE
+from knowgap.programs.baselines.flare import FLARE
 from knowgap.programs.trace.steps import Judged, Malformed, Queried, Reasoned
 
 QUESTION = "Where was the director of Lanternfish born?"

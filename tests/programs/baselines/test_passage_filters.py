@@ -4,7 +4,9 @@ import pytest
 from support import TableReranker, TableRetriever
 
 from knowgap.errors import UsageError
-from knowgap.programs import Snippet, Summ, VanillaS
+from knowgap.programs.baselines.snippet import Snippet
+from knowgap.programs.baselines.summ import Summ
+from knowgap.programs.baselines.vanilla_s import VanillaS
 from knowgap.programs.trace.steps import Compressed, Malformed, Reranked, Retrieved
 from knowgap.retrieval.passage import Passage
 

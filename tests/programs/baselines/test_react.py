@@ -5,7 +5,7 @@ import pytest
 from dspy.lm15 import ContextLengthError
 from support import TableRetriever
 
-from knowgap.programs import ReAct
+from knowgap.programs.baselines.react import ReAct
 from knowgap.programs.trace.steps import Malformed, Reasoned
 
 FINAL = {"reasoning": "Osk directed it and was born in Tarn.", "answer": "Tarn"}

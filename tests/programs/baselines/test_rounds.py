@@ -3,7 +3,9 @@
 import pytest
 from support import OverlapRetriever, TableRetriever
 
-from knowgap.programs import ITRG, IRCoT, IterRetGen
+from knowgap.programs.baselines.ircot import IRCoT
+from knowgap.programs.baselines.iter_retgen import IterRetGen
+from knowgap.programs.baselines.itrg import ITRG
 from knowgap.programs.trace.steps import Answered, Malformed, Noted, Queried
 
 QUESTION = "Where was the director of Lanternfish born?"

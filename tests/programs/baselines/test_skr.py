@@ -5,7 +5,7 @@ import pytest
 from support import OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.errors import DataError
-from knowgap.programs import SKR
+from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
 

@@ -3,7 +3,8 @@
 import pytest
 from support import OverlapRetriever, TableRetriever
 
-from knowgap.programs import LeastToMost, SelfAsk
+from knowgap.programs.baselines.least_to_most import LeastToMost
+from knowgap.programs.baselines.self_ask import SelfAsk
 from knowgap.programs.trace.steps import Answered, Decomposed, Judged, Malformed, Queried
 from knowgap.signatures import STYLES
 

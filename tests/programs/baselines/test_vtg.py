@@ -3,7 +3,7 @@
 import pytest
 from support import TableEntailment, TableRetriever
 
-from knowgap.programs import VTG
+from knowgap.programs.baselines.vtg import VTG
 from knowgap.programs.trace.steps import Extracted, Malformed, Queried, Rejected
 
 QUESTION = "Where was the director of Lanternfish born?"
