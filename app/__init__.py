@@ -9,7 +9,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from knowgap.compile import Evaluation, calibrate, compare, compile_program, evaluate, tune
+    from knowgap.compile import (
+        Budget,
+        DemoConfig,
+        Evaluation,
+        StudyConfig,
+        calibrate,
+        compare,
+        compile_program,
+        evaluate,
+        tune,
+    )
     from knowgap.compile import load_artifact as load
     from knowgap.compile import save_artifact as save
     from knowgap.compile.data import Dataset, load_dataset, read_corpus
@@ -35,8 +45,10 @@ _WHERE = {
     "AdaptiveNote": "programs.adaptive_note",
     "BM25Index": "retrieval.bm25",
     "BlendFilter": "programs.blend_filter",
+    "Budget": "compile",
     "ColBERTIndex": "retrieval.colbert.index",
     "Dataset": "compile.data",
+    "DemoConfig": "compile",
     "Evaluation": "compile",
     "Hit": "retrieval.passage",
     "KnowgapError": "errors",
@@ -46,6 +58,7 @@ _WHERE = {
     "RAISF": "programs.ra_isf",
     "RQRAG": "programs.rq_rag",
     "Retriever": "retrieval.passage",
+    "StudyConfig": "compile",
     "Trace": "programs.trace.trace",
     "calibrate": "compile",
     "compare": "compile",
@@ -70,14 +83,17 @@ __all__ = [
     "AdaptiveNote",
     "BM25Index",
     "BlendFilter",
+    "Budget",
     "ColBERTIndex",
     "Dataset",
+    "DemoConfig",
     "Evaluation",
     "Hit",
     "KnowgapError",
     "Passage",
     "Program",
     "Retriever",
+    "StudyConfig",
     "Trace",
     "__version__",
     "calibrate",

@@ -20,7 +20,7 @@ from typing import Any
 
 from table import Table, note, ratio, seconds
 
-from knowgap.compile import tune
+from knowgap.compile import StudyConfig, tune
 from knowgap.compile.data import load_dataset
 from knowgap.lms import extractive_lm, quiet_dspy
 from knowgap.programs import get_program
@@ -96,8 +96,7 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
         n_trials=n_trials,
         lm=extractive_lm(),
         num_threads=2,
-        share=saving,
-        prune=saving,
+        study=StudyConfig(reuse=saving, prune=saving),
     )
     return {
         **asdict(tuning.calls),

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from knowgap.compile.evaluation.results import Evaluation as Evaluation
     from knowgap.compile.evaluation.results import compare as compare
     from knowgap.compile.evaluation.statistics import Comparison as Comparison
-    from knowgap.compile.study.budget import Budget as Budget
+    from knowgap.compile.study.config import Budget as Budget
+    from knowgap.compile.study.config import DemoConfig as DemoConfig
+    from knowgap.compile.study.config import StudyConfig as StudyConfig
     from knowgap.compile.study.estimate import Estimate as Estimate
     from knowgap.compile.study.estimate import estimate_study as estimate_study
     from knowgap.compile.study.tuning import Tuning as Tuning
@@ -36,7 +38,9 @@ _MODULES = {
     "load_artifact": "artifact",
     "read_config": "artifact",
     "save_artifact": "artifact",
-    "Budget": "study.budget",
+    "Budget": "study.config",
+    "DemoConfig": "study.config",
+    "StudyConfig": "study.config",
     "Tuning": "study.tuning",
     "tune": "study.tuning",
     "Calibration": "thresholds.delta_calibration",
@@ -53,8 +57,10 @@ __all__ = [
     "Budget",
     "Calibration",
     "Comparison",
+    "DemoConfig",
     "Estimate",
     "Evaluation",
+    "StudyConfig",
     "ThresholdCalibration",
     "Tuning",
     "calibrate",

@@ -10,7 +10,7 @@ import threading
 
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 
-from knowgap.compile import tune
+from knowgap.compile import StudyConfig, tune
 
 
 def study_arguments(n_dev: int = 10):
@@ -23,7 +23,7 @@ def study_arguments(n_dev: int = 10):
         "trainset": train,
         "metric": "exact_match",
         "lm": lm,
-        "share": False,
+        "study": StudyConfig(reuse=False),
     }, engine
 
 
@@ -37,8 +37,8 @@ def work(storage: str, n_trials: int, deadline: float) -> None:
     if deadline:
         threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
     arguments, _ = study_arguments()
-    program = arguments.pop("program")
-    tune(program, n_trials=n_trials, study_name="many", storage=storage, num_threads=2, heartbeat=1, **arguments)
+    arguments["study"] = StudyConfig(reuse=False, heartbeat=1)
+    tune(**arguments, n_trials=n_trials, study_name="many", storage=storage, num_threads=2)
 
 
 def main() -> None:
@@ -53,9 +53,8 @@ def main() -> None:
         return complete(request)
 
     engine.complete = mortal
-    program = arguments.pop("program")
-    found = tune(program, n_trials=n_trials, study_name="killed", storage=storage, num_threads=2, **arguments)
-    sys.stdout.write(json.dumps({"calls": calls[0], "trials": plain(found)}))
+    tuning = tune(**arguments, n_trials=n_trials, study_name="killed", storage=storage, num_threads=2)
+    sys.stdout.write(json.dumps({"calls": calls[0], "trials": plain(tuning)}))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -18,7 +18,7 @@ from knowgap.errors import UsageError
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Tuning
+    from knowgap.compile import DemoConfig, Tuning
     from knowgap.programs.base import Program
 
 __all__ = ["COMMANDS", "calibrate", "compile_", "run_study", "show_study", "tune"]
@@ -82,14 +82,17 @@ def compile_(
         raise UsageError(
             f"--num-workers {options.num_workers}: workers share a study, and --optimizer {optimizer} is none"
         )
+    from knowgap.compile import DemoConfig
+
     with open_job(options, "dev") as job:
         program = factories.load_program(options, job.retriever)
         teacher_lm = factories.load_lm(teacher, options.api_base) if teacher else None
+        demos = DemoConfig(teacher_lm=teacher_lm)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}")
         if options.dry_run:
-            _show_estimate(job, program, options, demos=True)
+            _show_estimate(job, program, options, demos)
         elif optimizer == "study":
-            _run_and_conclude(job, program, folder, options, context.obj, teacher_lm=teacher_lm)
+            _run_and_conclude(job, program, folder, options, context.obj, demos=demos)
         else:
             improved = _optimize_demonstrations(job, program, optimizer, teacher_lm)
             _conclude(job, program, improved, folder)
@@ -98,13 +101,16 @@ def compile_(
 @o.grouped
 def tune(*, context: typer.Context, options: CompileOptions) -> None:
     """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
+    from knowgap.compile import DemoConfig
+
+    demos = DemoConfig(mode="none")
     with open_job(options, "dev") as job:
         program = factories.load_program(options, job.retriever)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}-tuned")
         if options.dry_run:
-            _show_estimate(job, program, options, demos=False)
+            _show_estimate(job, program, options, demos)
         else:
-            _run_and_conclude(job, program, folder, options, context.obj, demos=None)
+            _run_and_conclude(job, program, folder, options, context.obj, demos=demos)
 
 
 def _optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None) -> Program:
@@ -129,12 +135,18 @@ def _optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher
 
 
 def _run_and_conclude(
-    job: Job, program: Program, folder: Path, options: o.StudyOptions, command: Sequence[str] | None, **more: Any
+    job: Job,
+    program: Program,
+    folder: Path,
+    options: o.StudyOptions,
+    command: Sequence[str] | None,
+    *,
+    demos: DemoConfig,
 ) -> None:
     """Run the study; then show it and conclude, unless this process is a worker that only shares its trials."""
     from knowgap.compile.study.local_processes import is_local_worker
 
-    tuned = run_study(job, program, folder, options, command, **more)
+    tuned = run_study(job, program, folder, options, command, demos=demos)
     if not is_local_worker():
         show_study(program, tuned)
         _conclude(job, program, tuned.program, folder, tuned.spent.model_dump())
@@ -146,7 +158,9 @@ def run_study(
     folder: Path,
     options: o.StudyOptions,
     command: Sequence[str] | None = None,
-    **more: Any,
+    *,
+    demos: DemoConfig,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> Tuning[Program]:
     """Run `knowgap.tune` on the train and dev splits, with a progress bar.
 
@@ -156,12 +170,20 @@ def run_study(
         folder: where the study is kept if the options do not say.
         options: the options of the study.
         command: the command line of this process. Other workers run it and share the trials: it must lead to this call.
-        more: other arguments of `knowgap.tune`.
+        demos: whether trials choose demonstrations, and how these are made.
+        ranges: (low, high) for hyperparameters by name.
     """
-    from knowgap.compile import Budget, tune
+    from knowgap.compile import Budget, StudyConfig, tune
     from knowgap.compile.study.local_processes import local_workers
-    from knowgap.compile.study.trials import choose, finished
 
+    config = StudyConfig(
+        mode=cast("Any", options.mode),
+        cost=options.cost,
+        rule=options.rule,
+        prune=options.prune,
+        ranges=dict(ranges or {}),
+        cache_dir=factories.cache_folder(),
+    )
     folder.mkdir(parents=True, exist_ok=True)
     with (
         progress(f"tuning {program.name} on {job.dataset.name}/dev") as report,
@@ -186,23 +208,15 @@ def run_study(
                 prices=options.prices,
             ),
             progress=report,
-            prune=options.prune,
-            mode=options.mode,
-            cost=options.cost,
-            rule=options.rule,
-            cache_dir=factories.cache_folder(),
-            **more,
+            study=config,
+            demos=demos,
         )
     for problem in problems:
         remark(f"a worker gave up, the others did its trials: {problem}")
-    if options.num_workers == 1:
-        return tuned
-    trials = finished(tuned.study)  # if a limit ended the study here, other workers may have finished trials since
-    best = choose(trials, options.rule, tuned.cost)
-    return replace(tuned, trials=trials, best=best, program=tuned.program_of(best))
+    return tuned.reread(options.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
 
 
-def _show_estimate(job: Job, program: Program, options: o.StudyOptions, *, demos: bool) -> None:
+def _show_estimate(job: Job, program: Program, options: o.StudyOptions, demos: DemoConfig) -> None:
     """Show what a study would cost at most."""
     from knowgap.compile import estimate_study
 

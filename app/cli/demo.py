@@ -47,7 +47,7 @@ def demo(
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
-    from knowgap.compile import save_artifact
+    from knowgap.compile import DemoConfig, save_artifact
     from knowgap.compile.data import load_dataset
     from knowgap.programs import get_program
 
@@ -69,7 +69,8 @@ def demo(
         _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
         options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
         job = Job(options, dataset, ["f1", "exact_match"], lm, retriever)
-        tuned = run_study(job, compiled, output_dir, options, demos=None, ranges={"retrieve_k": (10, 50)})
+        no_demos = DemoConfig(mode="none")
+        tuned = run_study(job, compiled, output_dir, options, demos=no_demos, ranges={"retrieve_k": (10, 50)})
         show_study(migres, tuned)
 
         _step(6, "compared on the test split, which nothing above has seen")

@@ -1,4 +1,4 @@
-"""What a study spends on its language model, and the limits that end it."""
+"""What calls to a language model cost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import dspy
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Budget", "BudgetSpent", "Meter", "Spent", "metering"]
+__all__ = ["Meter", "Spent", "metering"]
 
 
 class Spent(BaseModel):
@@ -47,42 +47,6 @@ class Spent(BaseModel):
     def __add__(self, other: Spent) -> Spent:
         fields = type(self).model_fields
         return Spent(**{name: getattr(self, name) + getattr(other, name) for name in fields})
-
-
-class Budget(BaseModel):
-    """Limits that end a study cleanly; None sets none.
-
-    Attributes:
-        calls: calls that reach the language model, over the whole study.
-        tokens: prompt and completion tokens of these, over the whole study.
-        money: US dollars for these, over the whole study.
-        seconds: wall time of this call.
-        prices: US dollars per million prompt tokens and per million completion tokens, where DSPy does not know them.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    calls: int | None = Field(default=None, ge=0)
-    tokens: int | None = Field(default=None, ge=0)
-    money: float | None = Field(default=None, ge=0)
-    seconds: float | None = Field(default=None, gt=0)
-    prices: tuple[float, float] | None = None
-
-    def exceeded(self, spent: Spent, seconds: float) -> str:
-        """Which limit is reached, in words; empty where none is."""
-        for what, limit, used in (
-            ("calls", self.calls, spent.calls),
-            ("tokens", self.tokens, spent.tokens),
-            ("money", self.money, spent.money),
-            ("seconds", self.seconds, seconds),
-        ):
-            if limit is not None and used >= limit:
-                return f"budget of {limit:g} {what}"
-        return ""
-
-
-class BudgetSpent(Exception):
-    """A limit was reached in the middle of a trial."""
 
 
 class Meter:

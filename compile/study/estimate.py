@@ -14,7 +14,8 @@ from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, run_example
 from knowgap.compile.evaluation.shared_cache import share
 from knowgap.compile.study.budget import Meter, metering
-from knowgap.compile.study.search_space import Space
+from knowgap.compile.study.config import DemoConfig, StudyConfig
+from knowgap.compile.study.search_space import SearchSpace
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 
@@ -59,19 +60,18 @@ def estimate_study(
     trainset: Sequence[dspy.Example] | None = None,
     n_trials: int = 20,
     lm: dspy.BaseLM | None = None,
-    demos: bool = True,
-    max_demos: int = 4,
+    study: StudyConfig | None = None,
+    demos: DemoConfig | None = None,
     prices: tuple[float, float] | None = None,
     settings: int = 4,
     questions: int = 4,
     seed: int = 0,
-    **scope: Any,
 ) -> Estimate:
     """Estimate what `tune` would cost with a language model, without asking it anything.
 
     The embedded reader answers a few dev questions under the program's settings and under some drawn from the search
     space; calls and tokens are counted and scaled up. It takes other paths than a language model would, and
-    demonstrations are reckoned as half of `max_demos` examples as long as the prompt itself.
+    demonstrations are taken to be half of `demos.max_demos` examples, each as long as the prompt itself.
 
     Args:
         program: stays as it is.
@@ -79,13 +79,12 @@ def estimate_study(
         trainset: the questions that demonstrations are bootstrapped from.
         n_trials: trials in all.
         lm: whose prices count; none are known without it.
-        demos: whether trials choose demonstrations.
-        max_demos: demonstrations in a set at most.
+        study: how the study searches.
+        demos: whether trials choose demonstrations, and how these are made.
         prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
         settings: how many settings are tried out.
         questions: how many dev questions are asked under each.
         seed: of the draws.
-        **scope: `include`, `exclude` and `ranges`, as for `tune`.
 
     Raises:
         UsageError: no questions, or a program that fails on all of them.
@@ -97,7 +96,8 @@ def estimate_study(
 
     ids = check_examples(devset, "devset")
     chosen = random.Random(seed).sample(range(len(ids)), min(questions, len(ids)))
-    space = Space(program, **scope)
+    space = SearchSpace(program, study)
+    demos = demos or DemoConfig()
     shared, close = share(program)
     study_meter, asked = Meter(), 0
     with quiet(), dspy.context(lm=extractive_lm(cache=False)):
@@ -112,9 +112,9 @@ def estimate_study(
     if not asked:
         raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")
     spent = study_meter.spent
-    train = len(trainset or ()) if demos else 0
+    train = len(trainset or ()) if demos.mode != "none" else 0
     rounds = n_trials * len(ids) + train
-    longer = 1 + max_demos / 2 if demos and trainset else 1
+    longer = 1 + demos.max_demos / 2 if train else 1
     prompt = round(spent.prompt_tokens / asked * rounds * longer)
     completion = round(spent.completion_tokens / asked * rounds)
     price = prices if prices is not None else token_price(lm)

@@ -1,8 +1,8 @@
-"""How a study begins: demonstrations are bootstrapped, δ is calibrated, and the first trials are planned."""
+"""How a study is set up: demonstrations are bootstrapped, δ is calibrated, and the initial trials are listed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -10,28 +10,65 @@ import dspy
 from knowgap.compile.demonstrations.compile_program import compile_program
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.evaluator import Progress
-from knowgap.compile.study.search_space import Space
-from knowgap.compile.study.shared_study import InitialTrial
+from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.study.budget import Meter, metering
+from knowgap.compile.study.config import DemoConfig, StudyConfig
+from knowgap.compile.study.search_space import SearchSpace
+from knowgap.compile.study.shared_study import InitialTrial, SetUp
 from knowgap.compile.study.trials import PAPER
 from knowgap.compile.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 
-__all__ = ["bootstrap_pool", "calibrated_values", "initial_trials"]
+__all__ = ["make_set_up"]
 
 
-def bootstrap_pool(
+def make_set_up(
     program: Program,
     trainset: Sequence[dspy.Example],
-    metric: Callable[..., float],
+    metric: Metric,
+    config: StudyConfig,
+    demos: DemoConfig,
     *,
-    teacher_lm: dspy.BaseLM | None,
-    num_sets: int,
-    max_demos: int,
+    seed: int,
+    prices: tuple[float, float] | None,
+    progress: Progress,
+) -> SetUp:
+    """Set a study up.
+
+    The initial trials are, each once: the paper's settings without demonstrations; the program as it is; the settings
+    in `config.start`; the program with δ as it is calibrated; and the program with bootstrapped demonstrations.
+
+    Args:
+        program: whose settings are searched.
+        trainset: the questions that demonstrations are bootstrapped from and δ is calibrated on.
+        metric: decides which runs become demonstrations.
+        config: how the study searches.
+        demos: how demonstrations are made.
+        seed: of the study.
+        prices: US dollars per million prompt and completion tokens; None for DSPy's.
+        progress: called after every training question.
+    """
+    meter, pool = Meter(prices), DemoSets()
+    if demos.mode != "none":
+        with metering(meter):
+            pool = _bootstrap(program, trainset, metric, demos, seed, progress)
+    calibrated = _calibrate_delta(program, trainset) if "delta" not in config.exclude else []
+    known = [*config.start, *calibrated]
+    space = SearchSpace(program, config, num_demo_sets=pool.sizes, known=known)
+    initial = _initial_trials(program, space, pool, config.start, calibrated)
+    return SetUp(initial=initial, known=known, spent=meter.spent, pool=pool)
+
+
+def _bootstrap(
+    program: Program,
+    trainset: Sequence[dspy.Example],
+    metric: Metric,
+    demos: DemoConfig,
     seed: int,
     progress: Progress,
 ) -> DemoSets:
-    """Run the program on training questions and cut its right runs into sets to choose from."""
+    """Run the program on training questions and draw demonstration sets from the runs with the right answer."""
     bootstrapped = None
     if trainset and program.predictors():
         bootstrapped = compile_program(
@@ -39,16 +76,16 @@ def bootstrap_pool(
             trainset,
             metric=metric,
             optimizer="bootstrap",
-            teacher_lm=teacher_lm,
+            teacher_lm=demos.teacher_lm,
             seed=seed,
             progress=progress,
-            max_bootstrapped_demos=max(max_demos, num_sets * max_demos // 2),
+            max_bootstrapped_demos=max(demos.max_demos, demos.num_sets * demos.max_demos // 2),
         )
-    return DemoSets.draw(program, bootstrapped, num_sets=num_sets, max_demos=max_demos, seed=seed)
+    return DemoSets.draw(program, bootstrapped, num_sets=demos.num_sets, max_demos=demos.max_demos, seed=seed)
 
 
-def calibrated_values(program: Program, trainset: Sequence[dspy.Example]) -> list[dict[str, Any]]:
-    """`[{"delta": δ}]` with the δ that the training questions suggest; empty where there is none to calibrate."""
+def _calibrate_delta(program: Program, trainset: Sequence[dspy.Example]) -> list[dict[str, Any]]:
+    """`[{"delta": δ}]` with the δ that the training questions suggest; empty if there is none to calibrate."""
     if "delta" not in program.hyperparameters() or not trainset:
         return []
     try:
@@ -57,18 +94,13 @@ def calibrated_values(program: Program, trainset: Sequence[dspy.Example]) -> lis
         return []
 
 
-def initial_trials(
+def _initial_trials(
     program: Program,
-    space: Space,
+    space: SearchSpace,
     pool: DemoSets,
     start: Sequence[Mapping[str, Any]],
     calibrated: Sequence[Mapping[str, Any]],
 ) -> list[InitialTrial]:
-    """The trials to begin with, no two the same.
-
-    They are the paper's settings without demonstrations, the program as it is, the settings in `start`, the calibrated
-    ones, and the program as it is with bootstrapped demonstrations.
-    """
     current = program.values()
     paper = {name: space.defaults[name] for name in space.declared}
     wanted: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = [

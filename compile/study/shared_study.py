@@ -33,6 +33,7 @@ from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.study.budget import Spent
+from knowgap.compile.study.config import StudyConfig
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_path
 from knowgap.errors import StudyError
 
@@ -40,9 +41,8 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.storages import BaseStorage
 
-__all__ = ["INITIAL", "InitialTrial", "Mode", "SetUp", "enqueue", "read_set_up", "shared_study"]
+__all__ = ["INITIAL", "InitialTrial", "SetUp", "enqueue", "read_set_up", "shared_study"]
 
-Mode = Literal["single", "pareto"]
 INITIAL = "initial"
 """The trial attribute that holds the position of an initial trial in the list."""
 
@@ -92,9 +92,7 @@ def shared_study(
     study_name: str,
     storage: str | Path | None,
     *,
-    mode: Mode,
-    cost: str,
-    heartbeat: int,
+    config: StudyConfig,
     fingerprint: dict[str, Any],
     make: Callable[[], SetUp],
 ) -> Iterator[tuple[Study, SetUp]]:
@@ -103,9 +101,7 @@ def shared_study(
     Args:
         study_name: the study's name in the storage.
         storage: see `knowgap.compile.study.storage.open_storage`.
-        mode: "single" or "pareto".
-        cost: name of the second objective, for "pareto".
-        heartbeat: seconds between heartbeats.
+        config: how the study searches.
         fingerprint: what the study is about, as JSON values by name.
         make: makes the set-up.
 
@@ -115,9 +111,9 @@ def shared_study(
     Raises:
         StudyError: the storage cannot be opened, or its study of that name is about something else.
     """
-    opened = open_storage(storage, heartbeat=heartbeat)
+    opened = open_storage(storage, heartbeat=config.heartbeat)
     try:
-        study = _open_study(study_name, opened, describe_storage(storage), mode, cost)
+        study = _open_study(study_name, opened, describe_storage(storage), config)
 
         def start(alone: bool) -> None:
             _check_fingerprint(study, fingerprint)
@@ -161,10 +157,10 @@ def _store_set_up(study: Study, made: SetUp) -> None:
     study.set_user_attr(_RECORD, made.model_dump(mode="json", exclude={"pool"}) | {"pool_pieces": len(pieces)})
 
 
-def _open_study(name: str, opened: BaseStorage, shown: str, mode: Mode, cost: str) -> Study:
+def _open_study(name: str, opened: BaseStorage, shown: str, config: StudyConfig) -> Study:
     import optuna
 
-    goals: list[Literal["maximize", "minimize"]] = ["maximize"] if mode == "single" else ["maximize", "minimize"]
+    goals: list[Literal["maximize", "minimize"]] = ["maximize"] if config.mode == "single" else ["maximize", "minimize"]
     try:
         study = optuna.create_study(storage=opened, study_name=name, directions=goals, load_if_exists=True)
         foreign = [direction.name for direction in study.directions] != [goal.upper() for goal in goals]
@@ -172,10 +168,10 @@ def _open_study(name: str, opened: BaseStorage, shown: str, mode: Mode, cost: st
             raise StudyError(f"study {name!r} in {shown} was made otherwise: take another study name")
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # what Optuna makes of a foreign journal
         raise StudyError(f"{shown} cannot be read as a study storage: {error!r}") from error
-    if mode == "pareto" and not study.metric_names:
+    if config.mode == "pareto" and not study.metric_names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names(["score", cost])
+            study.set_metric_names(["score", config.cost])
     return study
 
 

@@ -16,7 +16,7 @@ from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.shared_study import read_set_up
-from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished
+from knowgap.compile.study.trials import PAPER, Calls, TrialResult, choose, count_calls, finished
 from knowgap.errors import StudyError, UnknownName
 
 if TYPE_CHECKING:
@@ -86,18 +86,9 @@ class StudyFacts:
         return sum((trial.spent for trial in self.trials), self.setup)
 
     @property
-    def calls_without_sharing(self) -> int:
-        """Calls if no answer and no earlier trial's result had been used again."""
-        return self.setup.asked + sum(trial.spent.asked for trial in self._originals())
-
-    @property
-    def calls_without_pruning(self) -> int:
-        """The same if, besides, every trial had asked every dev question (extrapolated)."""
-        return self.setup.asked + round(sum(trial.costs["lm_calls"] for trial in self._originals()) * self.size)
-
-    def _originals(self) -> list[TrialResult]:
-        by_number = {trial.number: trial for trial in self.trials}
-        return [by_number[t.number if t.same_as is None else t.same_as] for t in self.trials]
+    def calls(self) -> Calls:
+        """Calls to the language model, with and without what saves calls."""
+        return count_calls(self.trials, self.setup, self.size)
 
 
 def read_study(study: Study, *, cost: str = "", chosen: TrialResult | None = None) -> StudyFacts:
@@ -117,7 +108,7 @@ def read_study(study: Study, *, cost: str = "", chosen: TrialResult | None = Non
         about = attributes["fingerprint"]
         set_up = read_set_up(study)
         program, metric, lm = about["program"][0], about["metric"], about["language model"][0]
-        mode, named_cost, _ = about["mode"]
+        mode, named_cost = about["mode"], about["cost"]
         trials = finished(study)
     except (KeyError, ValidationError, ValueError, TypeError, IndexError) as error:
         reason = "it is not set up yet, or was made by something else than knowgap"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +18,24 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-__all__ = ["CONFIG", "PAPER", "RESULT", "TrialResult", "check_rule", "choose", "finished", "front"]
+__all__ = [
+    "CONFIG",
+    "PAPER",
+    "RESULT",
+    "Calls",
+    "TrialResult",
+    "choose",
+    "count_calls",
+    "finished",
+    "front",
+    "parse_rule",
+]
 
 CONFIG = "config"
-"""The trial attribute that holds what was tried: values, demonstration sets, label, key."""
+"""The trial attribute that holds what is tried: label, hyperparameters, demonstration sets."""
 
 RESULT = "result"
-"""The trial attribute that holds what came of it: scores, costs, spending."""
+"""The trial attribute that holds the result: scores, costs, failures, spending."""
 
 PAPER = "paper"
 """The label of the trial with the paper's settings and no demonstrations."""
@@ -33,16 +45,16 @@ class TrialResult(BaseModel):
     """One trial.
 
     Attributes:
-        number: Optuna's.
-        label: "paper", "current", "calibrated", "bootstrapped", "given" or "sampled".
+        number: Optuna's number of the trial.
+        label: "paper", "current", "given", "calibrated", "bootstrapped" or "sampled".
         values: every hyperparameter.
-        demonstrations: the chosen set by predictor.
-        complete: whether every dev question was asked; a pruned trial stopped before.
-        scores: in the study's order of the questions; fewer than all where pruned.
+        demonstrations: number of the chosen set by predictor.
+        complete: whether every dev question was asked; False for a trial that was pruned.
+        scores: by question, in the study's order; fewer than all if pruned.
         costs: mean per question, by the names of `knowgap.compile.evaluation.results.COSTS`.
-        failed: questions on which the program failed.
+        failed: number of questions on which the program failed.
         spent: what the trial cost.
-        same_as: number of the earlier trial whose result was taken over, having tried the same.
+        same_as: number of the earlier trial that tried the same, whose result this one has; None if it was run.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -65,33 +77,59 @@ class TrialResult(BaseModel):
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
-        """Read a finished trial."""
+        """Read a finished trial; a cost that was not measured when it ran counts as 0."""
         config, result = trial.user_attrs[CONFIG], trial.user_attrs[RESULT]
-        return cls(
-            number=trial.number,
-            label=config["label"],
-            values=config["values"],
-            demonstrations=config["demonstrations"],
-            complete=trial.state == TrialState.COMPLETE,
-            # What was not counted yet when the trial was run counts as 0.
-            **{**result, "costs": {**dict.fromkeys(COSTS, 0.0), **result["costs"]}},
-        )
+        costs = {**dict.fromkeys(COSTS, 0.0), **result["costs"]}
+        complete = trial.state == TrialState.COMPLETE
+        return cls(number=trial.number, complete=complete, **config, **{**result, "costs": costs})
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls to the language model over a study.
+
+    Attributes:
+        spent: calls that reached it.
+        without_sharing: calls if no answer and no earlier trial's result had been used again.
+        without_pruning: the same if every trial had also asked every dev question (extrapolated).
+    """
+
+    spent: int
+    without_sharing: int
+    without_pruning: int
+
+
+def count_calls(trials: Sequence[TrialResult], setup: Spent, n_questions: int) -> Calls:
+    """Count the calls of a study, with and without what saves calls.
+
+    Args:
+        trials: finished trials.
+        setup: what setting the study up cost.
+        n_questions: number of dev questions.
+    """
+    by_number = {trial.number: trial for trial in trials}
+    ran = [by_number[trial.number if trial.same_as is None else trial.same_as] for trial in trials]
+    return Calls(
+        spent=setup.calls + sum(trial.spent.calls for trial in trials),
+        without_sharing=setup.asked + sum(trial.spent.asked for trial in ran),
+        without_pruning=setup.asked + round(sum(trial.costs["lm_calls"] for trial in ran) * n_questions),
+    )
 
 
 def finished(study: Study) -> list[TrialResult]:
-    """The complete and the pruned trials of a study, in their order."""
+    """The complete and the pruned trials of a study, by number."""
     states = (TrialState.COMPLETE, TrialState.PRUNED)
     return [TrialResult.of(trial) for trial in study.get_trials(deepcopy=False, states=states)]
 
 
 def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_calls") -> TrialResult:
-    """Choose a trial; a pruned one is never chosen.
+    """Choose a complete trial.
 
     Args:
         trials: finished trials.
-        rule: "best", the highest mean score, where the paper's settings give way only to a higher one, and the
-            cheaper and then the earlier of equals is taken; "within 0.02", the cheapest among those that are at most
-            so much below the best; "under 12", the best of those that cost at most so much per question.
+        rule: "best" takes the highest mean score; among equals the paper's settings, then the cheapest, then the first.
+            "within 0.02" takes the cheapest trial whose score is at most 0.02 below the best. "under 12" takes the best
+            trial that costs at most 12 per question.
         cost: what counts as cost, by the names of `knowgap.compile.evaluation.results.COSTS`.
 
     Raises:
@@ -101,7 +139,7 @@ def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_ca
     complete = [trial for trial in trials if trial.complete]
     if not complete:
         raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")
-    kind, amount = check_rule(rule)
+    kind, amount = parse_rule(rule)
 
     def rank(trial: TrialResult) -> tuple[float, bool, float, int]:
         return -round(trial.score, 12), trial.label != PAPER, trial.costs[cost], trial.number
@@ -129,8 +167,8 @@ def front(trials: Sequence[TrialResult], cost: str = "lm_calls") -> list[TrialRe
     return kept
 
 
-def check_rule(rule: str) -> tuple[str, float]:
-    """A rule in its parts: "best", "within" or "under", and its amount; `UsageError` for another."""
+def parse_rule(rule: str) -> tuple[str, float]:
+    """Split a rule into "best", "within" or "under", and its number; `UsageError` for another rule."""
     kind, _, amount = rule.strip().partition(" ")
     if kind == "best" and not amount:
         return kind, 0.0

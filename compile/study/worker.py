@@ -20,9 +20,10 @@ from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, run_example
-from knowgap.compile.study.budget import Budget, BudgetSpent, Meter, Spent, metering
+from knowgap.compile.study.budget import Meter, Spent, metering
+from knowgap.compile.study.config import Budget, StudyConfig
 from knowgap.compile.study.pruning import Pruner
-from knowgap.compile.study.search_space import Space
+from knowgap.compile.study.search_space import SearchSpace
 from knowgap.compile.study.shared_study import INITIAL, SetUp, enqueue
 from knowgap.compile.study.trials import CONFIG, PAPER, RESULT, choose, finished
 from knowgap.errors import LanguageModelUnreachable
@@ -37,6 +38,10 @@ _SPENT = "spent"
 _CHECK_EVERY = 5
 _LEAST_ASKED = 15  # the test is exact, and slow, for fewer than fourteen
 _FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+class _BudgetSpent(Exception):
+    """A limit was reached in the middle of a trial."""
 
 
 class TrialSeededSampler(TPESampler):
@@ -76,23 +81,21 @@ class Worker:
         metric: its name and function.
         n_trials: number of finished trials at which the process stops.
         num_threads: questions at a time.
+        config: how the study searches.
         budget: limits.
-        prune: whether trials may stop early.
-        cost: name of the second objective; None where there is one alone.
         progress: called after every question.
     """
 
     study: Study
     set_up: SetUp
     program: Program
-    space: Space
+    space: SearchSpace
     questions: Sequence[tuple[str, dspy.Example]]
     metric: tuple[str, Metric]
     n_trials: int
     num_threads: int
+    config: StudyConfig
     budget: Budget
-    prune: bool
-    cost: str | None
     progress: Progress | None
 
     def __post_init__(self) -> None:
@@ -122,7 +125,7 @@ class Worker:
                 return limit
             try:
                 self.study.optimize(self._objective, n_trials=1)
-            except BudgetSpent as reached:
+            except _BudgetSpent as reached:
                 return str(reached)
             except UpdateFinishedTrialError:
                 continue  # this process was taken for dead, and its trial was failed
@@ -148,7 +151,7 @@ class Worker:
         if not complete:
             raise TrialPruned
         score = float(np.mean(result["scores"]))
-        return score if self.cost is None else (score, result["costs"][self.cost])
+        return score if self.config.mode == "single" else (score, result["costs"][self.config.cost])
 
     def _finished_trial_with(self, parameters: dict[str, Any]) -> FrozenTrial | None:
         """The first finished trial that tried the same and was asked itself."""
@@ -163,7 +166,7 @@ class Worker:
 
         Raises:
             LanguageModelUnreachable: the language model is lost.
-            BudgetSpent: a limit is reached.
+            _BudgetSpent: a limit is reached.
         """
         name, metric = self.metric
         meter = Meter(self.budget.prices)
@@ -191,7 +194,7 @@ class Worker:
                         self._exchange_spending(trial, meter.spent)
                     limit = self._limit_reached(meter.spent)
                     if limit:
-                        raise BudgetSpent(limit)
+                        raise _BudgetSpent(limit)
         finally:
             trial.set_user_attr(_SPENT, meter.spent.model_dump())
         self._report(trial, scores)
@@ -206,7 +209,7 @@ class Worker:
 
     def _pruner(self) -> Pruner | None:
         """Compares a trial with the best complete one so far, if trials may stop early and there is one."""
-        trials = finished(self.study) if self.prune else []
+        trials = finished(self.study) if self.config.prunes else []
         if not any(trial.complete for trial in trials):
             return None
         return Pruner(choose(trials).scores, max(_LEAST_ASKED, len(self.questions) // 10))
@@ -217,7 +220,7 @@ class Worker:
 
     def _exchange_spending(self, trial: Trial, spent: Spent) -> None:
         """Tell other processes what this trial has spent so far, and read what theirs have."""
-        if self.budget.calls or self.budget.tokens or self.budget.money:
+        if self.budget.limits_spending:
             trial.set_user_attr(_SPENT, spent.model_dump())
             others = [other for other in self.study.get_trials(deepcopy=False) if other.number != trial.number]
             self._spent_elsewhere = self._spent_by(others)
@@ -226,7 +229,7 @@ class Worker:
         return self.budget.exceeded(self._spent_elsewhere + spent, time.monotonic() - self._started)
 
     def _report(self, trial: Trial, scores: list[float]) -> None:
-        if self.cost is None:  # Optuna takes intermediate values of a single objective only
+        if self.config.mode == "single":  # Optuna takes intermediate values of a single objective only
             trial.report(float(np.mean(scores)), len(scores))
 
     def _show_progress(self, trial: Trial, scores: list[float], label: str) -> None:

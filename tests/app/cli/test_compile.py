@@ -14,6 +14,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.compile import run_study
 from knowgap.cli.evaluate import Job
+from knowgap.compile import DemoConfig
 from knowgap.compile.data import load_dataset
 from knowgap.compile.study import local_processes
 from knowgap.compile.study.local_processes import LOCAL_WORKER
@@ -98,7 +99,7 @@ def test_what_workers_finish_after_a_limit_counts(knowgap, monkeypatch: pytest.M
             limits = {"limit": 2, "n_trials": 3, "max_calls": max_calls}
             options = o.StudyOptions(**limits, num_workers=num_workers, num_threads=1)
             job = Job(options, dataset, ["f1"], lm, retriever)
-            return run_study(job, program, knowgap.folder, options, demos=None)
+            return run_study(job, program, knowgap.folder, options, demos=DemoConfig(mode="none"))
 
         @contextmanager
         def late(count: int, command: list[str] | None):

@@ -14,7 +14,7 @@ from page_reader import read_page
 
 from knowgap import programs
 from knowgap.cli import report as cli_report
-from knowgap.compile import Evaluation, evaluate, evaluate_on_test, save_artifact, tune
+from knowgap.compile import DemoConfig, Evaluation, evaluate, evaluate_on_test, save_artifact, tune
 from knowgap.compile.data import Dataset
 from knowgap.compile.study.summary import read_study
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
@@ -82,8 +82,7 @@ def test_facts_of_a_study_are_those_that_tune_returned(study):
     assert (facts.trials, facts.chosen, facts.paper) == (tuning.trials, tuning.best, tuning.paper)
     assert (facts.importances, facts.gain(tuning.paper)) == (tuning.importances(), tuning.gain())
     assert (facts.size, facts.spent, facts.setup) == (len(tuning.questions), tuning.spent, tuning.setup)
-    assert facts.calls_without_sharing == tuning.calls.without_sharing
-    assert facts.calls_without_pruning == tuning.calls.without_pruning
+    assert facts.calls == tuning.calls
     assert (facts.program, facts.metric, facts.cost) == ("tunable", "exact_match", "lm_calls")
 
 
@@ -243,7 +242,7 @@ def test_a_study_that_is_not_finished_says_so(tmp_path):
     program = arguments.pop("program")
     storage = tmp_path / "two.journal"
     for name, n in (("one", 2), ("two", 1)):
-        tune(program, n_trials=n, storage=storage, study_name=name, demos=None, **arguments)
+        tune(program, n_trials=n, storage=storage, study_name=name, demos=DemoConfig(mode="none"), **arguments)
     with pytest.raises(StudyError, match="--study-name: one, two"):
         render_report(storage)
     with pytest.raises(StudyError, match="no study 'three'"):

@@ -11,7 +11,7 @@ from compile_helpers import Tunable, make_examples, make_retriever
 from compile_worker import plain, study_arguments
 from support import TableEntailment, TableReranker
 
-from knowgap.compile import tune
+from knowgap.compile import StudyConfig, tune
 from knowgap.compile.evaluation.shared_cache import SharedModel, SharedRetriever, SharedValues, share, unshare
 from knowgap.errors import UsageError
 from knowgap.retrieval import SearchSettings
@@ -121,7 +121,8 @@ def test_a_study_pays_once_and_finds_the_same(tmp_path):
         program = arguments.pop("program")
         program.retriever = Counting(program.retriever)
         before = dspy.settings.lm
-        found = tune(program, n_trials=12, **{**arguments, "share": sharing, "cache_dir": tmp_path / "cache"})
+        arguments["study"] = StudyConfig(reuse=sharing, cache_dir=tmp_path / "cache")
+        found = tune(program, n_trials=12, **arguments)
         results.append((found, len(engine.calls), len(program.retriever.asked)))
         assert dspy.settings.lm is before
         assert found.program.retriever is program.retriever
@@ -136,7 +137,8 @@ def test_a_study_pays_once_and_finds_the_same(tmp_path):
     program = arguments.pop("program")
     program.retriever = Counting(program.retriever)
     dspy.cache.reset_memory_cache()
-    again = tune(program, n_trials=12, **{**arguments, "share": True, "cache_dir": tmp_path / "cache"})
+    arguments["study"] = StudyConfig(cache_dir=tmp_path / "cache")
+    again = tune(program, n_trials=12, **arguments)
     assert plain(again) == plain(apart)
     assert (len(engine.calls), program.retriever.asked) == (0, [])
     assert again.calls.spent == 0

@@ -6,7 +6,7 @@ import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
 
-from knowgap.compile import estimate_study
+from knowgap.compile import StudyConfig, estimate_study
 from knowgap.compile.study.estimate import token_price
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
@@ -32,7 +32,7 @@ def test_calls_are_scaled_up_and_nothing_is_asked(examples):
 
 def test_settings_that_cost_more_calls_count(examples):
     program = Tunable(make_retriever(examples))
-    cheap = estimate_study(program, devset=examples, n_trials=10, exclude=["careful"])
+    cheap = estimate_study(program, devset=examples, n_trials=10, study=StudyConfig(exclude=["careful"]))
     dear = estimate_study(program, devset=examples, n_trials=10)
     assert cheap.calls == 120 < dear.calls < 240
     assert dear.calls == estimate_study(program, devset=examples, n_trials=10).calls

@@ -18,7 +18,7 @@ import optuna
 import pytest
 from compile_worker import study_arguments, work
 
-from knowgap.compile import tune
+from knowgap.compile import StudyConfig, tune
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage
 from knowgap.compile.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
@@ -160,56 +160,54 @@ def test_ten_kills_on_a_database_server(processes, server, request):
 def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
     """Its trial is failed once it missed its heartbeats, and run again with the same settings."""
     storage = request.getfixturevalue("postgres") if server else f"sqlite:///{tmp_path}/study.db"
-    arguments, _ = study_arguments()
-    program = arguments.pop("program")
-    common = {**arguments, "study_name": "silent", "storage": storage, "heartbeat": 1}
-    with opened(storage, tune(program, n_trials=2, **common).study.study_name) as study:
-        silent, fell_silent = [], time.monotonic()
+    common = {**study_arguments()[0], "study_name": "silent", "storage": storage}
+    common["study"] = StudyConfig(reuse=False, heartbeat=1)
+    tune(n_trials=2, **common)
+    with opened(storage, "silent") as study:
+        silent = []
 
         def fall_silent(*progress):
-            """Once this process works on the study: a trial of another process, with one heartbeat, its last."""
+            """While this process is at work, start a trial of another one, with one heartbeat: its last."""
             if not silent:
                 with pytest.warns(UserWarning, match="Heartbeat"):
                     silent.append(study.ask())
                 silent[0].suggest_categorical("careful", [False, True])
                 study._storage.record_heartbeat(silent[0]._trial_id)
-            elif time.monotonic() - fell_silent < 10 and study.trials[silent[0].number].state.name == "RUNNING":
-                time.sleep(0.5)
+            elif progress[2].startswith("trial 4"):
+                time.sleep(0.7)  # so that there is time to miss it
 
-        found = tune(program, n_trials=5, progress=fall_silent, **common)
-        again = [t for t in study.trials if t.system_attrs.get("failed_trial") == silent[0].number]
+        tuning = tune(n_trials=5, progress=fall_silent, **common)
+        again = next(t for t in study.trials if t.system_attrs.get("failed_trial") == silent[0].number)
         assert study.trials[silent[0].number].state.name == "FAIL"
-        assert again[0].params["careful"] == silent[0].params["careful"]
-        assert again[0].number in [trial.number for trial in found.trials]
+        assert again.params["careful"] == silent[0].params["careful"]
+        assert again.number in [trial.number for trial in tuning.trials]
 
 
 def test_the_next_start_fails_what_a_dead_process_left_running_in_a_journal(tmp_path):
     storage = tmp_path / "study.journal"
-    arguments, _ = study_arguments()
-    common = {"storage": storage, "study_name": "left", **arguments}
-    program = common.pop("program")
-    tune(program, n_trials=1, **common)  # the paper's settings; the bootstrapped demonstrations wait
+    common = {**study_arguments()[0], "storage": storage, "study_name": "left"}
+    tune(n_trials=1, **common)  # the paper's settings; the bootstrapped demonstrations wait
     with opened(str(storage), "left") as study:
         left = [study.ask(), study.ask()]
-        found = tune(program, n_trials=3, **common)
+        tuning = tune(n_trials=3, **common)
         assert [study.trials[trial.number].state.name for trial in left] == ["FAIL", "FAIL"]
-        assert [trial.label for trial in found.trials] == ["paper", "bootstrapped", "sampled"]
+        assert [trial.label for trial in tuning.trials] == ["paper", "bootstrapped", "sampled"]
 
 
 def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
-    storage = tmp_path / "study.journal"
-    arguments, _ = study_arguments()
-    common = {"storage": storage, "study_name": "beside", "num_threads": 1, **arguments}
-    program = common.pop("program")
+    """It runs the paper's settings too if it would end without them."""
+    common = {**study_arguments()[0], "storage": tmp_path / "study.journal", "study_name": "beside"}
     second = []
 
     def start_another(*progress):
-        if not second and "trial 1" in progress[2]:
-            second.append(tune(program, n_trials=1, **common))  # another call, which finds enough trials
+        if not second:
+            second.append(None)  # below is this call again
+            second[0] = tune(n_trials=1, **common)
 
-    found = tune(program, n_trials=3, progress=start_another, **common)
-    assert [trial.number for trial in found.trials] == [0, 1, 2]
-    assert len(second[0].trials) == 1
+    first = tune(n_trials=4, progress=lambda *p: "(paper)" in p[2] and start_another(), **common)
+    assert [trial.label for trial in second[0].trials] == ["bootstrapped", "paper"]
+    assert [trial.label for trial in first.trials] == ["paper", "bootstrapped", "paper", "sampled"]
+    assert [trial.number for trial in first.trials] == [0, 1, 2, 3]
 
 
 def test_a_server_that_does_not_answer():

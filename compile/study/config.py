@@ -1,0 +1,139 @@
+"""What a study does, apart from its questions: how it searches, where demonstrations come from, when it ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import dspy
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.study.budget import Spent
+from knowgap.compile.study.storage import HEARTBEAT
+from knowgap.compile.study.trials import parse_rule
+from knowgap.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Budget", "DemoConfig", "StudyConfig"]
+
+
+class _Config(BaseModel):
+    """Settings that are checked when they are made; a wrong one is a `UsageError` of one line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check(cls, values: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return check(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise UsageError(f"{cls.__name__}: {name}={first['input']!r}: {first['msg']}") from error
+
+
+class StudyConfig(_Config):
+    """How a study searches.
+
+    Attributes:
+        mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
+        cost: what counts as cost, by the names of `knowgap.compile.evaluation.results.COSTS`.
+        rule: which trial is chosen; see `knowgap.compile.study.trials.choose`.
+        prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
+            see `knowgap.compile.study.pruning`.
+        include: search over these hyperparameters only; None for all that are declared to be tuned.
+        exclude: leave these hyperparameters alone.
+        ranges: (low, high) for numbers by name, narrower or wider than declared for the search, within the bounds.
+        start: hyperparameters to try early, as mappings from name to value.
+        reuse: use answers of the language model, retrieved lists and scores of reranker and entailment model again; a
+            language model that samples is then asked only once for each prompt.
+        cache_dir: folder in which they are shared with other processes; None shares them in memory and in DSPy's cache.
+        heartbeat: seconds between the heartbeats of a trial in a database; after four missed ones it is run again.
+    """
+
+    mode: Literal["single", "pareto"] = "single"
+    cost: str = "lm_calls"
+    rule: str = "best"
+    prune: bool = True
+    include: list[str] | None = None
+    exclude: list[str] = []
+    ranges: dict[str, tuple[float, float]] = {}
+    start: list[dict[str, Any]] = []
+    reuse: bool = True
+    cache_dir: Path | None = None
+    heartbeat: int = Field(default=HEARTBEAT, ge=1)
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if self.cost not in COSTS:
+            raise UnknownName.among("cost", self.cost, COSTS)
+        parse_rule(self.rule)
+        if self.cost == "seconds" and self.reuse and (self.mode == "pareto" or self.rule != "best"):
+            raise UsageError("seconds mean nothing if answers are used again: reuse=False, or cost='critical_calls'")
+        return self
+
+    @property
+    def prunes(self) -> bool:
+        """Whether trials may be stopped early."""
+        return self.prune and self.mode == "single"
+
+    def identity(self) -> dict[str, Any]:
+        """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
+        fields = self.model_dump(mode="json", include={"mode", "include", "exclude", "ranges", "start"})
+        return {**fields, "prune": self.prunes, "cost": self.cost if self.mode == "pareto" else ""}
+
+
+class DemoConfig(_Config):
+    """Whether trials choose demonstrations, and how these are made.
+
+    Attributes:
+        mode: "search" lets trials choose among demonstration sets; "none" leaves the program's demonstrations as they
+            are; "auto" is "search", but "none" for the embedded reader, which ignores demonstrations.
+        num_sets: sets for each predictor at most, the empty one included.
+        max_demos: demonstrations in a set at most.
+        teacher_lm: the language model that makes the demonstrations; None for the one that is tuned for.
+    """
+
+    mode: Literal["auto", "search", "none"] = "auto"
+    num_sets: int = Field(default=6, ge=1)
+    max_demos: int = Field(default=4, ge=1)
+    teacher_lm: dspy.BaseLM | None = Field(default=None, exclude=True)
+
+
+class Budget(_Config):
+    """Limits that end a study cleanly; None sets none.
+
+    Attributes:
+        calls: calls that reach the language model, over the whole study.
+        tokens: their prompt and completion tokens.
+        money: their price in US dollars.
+        seconds: wall time of this call.
+        prices: US dollars per million prompt and completion tokens, for a model that DSPy does not know the price of.
+    """
+
+    calls: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    money: float | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, gt=0)
+    prices: tuple[float, float] | None = None
+
+    @property
+    def limits_spending(self) -> bool:
+        """Whether what other processes spend matters."""
+        return not (self.calls is None and self.tokens is None and self.money is None)
+
+    def exceeded(self, spent: Spent, seconds: float) -> str:
+        """Which limit is reached, in words; empty if none is."""
+        for what, limit, used in (
+            ("calls", self.calls, spent.calls),
+            ("tokens", self.tokens, spent.tokens),
+            ("money", self.money, spent.money),
+            ("seconds", self.seconds, seconds),
+        ):
+            if limit is not None and used >= limit:
+                return f"budget of {limit:g} {what}"
+        return ""
