@@ -101,9 +101,9 @@ def estimate_study(
     shared, close = share(program)
     study_meter, asked = Meter(), 0
     with quiet(), dspy.context(lm=extractive_lm(cache=False)):
-        study = create_study(sampler=RandomSampler(seed=seed))
+        draws = create_study(sampler=RandomSampler(seed=seed))
         for number in range(settings):
-            values = program.values() if number == 0 else space.suggest(study.ask())[0]
+            values = program.values() if number == 0 else space.suggest(draws.ask())[0]
             candidate = shared.deepcopy().configure(**values)
             with metering(study_meter):
                 records = [run_example(candidate, devset[i], ids[i], {}) for i in chosen]
