@@ -1,74 +1,67 @@
-"""BM25: words in common, weighed by how rare they are; on bm25s.
+"""BM25: words in common, weighted by how rare they are; on bm25s.
 
 The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"), with the k1 and b that Pyserini
 uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a script without spaces is a word.
-A title counts twice, and the function words of an English query are left out: on HotpotQA, 2WikiMultihopQA and
-StrategyQA both find more of the gold paragraphs.
+A title counts twice, and the function words of an English query are left out: both find more of the gold paragraphs
+of HotpotQA, 2WikiMultihopQA and StrategyQA.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
-from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.build import Progress, no_progress, start_build
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import (
     MemoryStore,
     PassageStore,
+    Positions,
     Where,
-    check_k,
     corpus_digest,
+    scored_hits,
     select_positions,
-    top_hits,
 )
-from knowgap.retrieval.lexical import FUNCTION_WORDS, words
-from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer, words
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
 
 __all__ = ["Analyzer", "BM25Index"]
 
 
 class Analyzer:
-    """Text to stemmed words. PyStemmer's objects are not thread-safe, so that each thread has its own."""
+    """Text to stems.
+
+    Args:
+        stemmer: a Snowball language of PyStemmer; None leaves words as they are.
+    """
 
     def __init__(self, stemmer: str | None) -> None:
-        import Stemmer
-
-        if stemmer is not None and stemmer not in Stemmer.algorithms():
-            raise ValueOutOfBounds(f"stemmer = {stemmer!r}: known are {', '.join(Stemmer.algorithms())}, or None")
-        self._name, self._local = stemmer, threading.local()
-
-    def query(self, text: str) -> list[str]:
-        """The stems of a query, without function words unless it has no others."""
-        if self._name != "english":
-            return self(text)
-        return self(" ".join(word for word in words(text) if word not in FUNCTION_WORDS)) or self(text)
+        self._english = stemmer == "english"
+        self._stem = list if stemmer is None else Stemmer(stemmer)
 
     def __call__(self, text: str) -> list[str]:
-        """The stems of a text, each as often as it is there."""
-        if self._name is None:
-            return words(text)
-        if not hasattr(self._local, "stemmer"):
-            import Stemmer
+        """The stem of each word of a text."""
+        return self._stem(words(text))
 
-            self._local.stemmer = Stemmer.Stemmer(self._name)
-        return self._local.stemmer.stemWords(words(text))
+    def query(self, text: str) -> list[str]:
+        """The stem of each word of a query; function words are left out unless there are no others."""
+        if not self._english:
+            return self(text)
+        return self._stem([word for word in words(text) if word not in FUNCTION_WORDS]) or self(text)
 
 
-class BM25Index:
+class BM25Index(NeverCopied):
     """An index of passages by their words. Made by `build`, `open` or `from_passages`.
 
-    A query of which no word is in the corpus finds nothing; a passage without a word of the query is never returned.
+    A query without a word of the corpus has no hits, and a passage without a word of the query is never a hit.
     """
 
     def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: Analyzer, manifest: Manifest) -> None:
-        self._store, self._engine, self._analyze, self.manifest = store, engine, analyzer, manifest
+        self._store, self._engine, self._analyzer, self.manifest = store, engine, analyzer, manifest
 
     @classmethod
     def build(
@@ -87,26 +80,26 @@ class BM25Index:
 
         Args:
             passages: what to index; read once. Title and text are both searched.
-            path: the folder; where the same index already stands there, it is opened as it is.
+            path: the folder; if this very index is there already, it is opened as it is.
             k1: how soon repetitions of a word stop counting, from 0.
             b: how much a long passage is marked down, 0 to 1.
             stemmer: a Snowball language of PyStemmer, or None.
             title_weight: how often a title counts; 1 is plain BM25 over title and text, 0 leaves titles out.
-            overwrite: replace another index that stands at the path.
+            overwrite: replace another index at the path.
             progress: called now and then.
 
         Raises:
             DataError: there are no passages, or two with the same id.
             ValueOutOfBounds: k1, b, stemmer or title_weight.
-            UsageError: another index stands at the path.
+            UsageError: another index is at the path.
         """
-        analyzer, settings = cls._settings(k1, b, stemmer, title_weight)
+        settings, analyzer = _settings(k1, b, stemmer, title_weight), Analyzer(stemmer)
         with start_build(path, overwrite=overwrite) as build:
             build.clear()
-            store, digest = PassageStore.build(passages, build.folder)
+            store, digest = build.store(passages)
             manifest = Manifest("bm25", len(store), digest, settings)
             if not build.already_built(manifest):
-                engine = cls._index(store, analyzer, settings, progress)
+                engine = _index(store, analyzer, settings, progress)
                 engine.save(str(build.folder / "bm25"), show_progress=False)
             build.finish(manifest)
         return cls.open(path)
@@ -141,45 +134,12 @@ class BM25Index:
         title_weight: int = 2,
     ) -> BM25Index:
         """An index in memory; arguments and errors as for `build`."""
-        analyzer, settings = cls._settings(k1, b, stemmer, title_weight)
+        settings, analyzer = _settings(k1, b, stemmer, title_weight), Analyzer(stemmer)
         store = MemoryStore(passages)
-        manifest = Manifest("bm25", len(store), corpus_digest(store), settings)
-        return cls(store, cls._index(store, analyzer, settings, None), analyzer, manifest)
-
-    @staticmethod
-    def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> tuple[Analyzer, dict[str, Any]]:
-        if not k1 >= 0:
-            raise ValueOutOfBounds(f"k1 = {k1!r}: must be at least 0")
-        if not 0 <= b <= 1:
-            raise ValueOutOfBounds(f"b = {b!r}: must lie between 0 and 1")
-        if title_weight < 0:
-            raise ValueOutOfBounds(f"title_weight = {title_weight!r}: must be at least 0")
-        settings = {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight, "method": "lucene"}
-        return Analyzer(stemmer), settings
-
-    @staticmethod
-    def _index(
-        store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], progress: Progress | None
-    ) -> Any:
-        import bm25s
-
         if not len(store):
             raise DataError("there are no passages to index")
-        vocabulary: dict[str, int] = {}
-        documents = []
-        for position, passage in enumerate(store):
-            stems = analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text)
-            # A passage without words gets an empty one, which no query has: bm25s cannot index a corpus without words.
-            documents.append([vocabulary.setdefault(stem, len(vocabulary)) for stem in stems or [""]])
-            if progress and ((position + 1) % 10_000 == 0 or position + 1 == len(store)):
-                progress(position + 1, len(store), "reading words")
-        if progress:
-            progress(0, 1, "weighing words")
-        engine = bm25s.BM25(k1=settings["k1"], b=settings["b"], method="lucene")
-        engine.index((documents, vocabulary), create_empty_token=False, show_progress=False)
-        if progress:
-            progress(1, 1, "weighing words")
-        return engine
+        manifest = Manifest("bm25", len(store), corpus_digest(store), settings)
+        return cls(store, _index(store, analyzer, settings, None), analyzer, manifest)
 
     def __len__(self) -> int:
         return len(self._store)
@@ -190,7 +150,7 @@ class BM25Index:
         """The `k` best passages for each query that share a word with it.
 
         Args:
-            queries: any strings; one without words finds nothing.
+            queries: any strings; one without words has no hits.
             k: at most this many hits, from 1.
             ids: search only the passages with these ids.
             where: search only the passages for which this is true.
@@ -202,18 +162,43 @@ class BM25Index:
         allowed = select_positions(self._store, ids, where)
         return [self._search(query, k, allowed) for query in queries]
 
-    def _search(self, query: str, k: int, allowed: npt.NDArray[np.int64] | None) -> list[Hit]:
-        known = self._engine.vocab_dict
-        terms = [known[stem] for stem in self._analyze.query(query) if stem in known]
+    def _search(self, query: str, k: int, allowed: Positions | None) -> list[Hit]:
+        vocabulary = self._engine.vocab_dict
+        terms = [vocabulary[stem] for stem in self._analyzer.query(query) if stem in vocabulary]
         if not terms:
             return []
         scores = np.asarray(self._engine.get_scores_from_ids(terms), dtype=np.float64)
-        if allowed is not None:
-            scores = scores[allowed]
-        return top_hits(self._store, np.where(scores > 0, scores, -np.inf), k, positions=allowed)
+        positions = np.flatnonzero(scores > 0) if allowed is None else allowed[scores[allowed] > 0]
+        return scored_hits(self._store, positions, scores[positions], k)
 
-    def __copy__(self) -> BM25Index:
-        return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> BM25Index:
-        return self
+def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> dict[str, Any]:
+    if not k1 >= 0:
+        raise ValueOutOfBounds(f"k1 = {k1!r}: must be at least 0")
+    if not 0 <= b <= 1:
+        raise ValueOutOfBounds(f"b = {b!r}: must lie between 0 and 1")
+    if title_weight < 0:
+        raise ValueOutOfBounds(f"title_weight = {title_weight!r}: must be at least 0")
+    return {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight, "method": "lucene"}
+
+
+def _index(
+    store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], progress: Progress | None
+) -> Any:
+    """The word statistics of passages, as a `bm25s.BM25`."""
+    import bm25s
+
+    progress = progress or no_progress
+    vocabulary: dict[str, int] = {}
+    documents = []
+    for count, passage in enumerate(store, start=1):
+        stems = analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text)
+        # A passage without words gets an empty one, which no query has: bm25s cannot index a corpus without words.
+        documents.append([vocabulary.setdefault(stem, len(vocabulary)) for stem in stems or [""]])
+        if count % 10_000 == 0 or count == len(store):
+            progress(count, len(store), "reading words")
+    progress(0, 1, "weighing words")
+    engine = bm25s.BM25(k1=settings["k1"], b=settings["b"], method="lucene")
+    engine.index((documents, vocabulary), create_empty_token=False, show_progress=False)
+    progress(1, 1, "weighing words")
+    return engine

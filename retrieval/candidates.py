@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from knowgap.retrieval.index.passage_store import MemoryStore, check_k
-from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.index.passage_store import MemoryStore
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
 if TYPE_CHECKING:
     from knowgap.retrieval.rerankers.reranker import Reranker
@@ -22,12 +22,12 @@ class FilteringRetriever(Protocol):
         ...
 
 
-class CandidateRetriever:
-    """Searches given passages only, each of them scored against the query.
+class CandidateRetriever(NeverCopied):
+    """Searches given passages only, by scoring each of them against the query.
 
     Args:
         passages: the candidates.
-        reranker: what scores them; the embedded one where absent. To score them as an index does, see `within`.
+        reranker: what scores them; None takes the embedded one. To score them as an index does, see `within`.
 
     Raises:
         DataError: two candidates have the same id.
@@ -43,7 +43,7 @@ class CandidateRetriever:
 
     @staticmethod
     def within(index: FilteringRetriever, ids: Iterable[str]) -> RestrictedRetriever:
-        """The part of an index that holds the passages with these ids; ids that it does not hold are passed over."""
+        """The part of an index that holds the passages with these ids; ids that it does not hold are ignored."""
         return RestrictedRetriever(index, ids)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -53,20 +53,14 @@ class CandidateRetriever:
             ValueOutOfBounds: k < 1.
         """
         check_k(k)
-        asked = [query for query in dict.fromkeys(queries) if query.strip()]
-        pairs = [(query, str(passage)) for query in asked for passage in self._passages]
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        pairs = [(query, str(passage)) for query in distinct for passage in self._passages]
         scores = iter(self._reranker.score(pairs))
-        found = {query: rank_hits([(passage, next(scores)) for passage in self._passages], k) for query in asked}
-        return [list(found.get(query, [])) for query in queries]
-
-    def __copy__(self) -> CandidateRetriever:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CandidateRetriever:
-        return self
+        hits = {query: rank_hits([(passage, next(scores)) for passage in self._passages], k) for query in distinct}
+        return [list(hits.get(query, [])) for query in queries]
 
 
-class RestrictedRetriever:
+class RestrictedRetriever(NeverCopied):
     """A retriever over some passages of an index. Made by `CandidateRetriever.within`."""
 
     def __init__(self, index: FilteringRetriever, ids: Iterable[str]) -> None:
@@ -75,9 +69,3 @@ class RestrictedRetriever:
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best of these passages for each query, as the index scores them."""
         return self._index.search(queries, k, ids=self._ids)
-
-    def __copy__(self) -> RestrictedRetriever:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RestrictedRetriever:
-        return self

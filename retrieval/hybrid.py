@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from knowgap.errors import DataError, IndexFolderError, UsageError, ValueOutOfBounds
+from knowgap.errors import IndexFolderError, UsageError, ValueOutOfBounds
 from knowgap.retrieval.index.build import Progress, start_build
 from knowgap.retrieval.index.engines import ENGINES, engine_class, open_index, takes_quality
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
+from knowgap.retrieval.index.passage_store import Where
 from knowgap.retrieval.index.search_settings import Quality, quality_refusal
-from knowgap.retrieval.passage import Hit, Passage, Retriever, rank_hits
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
 
 __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
 
@@ -46,13 +46,22 @@ def fuse(
     return rank_hits(((passages[identifier], round(score, 12)) for identifier, score in scores.items()), k)
 
 
-class HybridRetriever:
-    """Fuses what several retrievers find.
+def _check_fusion(count: int, weights: Sequence[float], depth: int, constant: float) -> None:
+    if not count or len(weights) != count:
+        raise ValueOutOfBounds(f"weights = {weights!r}: one is needed for each of {count} retrievers")
+    if min(weights) < 0 or not sum(weights):
+        raise ValueOutOfBounds(f"weights = {weights!r}: none may be negative, and one must be above 0")
+    if depth < 1 or constant < 0:
+        raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: at least 1 and 0")
+
+
+class HybridRetriever(NeverCopied):
+    """Fuses the hits of several retrievers.
 
     Args:
         parts: the retrievers, over the same passages.
-        weights: one for each part; equal where absent.
-        depth: how many hits of each part are fused, from 1; k of them at least.
+        weights: one for each part; None weights them equally.
+        depth: how many hits of each part are fused, from 1; at least k.
         constant: see `fuse`.
 
     Raises:
@@ -67,15 +76,10 @@ class HybridRetriever:
         depth: int = DEPTH,
         constant: float = CONSTANT,
     ) -> None:
-        self._parts = list(parts)
+        self._parts: list[Any] = list(parts)
         self._weights = [1.0] * len(self._parts) if weights is None else list(weights)
         self._depth, self._constant = depth, constant
-        if not self._parts or len(self._weights) != len(self._parts):
-            raise ValueOutOfBounds(f"weights = {weights!r}: one is needed for each of {len(self._parts)} retrievers")
-        if min(self._weights) < 0 or not sum(self._weights):
-            raise ValueOutOfBounds(f"weights = {weights!r}: none may be negative, and one must be above 0")
-        if depth < 1 or constant < 0:
-            raise ValueOutOfBounds(f"depth = {depth!r}, constant = {constant!r}: at least 1 and 0")
+        _check_fusion(len(self._parts), self._weights, depth, constant)
 
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
@@ -92,17 +96,9 @@ class HybridRetriever:
             ValueOutOfBounds: k < 1.
         """
         check_k(k)
-        filters: dict[str, Any] = {"ids": ids} if ids is not None else {}
-        if where is not None:
-            filters["where"] = where
+        filters = {name: value for name, value in (("ids", ids), ("where", where)) if value is not None}
         results = [part.search(queries, max(k, self._depth), **filters) for part in self._parts]
         return [fuse(lists, k, weights=self._weights, constant=self._constant) for lists in zip(*results, strict=True)]
-
-    def __copy__(self) -> HybridRetriever:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> HybridRetriever:
-        return self
 
 
 class HybridIndex(HybridRetriever):
@@ -133,7 +129,7 @@ class HybridIndex(HybridRetriever):
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> HybridIndex:
-        """Build an index of each kind; a build that was interrupted goes on with the part it had come to.
+        """Build an index of each kind; an interrupted build continues with the part it had come to.
 
         Args:
             passages: what to index; read once.
@@ -142,33 +138,28 @@ class HybridIndex(HybridRetriever):
             weights: see `HybridRetriever`.
             depth: see `HybridRetriever`.
             constant: see `HybridRetriever`.
-            overwrite: replace another index that stands at the path.
+            overwrite: replace another index at the path.
             progress: passed on to each part.
 
         Raises:
-            UsageError: an unknown engine, or another index stands at the path; and what each part's `build` raises.
+            UsageError: an unknown engine, or another index is at the path.
+            ValueOutOfBounds: see `HybridRetriever`.
+            KnowgapError: what the `build` of a part raises.
         """
-        options = {name: {} for name in parts} if not isinstance(parts, Mapping) else dict(parts)
-        if unknown := [name for name in options if name not in ENGINES or name == "hybrid"]:
+        arguments = dict(parts) if isinstance(parts, Mapping) else {name: {} for name in parts}
+        if unknown := [name for name in arguments if name not in ENGINES or name == "hybrid"]:
             raise UsageError(f"no engine {unknown[0]!r} to be fused; known are {', '.join(sorted(ENGINES))}")
-        settings = {
-            "parts": list(options),
-            "weights": [1.0] * len(options) if weights is None else list(weights),
-            "depth": depth,
-            "constant": constant,
-        }
-        HybridRetriever([_Nothing()] * len(options), weights=weights, depth=depth, constant=constant)  # checks them
+        weights = [1.0] * len(arguments) if weights is None else list(weights)
+        _check_fusion(len(arguments), weights, depth, constant)
+        settings = {"parts": list(arguments), "weights": weights, "depth": depth, "constant": constant, "digests": {}}
         with start_build(path, overwrite=overwrite) as build:
-            store, digest = PassageStore.build(passages, build.folder)
-            if not len(store):
-                raise DataError("there are no passages to index")
-            built = {}
-            for name, arguments in options.items():
+            store, digest = build.store(passages)
+            for name, options in arguments.items():
                 folder = build.folder / name
                 _remove_unless(folder, digest)
-                built[name] = engine_class(name).build(store, folder, progress=progress, **arguments).manifest.digest
-            manifest = Manifest("hybrid", len(store), digest, settings | {"digests": built})
-            build.finish(manifest)
+                part = engine_class(name).build(store, folder, progress=progress, **options)
+                settings["digests"][name] = part.manifest.digest
+            build.finish(Manifest("hybrid", len(store), digest, settings))
         return cls.open(path)
 
     @classmethod
@@ -188,22 +179,15 @@ class HybridIndex(HybridRetriever):
         names = manifest.settings["parts"]
         if quality is not None and not any(map(takes_quality, names)):
             raise quality_refusal(path, quality)
-        parts: list[Any] = [
-            open_index(Path(path) / name, quality=quality if takes_quality(name) else None) for name in names
-        ]
+        parts = [open_index(Path(path) / name, quality=quality if takes_quality(name) else None) for name in names]
         return cls(Path(path), manifest, parts)
 
     def __len__(self) -> int:
         return self.manifest.passages
 
 
-class _Nothing:
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        return [[] for _ in queries]
-
-
 def _remove_unless(folder: Path, digest: str) -> None:
-    """Remove what an interrupted build of another corpus left."""
+    """Remove a part that an interrupted build left, unless it is of the corpus with this digest."""
     try:
         if Manifest.read(folder).corpus_digest == digest:
             return

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from functools import lru_cache
 
-__all__ = ["FUNCTION_WORDS", "Stemmed", "content_words", "names", "numbers", "words"]
+from knowgap.errors import ValueOutOfBounds
+
+__all__ = ["FUNCTION_WORDS", "Stemmed", "Stemmer", "content_words", "names", "numbers", "words"]
 
 _GRAMMAR = """
     a an the this that these those it its he she they him her them his hers their theirs i you we me us my your our
@@ -25,12 +28,12 @@ _NAME = re.compile(r"\b[^\W\d_a-z]\w*")
 
 
 def words(text: str) -> list[str]:
-    """The lower-cased words of a text, in order; each CJK character is a word of its own."""
+    """The lower-cased words of a text, in order; each CJK character is a word."""
     return _WORD.findall(text.lower())
 
 
 def content_words(text: str) -> list[str]:
-    """The distinct lower-cased words of a text, without the function words, in order."""
+    """The distinct lower-cased words of a text without the function words, in order."""
     return [word for word in dict.fromkeys(words(text)) if word not in FUNCTION_WORDS]
 
 
@@ -40,25 +43,44 @@ def numbers(text: str) -> set[str]:
 
 
 def names(text: str) -> set[str]:
-    """The lower-cased words that a text writes with a capital, but for function words."""
+    """The lower-cased words that a text writes with a capital, without function words."""
     return {word.lower() for word in _NAME.findall(text)} - FUNCTION_WORDS
 
 
-class Stemmed:
-    """The stems of a text's words, kept for the latest texts. Thread-safe."""
+class Stemmer:
+    """Words to stems. PyStemmer's objects are not thread-safe, so each thread has one.
 
-    def __init__(self) -> None:
-        self._local = threading.local()
-        self.word = lru_cache(65_536)(self._stem)
-        self._of = lru_cache(8_192)(lambda text: frozenset(map(self.word, words(text))))
+    Args:
+        language: a Snowball language of PyStemmer.
 
-    def __call__(self, text: str) -> frozenset[str]:
-        """The stems of the words of a text."""
-        return self._of(text)
+    Raises:
+        ValueOutOfBounds: there is no such language.
+    """
 
-    def _stem(self, word: str) -> str:
+    def __init__(self, language: str) -> None:
+        import Stemmer
+
+        if language not in Stemmer.algorithms():
+            raise ValueOutOfBounds(f"stemmer = {language!r}: known are {', '.join(Stemmer.algorithms())}, or None")
+        self._language, self._local = language, threading.local()
+
+    def __call__(self, words: Sequence[str]) -> list[str]:
+        """The stem of each word."""
         if not hasattr(self._local, "stemmer"):
             import Stemmer
 
-            self._local.stemmer = Stemmer.Stemmer("english")
-        return self._local.stemmer.stemWord(word)
+            self._local.stemmer = Stemmer.Stemmer(self._language)
+        return self._local.stemmer.stemWords(words)
+
+
+class Stemmed:
+    """Texts to the stems of their English words, cached for the latest texts. Thread-safe."""
+
+    def __init__(self) -> None:
+        stem = Stemmer("english")
+        self.word = lru_cache(65_536)(lambda word: stem([word])[0])
+        self._text = lru_cache(8_192)(lambda text: frozenset(map(self.word, words(text))))
+
+    def __call__(self, text: str) -> frozenset[str]:
+        """The stems of the words of a text."""
+        return self._text(text)

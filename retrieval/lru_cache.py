@@ -1,4 +1,4 @@
-"""Results that are worth keeping within a process."""
+"""A bounded cache of computed values within a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    """A bounded, thread-safe memory of computed values, the least recently used forgotten first.
+    """Values by key; the least recently used are dropped first. Thread-safe.
+
+    Nothing is locked while values are computed, so a hit never waits for another thread's computation.
 
     Args:
         size: how many values to keep.
@@ -25,20 +27,21 @@ class LRUCache(Generic[K, V]):
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def get(self, keys: Sequence[K], compute: Callable[[list[K]], Sequence[V]]) -> list[V]:
-        """The values of some keys; `compute` is called once, outside the lock, with the distinct unknown ones."""
-        found: dict[K, V] = {}
+        """The values of some keys, in their order; `compute` is called once, with the distinct keys that are missing.
+
+        If two threads compute the same value, both return that of the first to finish.
+        """
+        values: dict[K, V] = {}
         with self._lock:
             for key in keys:
                 if key in self._values:
                     self._values.move_to_end(key)
-                    found[key] = self._values[key]
-        missing = [key for key in dict.fromkeys(keys) if key not in found]
-        if missing:
-            computed = dict(zip(missing, compute(missing), strict=True))
+                    values[key] = self._values[key]
+        if missing := [key for key in dict.fromkeys(keys) if key not in values]:
+            computed = compute(missing)
             with self._lock:
-                for key, value in computed.items():
-                    # Of two threads that computed the same value the first is right, so that all see one value.
-                    found[key] = self._values.setdefault(key, value)
+                for key, value in zip(missing, computed, strict=True):
+                    values[key] = self._values.setdefault(key, value)
                 while len(self._values) > self._size:
                     self._values.popitem(last=False)
-        return [found[key] for key in keys]
+        return [values[key] for key in keys]

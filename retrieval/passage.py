@@ -1,4 +1,4 @@
-"""Passages, hits, and the one way in which a program asks for them."""
+"""Passages, hits, and the interface through which a program retrieves them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Hit", "Passage", "Retriever", "rank_hits"]
+from typing_extensions import Self
+
+from knowgap.errors import ValueOutOfBounds
+
+__all__ = ["Hit", "NeverCopied", "Passage", "Retriever", "check_k", "rank_hits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +42,10 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage found for a query.
+    """A passage retrieved for a query.
 
     Args:
-        passage: what was found.
+        passage: the passage.
         score: the engine's own score; higher is better, comparable within one list only.
         rank: position in its list, from 1.
     """
@@ -56,8 +60,7 @@ class Retriever(Protocol):
     """What a program needs of an index.
 
     `search` is batch first and thread-safe. Each list holds at most `k` hits, scores descending, ties broken by
-    passage id, no passage twice. A retriever is shared: `copy.deepcopy` of one returns the same object, because
-    optimizers deep-copy programs.
+    passage id, no passage twice. A retriever is `NeverCopied`.
     """
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -65,8 +68,24 @@ class Retriever(Protocol):
         ...
 
 
+class NeverCopied:
+    """A base class of retrievers: a copy is the same object, because optimizers deep-copy programs."""
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def check_k(k: int) -> None:
+    """Raise `ValueOutOfBounds` unless `k` is an integer from 1."""
+    if isinstance(k, bool) or not hasattr(k, "__index__") or k < 1:
+        raise ValueOutOfBounds(f"k = {k!r}: the number of passages must be an integer from 1")
+
+
 def rank_hits(scored: Iterable[tuple[Passage, float]], k: int) -> list[Hit]:
-    """Order scored passages by the contract: best score first, ties by id, each passage once, at most `k`."""
+    """The `k` best scored passages as hits: best score first, ties by id, each passage once, with its best score."""
     best: dict[str, tuple[Passage, float]] = {}
     for passage, score in scored:
         if passage.id not in best or score > best[passage.id][1]:

@@ -1,9 +1,9 @@
 """ColBERT checkpoints: the embedded one, made from MiniLM and the corpus; and those named by path or on the hub.
 
-The embedded checkpoint has had no training as a ColBERT. What stands in for it is taken from the corpus itself: a
-linear projection of its token vectors onto the directions in which they vary most, the strongest of these damped, and
-for each token of a query a weight, the rarer in the corpus the higher. On disk it is a checkpoint such as colbert-ai
-saves; the weights lie beside it.
+The embedded checkpoint is not trained as a ColBERT. Instead, two things are fitted to the corpus: a linear projection
+of its token vectors onto the directions in which they vary most, the strongest of these damped; and a weight for each
+token of a query, higher for tokens that are rarer in the corpus. On disk it is a checkpoint as colbert-ai saves it,
+with the weights in a file beside it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEncoder
+from knowgap.retrieval.index.build import Progress, no_progress
+from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.files import file_digest, write_json
+from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage
 
@@ -30,17 +33,20 @@ __all__ = [
     "PROJECTED",
     "WIDTH",
     "checkpoint_digest",
+    "load_recorded_encoder",
+    "prepare_checkpoint",
     "resolve_checkpoint",
     "write_embedded_checkpoint",
 ]
 
 EMBEDDED = "embedded MiniLM"
 WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
-"""Widths of the embedded checkpoint's token vectors: whole, and for a corpus of more passages than the last figure."""
+"""Widths of the embedded checkpoint's token vectors: up to the last number of passages, and beyond it."""
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt")
 _CHECKPOINT_FILES = ("*.safetensors", "*.json", "*.txt", "*.model", "artifact.metadata", TOKEN_WEIGHTS)
 _TORCH_FILES = ("*.bin",)
+_INSIDE = "checkpoint"  # the folder, inside an index, of the embedded checkpoint
 _DAMPING = 0.25
 _PASSAGES_FOR_PROJECTION = 400
 _PASSAGES_FOR_WEIGHTS = 20_000
@@ -55,6 +61,60 @@ _METADATA = {
     "query_token": "[Q]",
     "doc_token": "[D]",
 }
+
+
+def prepare_checkpoint(
+    checkpoint: str | Path | None,
+    dim: int | None,
+    passages: Sequence[Passage],
+    state: EncodingState,
+    progress: Progress | None,
+) -> tuple[Path, dict[str, Any]]:
+    """The checkpoint that encodes a build; the embedded one is fitted to the corpus, in the folder of the build.
+
+    Args:
+        checkpoint: its folder or hub name; None takes the embedded one.
+        dim: see `write_embedded_checkpoint`.
+        passages: the corpus.
+        state: of the build; encoding starts anew if the checkpoint is not the one that it knows.
+        progress: called before and after fitting.
+
+    Returns:
+        The folder of the checkpoint; its name and digest, as a manifest records them.
+    """
+    folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
+    if checkpoint is None and not state.checkpoint:
+        progress = progress or no_progress
+        progress(0, 1, "fitting the embedded checkpoint")
+        write_embedded_checkpoint(passages, folder, dim=dim)
+        progress(1, 1, "fitting the embedded checkpoint")
+    digest = checkpoint_digest(folder)
+    if state.checkpoint != digest:
+        state.save(checkpoint=digest, passages=0, tokens=0, clustered=False)
+    return folder, {"name": EMBEDDED if checkpoint is None else str(checkpoint), "digest": digest}
+
+
+def load_recorded_encoder(
+    path: Path, manifest: Manifest, checkpoint: str | Path | None, device: str | None
+) -> TokenEncoder:
+    """Load the checkpoint that encoded an index.
+
+    Args:
+        path: the folder of the index.
+        manifest: its manifest.
+        checkpoint: where the checkpoint is now; None if it is inside the index, or where it was.
+        device: where to compute; None takes a CUDA GPU if there is one.
+
+    Raises:
+        CheckpointError: it is absent, or not the one that encoded the passages.
+    """
+    name, digest = manifest.checkpoint["name"], manifest.checkpoint["digest"]
+    folder = resolve_checkpoint(checkpoint or (path / _INSIDE if name == EMBEDDED else name))
+    if checkpoint_digest(folder) != digest:
+        raise CheckpointError(
+            f"{folder}: not the checkpoint that encoded {path} ({name}); give that one, or build the index again"
+        )
+    return TokenEncoder(folder, device=device)
 
 
 def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *, dim: int | None = None) -> None:
@@ -81,7 +141,7 @@ def write_embedded_checkpoint(passages: Sequence[Passage], folder: str | Path, *
     _write(folder, fit_projection(vectors, dim))
     sample = _spread(passages, _PASSAGES_FOR_WEIGHTS)
     weights = fit_token_weights((encoder.token_ids([str(passage)])[0] for passage in sample), encoder.vocabulary)
-    weights[encoder.begin_token] = 1.0  # it stands for the whole query, and is in every passage
+    weights[encoder.begin_token] = 1.0  # it represents the whole query, and is in every passage
     np.save(folder / TOKEN_WEIGHTS, weights)
     write_json(folder / SETTINGS, {"query_expansion": False, "encoder": EMBEDDED})
 
@@ -107,7 +167,7 @@ def fit_projection(vectors: npt.NDArray[np.floating], dim: int) -> npt.NDArray[n
     vectors = np.asarray(vectors, dtype=np.float64)
     values, directions = np.linalg.eigh(vectors.T @ vectors / max(len(vectors), 1))
     values, directions = values[::-1][:dim], directions[:, ::-1][:, :dim]
-    # An eigenvector has no sign of its own; give it one, or the same corpus would have several checkpoints.
+    # The sign of an eigenvector is arbitrary; fix it, or the same corpus would have several checkpoints.
     directions = directions * np.sign(directions[np.abs(directions).argmax(axis=0), np.arange(dim)])
     scale = (np.maximum(values, 1e-6 * values[0]) / values[0]) ** -_DAMPING
     return (directions * scale).T.astype(np.float32)
@@ -148,7 +208,7 @@ def resolve_checkpoint(name: str | Path) -> Path:
         name: a folder, or a name on the Hugging Face hub such as `colbert-ir/colbertv2.0`.
 
     Raises:
-        CheckpointError: neither a folder nor a checkpoint that the hub gives.
+        CheckpointError: it is neither a folder nor a checkpoint that the hub gives.
     """
     if Path(name).is_dir():
         return Path(name).resolve()
@@ -166,12 +226,12 @@ def resolve_checkpoint(name: str | Path) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
-            f"{text}: neither a folder nor to be had from the hub ({reason}); give the path of a downloaded checkpoint"
+            f"{text}: not a folder, and the hub does not give it ({reason}); give the path of a downloaded checkpoint"
         ) from error
 
 
 def checkpoint_digest(folder: str | Path) -> str:
-    """A SHA-256 over names and contents of the files that make a checkpoint."""
+    """The SHA-256 of the names and contents of a checkpoint's files."""
     folder = Path(folder)
     paths = {path for pattern in (*_CHECKPOINT_FILES, *_TORCH_FILES) for path in folder.rglob(pattern)}
     names = sorted(path.relative_to(folder).as_posix() for path in paths)

@@ -6,28 +6,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from knowgap.errors import CheckpointError, DataError, ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import (
-    EMBEDDED,
-    checkpoint_digest,
-    resolve_checkpoint,
-    write_embedded_checkpoint,
-)
+from knowgap.errors import ValueOutOfBounds
+from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS
+from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import Progress, start_build
-from knowgap.retrieval.index.compaction import cluster
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["ColBERTIndex"]
-
-_CHECKPOINT = "checkpoint"
 
 
 class ColBERTIndex(VectorIndex[TokenEncoder]):
@@ -65,66 +57,50 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> ColBERTIndex:
-        """Encode passages and write an index; or go on where an earlier call with the same arguments was interrupted.
+        """Encode passages and write an index, or continue an interrupted call with the same arguments.
 
         Args:
             passages: what to index; read once. Title and text are encoded together.
-            path: the folder; where the same index already stands there, it is opened as it is.
+            path: the folder; if this very index is there already, it is opened as it is.
             checkpoint: a ColBERT checkpoint by folder or hub name (`colbert-ir/colbertv2.0`). None makes one from the
                 embedded MiniLM encoder and the corpus, which needs no network, and keeps it inside the index.
             dim: width of the token vectors, for the embedded checkpoint: a multiple of 16 up to 384. None takes 384 for
                 up to 20,000 passages, which retrieves best, and 128 for more.
             nbits: bits per dimension of a stored vector. 16 keeps the vectors as they are; 1, 2 or 4 keep a centroid
-                and a residual of so many bits, which takes a sixteenth to a quarter of the space and costs recall.
+                and a residual of that many bits, which takes a sixteenth to a quarter of the space and costs recall.
             clustered: whether to cluster the token vectors, so that a search need not score every passage; None does
                 so from 400,000 token vectors on.
-            device: where to encode; None takes a CUDA GPU where there is one.
-            overwrite: replace another index that stands at the path.
+            device: where to encode; None takes a CUDA GPU if there is one.
+            overwrite: replace another index at the path.
             progress: called after each chunk of passages.
 
         Raises:
             DataError: there are no passages, or two with the same id.
             CheckpointError: no such checkpoint, or a damaged one.
             ValueOutOfBounds: dim, nbits or device.
-            UsageError: another index stands at the path.
+            UsageError: another index is at the path.
         """
         if nbits not in (1, 2, 4, 16):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
         device = choose_device(device)
         with start_build(path, overwrite=overwrite) as build:
-            folder = build.folder
-            store, digest = PassageStore.build(passages, folder)
-            if not len(store):
-                raise DataError("there are no passages to index")
+            store, digest = build.store(passages)
             state = EncodingState.resume(build, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
-            if checkpoint is None:
-                if not state.checkpoint:
-                    if progress:
-                        progress(0, 1, "fitting the embedded checkpoint")
-                    write_embedded_checkpoint(store, folder / _CHECKPOINT, dim=dim)
-                    state.save(checkpoint=checkpoint_digest(folder / _CHECKPOINT))
-                    if progress:
-                        progress(1, 1, "fitting the embedded checkpoint")
-                where = folder / _CHECKPOINT
-            else:
-                where = resolve_checkpoint(checkpoint)
-                if state.checkpoint != (found := checkpoint_digest(where)):
-                    state.save(checkpoint=found, passages=0, tokens=0)
-            name = EMBEDDED if checkpoint is None else str(checkpoint)
-            encoder = TokenEncoder(where, device=device)
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
+            encoder = TokenEncoder(folder, device=device)
             if nbits < 16 and encoder.dim % (8 * nbits):
                 raise ValueOutOfBounds(
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            manifest = Manifest("colbert", len(store), digest, settings, {"name": name, "digest": state.checkpoint})
+            manifest = Manifest("colbert", len(store), digest, settings, recorded)
             if not build.already_built(manifest):
-                encode_corpus(store, encoder.encode_passages, encoder.dim, folder, state, progress)
+                encode_corpus(store, encoder, state, progress)
                 if not state.clustered:
-                    cluster(folder, encoder.dim, nbits, clustered, progress)
+                    cluster(build.folder, encoder.dim, nbits, clustered, progress)
                     state.save(clustered=True)
                 if nbits < 16:
-                    (folder / VECTORS).unlink(missing_ok=True)
+                    (build.folder / VECTORS).unlink(missing_ok=True)
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, checkpoint=checkpoint, device=device)
 
@@ -142,7 +118,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         Args:
             path: its folder.
             checkpoint: where its checkpoint is now, if that is neither inside the index nor where it was.
-            device: where to encode and score; None takes a CUDA GPU where there is one.
+            device: where to encode and score; None takes a CUDA GPU if there is one.
             quality: how thoroughly to search: `fast`, `balanced`, `exact` or `SearchSettings`. Small indexes, and those
                 that fit on a GPU, are always searched exactly.
 
@@ -154,12 +130,4 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         return cls(Path(path), manifest, checkpoint=checkpoint, device=device, quality=quality)
 
     def _load_encoder(self) -> TokenEncoder:
-        recorded = self.manifest.checkpoint
-        inside = self.path / _CHECKPOINT if recorded["name"] == EMBEDDED else recorded["name"]
-        folder = resolve_checkpoint(self._checkpoint or inside)
-        if checkpoint_digest(folder) != recorded["digest"]:
-            raise CheckpointError(
-                f"{folder}: not the checkpoint that encoded {self.path} ({recorded['name']}); "
-                "give that one, or build the index again"
-            )
-        return TokenEncoder(folder, device=self._device)
+        return load_recorded_encoder(self.path, self.manifest, self._checkpoint, self._device)

@@ -1,11 +1,11 @@
-"""Candidates for exact scoring, found by the centroids of token vectors.
+"""Candidates for exact scoring, by inverted lists over the centroids of token vectors.
 
-The first stages of PLAID (Santhanam et al. 2022): token vectors are clustered; a query probes the nearest clusters of
-each of its tokens; the passages in them are scored by centroid interaction, MaxSim with every token vector replaced
-by its centroid; the best go on to exact scoring. Three things differ from colbert-ai's implementation. Clustering is
-in two levels, which takes a twentieth of the time and costs half a point of recall. A passage's centroids are stored
-once each, so that centroid interaction needs no pruning stage before it. And all arrays are memory-mapped NumPy files,
-searched without compiled extensions.
+These are the first stages of PLAID (Santhanam et al. 2022): token vectors are clustered; a query probes the nearest
+clusters of each of its tokens; the passages in them are scored by centroid interaction, MaxSim with every token vector
+replaced by its centroid; the best are scored exactly. There are three differences from colbert-ai's implementation.
+Clustering is in two levels, which takes a twentieth of the time and costs half a point of recall. Each centroid of a
+passage is stored once, so centroid interaction needs no pruning stage before it. All arrays are memory-mapped NumPy
+files, searched without compiled extensions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors, runs
-from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.build import Progress, no_progress
 
 __all__ = ["CENTROIDS", "TOKEN_CODES", "CentroidIndex"]
 
@@ -31,14 +31,14 @@ _SAMPLES_PER_CENTROID = 40
 _MOST_SAMPLES = 1 << 22
 _ROOTS_PROBED = 2
 _TOKENS_AT_ONCE = 1 << 17
-_NEGLIGIBLE = 0.02  # a query vector this short, for a token that is everywhere, tells nothing about candidates
+_NEGLIGIBLE = 0.02  # a query vector this short, of a token in every passage, does not help to choose candidates
 _SEED = 20220519
 _THREADS = min(8, os.cpu_count() or 1)
 
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
-    """Threads that score candidates, each for some tokens of a query: NumPy lets go of Python's lock there."""
+    """Threads that score candidates, each for some tokens of a query; NumPy releases the GIL meanwhile."""
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="knowgap-candidates")
 
 
@@ -47,7 +47,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class CentroidIndex:
-    """Centroids, the passages in the cell of each, and the centroids of each passage."""
+    """Centroids, the passages with a token in the cluster of each, and the centroids of each passage."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -77,15 +77,14 @@ class CentroidIndex:
         """
         total = len(vectors.vectors)
         count = min(1 << int(np.log2(16 * np.sqrt(total))), max(1, total // 4))
-        if progress:
-            progress(0, total, "clustering token vectors")
+        progress = progress or no_progress
+        progress(0, total, "clustering token vectors")
         roots, centroids, starts = _cluster(vectors.vectors, count)
         codes = np.empty(total, dtype=np.int32)
         for first in range(0, total, _TOKENS_AT_ONCE):
             block = np.asarray(vectors.vectors[first : first + _TOKENS_AT_ONCE], dtype=np.float32)
             codes[first : first + len(block)] = _nearest(block, roots, centroids, starts)
-            if progress:
-                progress(first + len(block), total, "clustering token vectors")
+            progress(first + len(block), total, "clustering token vectors")
         passages = np.repeat(np.arange(len(vectors), dtype=np.int64), vectors.lengths)
         for major, minor, size, names in (
             (codes.astype(np.int64), passages, len(centroids), (CELLS, CELL_STARTS)),
@@ -111,40 +110,38 @@ class CentroidIndex:
 
         Args:
             query: token vectors, [tokens, dim].
-            nprobe: how many cells each token probes, from 1.
+            nprobe: how many clusters each token probes, from 1.
             limit: how many passages at most, the best by centroid interaction.
             allowed: consider only these positions, ascending.
-            without: leave out these positions, ascending.
+            without: leave out these positions.
 
         Returns:
             Positions, ascending.
         """
         import torch
 
-        telling = np.linalg.norm(query, axis=1) > _NEGLIGIBLE
-        if telling.any():
-            query = query[telling]
-        # Not NumPy's product: its threads spin on for a while, and torch's, which do all the rest, wait for them.
+        relevant = np.linalg.norm(query, axis=1) > _NEGLIGIBLE
+        if relevant.any():
+            query = query[relevant]
+        # Not NumPy's product: its threads keep spinning for a while, and torch's threads would wait for them.
         scores = torch.from_numpy(np.array(query)) @ torch.from_numpy(self.centroids).T
         probed = np.unique(torch.topk(scores, min(nprobe, len(self)), sorted=False).indices.numpy())
         starts = self._cell_starts[probed]
         inside = np.zeros(len(self._code_starts) - 1, dtype=bool)
         inside[self._cells[runs(starts, self._cell_starts[probed + 1] - starts)]] = True
-        found = np.flatnonzero(inside)
-        if allowed is not None:
-            found = np.intersect1d(found, allowed, assume_unique=True)
-        if without is not None and len(without):
-            found = np.setdiff1d(found, without, assume_unique=True)
-        if len(found) > limit:
-            rough = self._interaction(scores.numpy(), found)
-            found = np.sort(found[np.argpartition(rough, len(rough) - limit)[len(rough) - limit :]])
-        return found
+        if without is not None:
+            inside[without] = False
+        positions = np.flatnonzero(inside) if allowed is None else allowed[inside[allowed]]
+        if len(positions) > limit:
+            rough = self._interaction(scores.numpy(), positions)
+            positions = np.sort(positions[np.argpartition(rough, len(rough) - limit)[len(rough) - limit :]])
+        return positions
 
     def _interaction(self, scores: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
         """MaxSim of some passages, their vectors replaced by centroids, up to scale and shift. [positions].
 
-        Scores of centroids, [tokens, centroids], are taken in 256 steps: a table for one token then stays in the
-        processor's nearest cache, and no candidate worth keeping is lost by it.
+        Scores of centroids, [tokens, centroids], are rounded to 256 steps, so that the table of one token stays in
+        the processor's nearest cache; that loses no candidate worth keeping.
         """
         lowest = scores.min()
         steps = ((scores - lowest) * (255 / max(float(scores.max() - lowest), 1e-9))).astype(np.uint8)
@@ -170,10 +167,11 @@ class CentroidIndex:
 def _cluster(
     vectors: Vectors, count: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Spherical k-means in two levels: about √count roots, and under each as many centroids as its share of vectors.
+    """Spherical k-means in two levels: about √count roots, each with centroids in proportion to its vectors.
 
     Returns:
-        Roots [roots, dim]; unit centroids [about count, dim], root after root; where each root's begin [roots + 1].
+        Roots [roots, dim]; unit centroids [about count, dim], root after root; where those of each root begin
+        [roots + 1].
     """
     rng = np.random.default_rng(_SEED)
     size = min(len(vectors), count * _SAMPLES_PER_CENTROID, _MOST_SAMPLES)
@@ -182,9 +180,9 @@ def _cluster(
     owner = (sample @ roots.T).argmax(axis=1)
     groups = []
     for root in range(len(roots)):
-        mine = sample[owner == root]
-        share = max(1, int(len(mine) / len(sample) * count))
-        groups.append(_kmeans(mine, min(share, len(mine)), 4) if len(mine) else mine)
+        owned = sample[owner == root]
+        size = max(1, int(len(owned) / len(sample) * count))
+        groups.append(_kmeans(owned, min(size, len(owned)), 4) if len(owned) else owned)
     starts = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     return roots, np.concatenate(groups), starts
 
@@ -207,7 +205,7 @@ def _nearest(
     centroids: npt.NDArray[np.float32],
     starts: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.int64]:
-    """For each vector the nearest centroid under its nearest roots. [vectors]."""
+    """For each vector, the nearest centroid of its nearest roots. [vectors]."""
     probes = min(_ROOTS_PROBED, len(roots))
     tried = np.argpartition(block @ roots.T, len(roots) - probes, axis=1)[:, len(roots) - probes :].ravel()
     order = np.argsort(tried, kind="stable")

@@ -1,7 +1,7 @@
-"""Token vectors in an eighth of the space: a centroid and a few bits per dimension, by colbert-ai's codec.
+"""Token vectors, clustered and compressed: a centroid and a few bits per dimension, by colbert-ai's codec.
 
 Santhanam et al. 2022, "ColBERTv2", section 3.3. The codec's buckets are quantiles of the differences between sampled
-vectors and their centroids; here they are kept in NumPy files, and vectors are restored as they are asked for.
+vectors and their centroids; here they are kept in NumPy files, and vectors are restored when they are read.
 """
 
 from __future__ import annotations
@@ -13,21 +13,60 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
-from knowgap.retrieval.colbert.inverted_lists import TOKEN_CODES
-from knowgap.retrieval.colbert.maxsim import Vectors
+from knowgap.retrieval.colbert.inverted_lists import CENTROIDS, TOKEN_CODES, CentroidIndex
+from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
-from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.build import Progress, no_progress
 
-__all__ = ["ResidualVectors"]
+__all__ = ["ResidualVectors", "cluster", "open_vectors"]
 
 RESIDUALS, BUCKETS = "tokens.residuals.npy", "buckets.npy"
 
+_WORTH_CLUSTERING = 400_000  # vectors; fewer are scored in less time than it takes to choose among them
 _SAMPLE = 50_000
 _TOKENS_AT_ONCE = 1 << 16
 
 
+def cluster(folder: Path, dim: int, nbits: int, clustered: bool | None, progress: Progress | None) -> None:
+    """Cluster and compress the token vectors in a folder, as an index keeps them; `tokens.f16` stays.
+
+    Args:
+        folder: where the vectors are, and centroids and residuals go.
+        dim: width of a vector.
+        nbits: bits per dimension; 16 compresses nothing, fewer always cluster.
+        clustered: whether to cluster; None does so from 400,000 vectors on.
+        progress: called now and then.
+    """
+    tokens = TokenVectors.open(folder, dim)
+    if clustered or nbits < 16 or (clustered is None and len(tokens.vectors) >= _WORTH_CLUSTERING):
+        centroids = CentroidIndex.build(tokens, folder, progress=progress).centroids
+        if nbits < 16:
+            ResidualVectors.build(tokens.vectors, centroids, nbits, folder, progress=progress)
+        else:
+            (folder / TOKEN_CODES).unlink()
+
+
+def open_vectors(folder: Path, dim: int, nbits: int, device: str) -> tuple[TokenVectors, CentroidIndex | None]:
+    """Open the token vectors in a folder, and their centroids if they are clustered.
+
+    Args:
+        folder: where they are.
+        dim: width of a vector.
+        nbits: bits per dimension.
+        device: see `TokenVectors`.
+
+    Raises:
+        IndexDamaged: a file is absent, or does not fit the others.
+    """
+    centroids = CentroidIndex(folder) if (folder / CENTROIDS).exists() else None
+    compressed = None
+    if centroids is not None and nbits < 16:
+        compressed = ResidualVectors(folder, centroids.centroids, nbits)
+    return TokenVectors.open(folder, dim, vectors=compressed, device=device), centroids
+
+
 class ResidualVectors:
-    """An array of token vectors, [tokens, dim], that is decompressed where it is indexed."""
+    """An array of token vectors, [tokens, dim], of which the rows that are indexed are decompressed."""
 
     def __init__(self, folder: Path, centroids: npt.NDArray[np.float32], nbits: int) -> None:
         try:
@@ -51,17 +90,18 @@ class ResidualVectors:
         *,
         progress: Progress | None = None,
     ) -> ResidualVectors:
-        """Compress vectors whose centroids `CentroidIndex.build` has found.
+        """Compress vectors that `CentroidIndex.build` has clustered.
 
         Args:
             vectors: [tokens, dim].
             centroids: [centroids, dim].
             nbits: bits per dimension: 1, 2 or 4.
-            folder: where `tokens.codes.npy` is, and the residuals go.
+            folder: where `tokens.codes.npy` is, and where the residuals go.
             progress: called now and then.
         """
         import torch
 
+        progress = progress or no_progress
         codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
         sample = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(np.int64))
         differences = vectors[sample].astype(np.float32) - centroids[codes[sample]]
@@ -72,14 +112,12 @@ class ResidualVectors:
         shape = (len(vectors), vectors.shape[1] * nbits // 8)
         residuals = np.lib.format.open_memmap(folder / RESIDUALS, mode="w+", dtype=np.uint8, shape=shape)
         for first in range(0, len(vectors), _TOKENS_AT_ONCE):
-            if progress:
-                progress(first, len(vectors), "compressing token vectors")
+            progress(first, len(vectors), "compressing token vectors")
             rows = slice(first, first + _TOKENS_AT_ONCE)
             difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
             residuals[rows] = codec.binarize(torch.from_numpy(difference)).numpy()
         residuals.flush()
-        if progress:
-            progress(len(vectors), len(vectors), "compressing token vectors")
+        progress(len(vectors), len(vectors), "compressing token vectors")
         return cls(folder, centroids, nbits)
 
     def __len__(self) -> int:

@@ -10,8 +10,7 @@ import httpx
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing
-from knowgap.retrieval.index.passage_store import check_k
-from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.passage import Hit, Passage, check_k, rank_hits
 
 __all__ = ["RemoteRetriever"]
 

@@ -1,20 +1,22 @@
-"""Building an index in one piece: in a hidden folder, which is renamed to its target when every byte is on disk."""
+"""Building an index in one piece; see `manifest` for what is where at each moment."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.index.files import replace_folder
 from knowgap.retrieval.index.manifest import Manifest, building_folder, record_files, write_manifest
+from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.passage import Passage
 
-__all__ = ["IndexBuild", "Progress", "start_build"]
+__all__ = ["IndexBuild", "Progress", "no_progress", "start_build"]
 
 
 class Progress(Protocol):
@@ -25,65 +27,86 @@ class Progress(Protocol):
         ...
 
 
-class IndexBuild:
-    """The folder in which a build works; `finish` turns it into the index."""
+def no_progress(done: int, total: int, what: str) -> None:
+    """A `Progress` that does nothing."""
 
-    def __init__(self, target: Path, folder: Path, overwrite: bool) -> None:
-        self.target, self.folder, self._overwrite = target, folder, overwrite
+
+class IndexBuild:
+    """A build in progress. Made by `start_build`.
+
+    Attributes:
+        folder: where the pieces of the index are written.
+    """
+
+    def __init__(self, target: Path, overwrite: bool) -> None:
+        self.folder, self._target, self._overwrite = building_folder(target), target, overwrite
 
     def clear(self, *, keep: Collection[str] = ()) -> None:
-        """Throw away the pieces of an earlier build that cannot be used, all but those named."""
+        """Remove the pieces of an earlier build, except for those named."""
         for path in self.folder.iterdir():
             if path.name not in keep:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def store(self, passages: Iterable[Passage]) -> tuple[PassageStore, str]:
+        """Write the passages of the index; returns them, and the digest of the corpus.
+
+        Raises:
+            DataError: there are no passages, or two with the same id.
+        """
+        store, digest = PassageStore.build(passages, self.folder)
+        if not len(store):
+            raise DataError("there are no passages to index")
+        return store, digest
 
     def already_built(self, manifest: Manifest) -> bool:
         """Whether the target already is this very index, so that there is nothing to build.
 
         Raises:
-            UsageError: another index stands there, and was not to be overwritten.
-            IndexForeign: something other than an index stands there; it is never replaced.
+            UsageError: another index is there, and is not to be overwritten.
+            IndexForeign: something other than an index is there; it is never replaced.
         """
-        if not self.target.exists() or (self.target.is_dir() and not any(self.target.iterdir())):
+        if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
             return False
         try:
-            standing = Manifest.read(self.target)
+            existing = Manifest.read(self._target)
         except IndexDamaged:
-            return False  # a wreck, and ours: the build that its error message asks for replaces it
+            return False  # a damaged index is replaced by the build that its error message asks for
         if self._overwrite:
             return False
-        if standing.digest == manifest.digest:
+        if existing.digest == manifest.digest:
             return True
-        raise UsageError(f"{self.target}: another index stands there; choose another path, or overwrite it")
+        raise UsageError(f"{self._target}: another index stands there; choose another path, or overwrite it")
 
     def finish(self, manifest: Manifest, *, leave_out: Collection[str] = (), changing: Collection[str] = ()) -> None:
         """Record the files, bring everything to disk, and rename the folder to its target.
 
-        An identical index at the target is kept, and the folder thrown away. Raises as `stands` does.
+        If the target already is this index, it is kept and the folder removed.
 
         Args:
             manifest: what the index is; its files are filled in here.
-            leave_out: files that serve the build only, removed at the last moment.
-            changing: folders whose files go on changing, and are not recorded.
+            leave_out: files that serve the build only; removed.
+            changing: folders whose files will change, and are not recorded.
+
+        Raises:
+            UsageError, IndexForeign: see `already_built`.
         """
         if self.already_built(manifest):
             shutil.rmtree(self.folder)
             return
-        write_manifest(
-            self.folder, replace(manifest, files=record_files(self.folder, leave_out=[*leave_out, *changing]))
-        )
+        files = record_files(self.folder, leave_out=[*leave_out, *changing])
+        write_manifest(self.folder, replace(manifest, files=files))
         for name in leave_out:
             (self.folder / name).unlink(missing_ok=True)
-        replace_folder(self.folder, self.target)
+        replace_folder(self.folder, self._target)
 
 
 @contextmanager
 def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexBuild]:
-    """Hold the build of an index; it stays, with its pieces, if the build does not come to `finish`.
+    """Build an index, or continue a build; its pieces stay if the block ends without `finish`.
 
     Args:
-        path: the folder the index will be.
-        overwrite: replace an index that stands there.
+        path: the folder of the index.
+        overwrite: replace an index that is there.
 
     Raises:
         IndexFolderError: another process is building the same index.
@@ -92,17 +115,17 @@ def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexB
 
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    build = IndexBuild(target, building_folder(target), overwrite)
     lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
     try:
+        build = IndexBuild(target, overwrite)
         build.folder.mkdir(exist_ok=True)
         yield build
     finally:
-        # Removed while it is held: whoever waits on the removed file is told by filelock to start over.
+        # Removed while it is held: filelock makes a process that waits for the removed file start over.
         with suppress(OSError):
             os.unlink(lock.lock_file)
         lock.release()

@@ -1,4 +1,39 @@
-"""The manifest of an index: what it is made of, and which files it has."""
+"""The folder of an index: what is where, at each moment; and the manifest, which says what the index is made of.
+
+    index/
+        manifest.json          engine, settings, checkpoint, digest of the corpus; size and SHA-256 of every file below
+        checkpoint/            the embedded ColBERT checkpoint, if the index was encoded with it
+        passages.*             ids, titles and texts (`passage_store`)
+        tokens.*, …            vectors; centroids and compressed vectors (`knowgap.retrieval.colbert`)
+        bm25/                  word statistics of a BM25 index
+        bm25/, dense/, …       the parts of a hybrid index, each an index
+        changes.*              what was added and deleted since the index was built (`updates`)
+        compacted-N/           the files that the N-th compaction wrote, in place of those above it
+        .writer.lock           locked by the process that changes the index
+    .index.building/           an unfinished build
+    .index.lock                locked by the process that builds
+
+No path is recorded, so the folder can be moved and copied. A checkpoint outside the index is recorded by name and
+digest.
+
+**Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
+renames the folder to its target. A kill leaves no folder at the target, so nothing opens; the same command continues
+the build, whose `encoded.json` says how many passages are encoded. A build of something else removes the pieces. An
+index that is overwritten is renamed to `.index.replaced` just before, and removed just after.
+
+**Opening.** The manifest is read, and every file must have its recorded size; `Manifest.verify` compares digests, too.
+
+**Changing** (`updates`). `changes.jsonl`, `changes.f16`, `changes.i32` and `changes.deleted.i64` hold added passages,
+their vectors, the number of vectors of each, and positions of deleted passages. A writer takes `.writer.lock`, appends
+to these files, and then replaces `changes.json`, which says how much of each counts and how many changes there were
+(the generation). A kill before that last step leaves the index as it was: whatever is beyond the recorded sizes is
+ignored, and cut off by the next writer. A reader sees the record that it read, until it refreshes.
+
+**Compacting** (`updates.compact`). The passages that are left, and their vectors, are written to a new folder
+`compacted-N`; replacing the manifest, whose `root` names that folder, makes it the index, without changes. The files
+of before are then removed. A kill leaves the old index or the new one, and files that the manifest does not name,
+which the next compaction removes. A reader that has mapped the old files keeps them until it refreshes.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +64,11 @@ class Manifest:
         passages: how many passages the index was built from.
         corpus_digest: SHA-256 over ids, titles and texts in their order.
         settings: what the engine was built with; two indexes that differ here were built differently.
-        checkpoint: name and digest of the encoder, where the engine has one.
-        files: relative path → size in bytes and SHA-256, for every file the build wrote.
+        checkpoint: name and digest of the encoder, if the engine has one.
+        files: relative path → size in bytes and SHA-256, for every file that the build wrote.
         versions: the packages that wrote it.
         version: the format of the folder.
-        root: the folder inside the index where its own files are; another one after each compaction.
+        root: the folder of the files of the built part, relative to the index; another one after each compaction.
     """
 
     engine: str
@@ -66,18 +101,7 @@ class Manifest:
             IndexDamaged: an index that is not whole.
         """
         folder = Path(folder)
-        if not folder.exists():
-            if building_folder(folder).exists():
-                raise IndexMissing(
-                    f"{folder}: the build of this index was not finished; run the same command again to continue it"
-                )
-            raise IndexMissing(f"{folder}: no index there; build one with `knowgap index`")
-        if not folder.is_dir():
-            raise IndexForeign(f"{folder}: a file, not an index folder")
-        if not (folder / MANIFEST).is_file():
-            if folder.name.startswith(".") and folder.name.endswith(".building"):
-                raise IndexDamaged(f"{folder}: a half-built index; run its build again to finish it")
-            raise IndexForeign(f"{folder}: not an index (it has no {MANIFEST}); build one with `knowgap index`")
+        _check_is_index(folder)
         try:
             record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -101,7 +125,7 @@ class Manifest:
         return manifest
 
     def check_sizes(self, folder: Path) -> None:
-        """Raise `IndexDamaged` where a recorded file is absent or of another size."""
+        """Raise `IndexDamaged` if a recorded file is absent or has another size."""
         for name, recorded in self.files.items():
             path = folder / name
             size = path.stat().st_size if path.is_file() else None
@@ -119,6 +143,22 @@ class Manifest:
         for name, recorded in self.files.items():
             if file_digest(Path(folder) / name) != recorded["sha256"]:
                 raise IndexDamaged(f"{folder}: {name} was altered after the build; copy it again, or build it again")
+
+
+def _check_is_index(folder: Path) -> None:
+    """Raise `IndexMissing`, `IndexForeign` or `IndexDamaged` unless the folder has a manifest."""
+    if not folder.exists():
+        if building_folder(folder).exists():
+            raise IndexMissing(
+                f"{folder}: the build of this index was not finished; run the same command again to continue it"
+            )
+        raise IndexMissing(f"{folder}: no index there; build one with `knowgap index`")
+    if not folder.is_dir():
+        raise IndexForeign(f"{folder}: a file, not an index folder")
+    if not (folder / MANIFEST).is_file():
+        if folder.name.startswith(".") and folder.name.endswith(".building"):
+            raise IndexDamaged(f"{folder}: a half-built index; run its build again to finish it")
+        raise IndexForeign(f"{folder}: not an index (it has no {MANIFEST}); build one with `knowgap index`")
 
 
 def building_folder(target: Path) -> Path:
@@ -150,6 +190,6 @@ def record_files(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, 
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Make a manifest that of a folder, in one step."""
+    """Write the manifest of a folder, in one step."""
     versions = {name: version(name) for name in ("knowgap", "numpy")}
     write_json(folder / MANIFEST, {**asdict(manifest), "format": _FORMAT, "versions": versions | manifest.versions})

@@ -1,22 +1,23 @@
 """Passages on disk, read one at a time through a memory map.
 
-Three files make a store: `passages.bin` (the UTF-8 bytes of every id, title and text, one after another),
+A store has three files: `passages.bin` (the UTF-8 bytes of every id, title and text, one after another),
 `passages.offsets.npy` (where each of them starts) and `passages.ids.npy` (hashes of the ids in ascending order, each
-with its position). Nothing is loaded beyond what is asked for, and no path is recorded, so a folder can be moved.
+with its position). No path is recorded, so a folder can be moved.
 """
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import mmap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
+from knowgap.errors import DataError, IndexDamaged
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 __all__ = [
@@ -24,12 +25,10 @@ __all__ = [
     "PassageStore",
     "Positions",
     "Where",
-    "check_k",
     "corpus_digest",
     "hash_text",
     "scored_hits",
     "select_positions",
-    "top_hits",
 ]
 
 Positions: TypeAlias = npt.NDArray[np.int64]
@@ -39,45 +38,33 @@ BYTES, OFFSETS, IDS = "passages.bin", "passages.offsets.npy", "passages.ids.npy"
 _ID_ENTRY = np.dtype([("hash", "<u8"), ("position", "<i8")])
 
 
+def hash_text(text: str) -> int:
+    """64 bits of a text that are the same in every process."""
+    return int.from_bytes(hashlib.blake2b(_encode(text), digest_size=8).digest(), "little")
+
+
 def _encode(text: str) -> bytes:
     # A lone surrogate is legal in a Python string, though not in UTF-8; it must not cost a passage.
     return text.encode("utf-8", "surrogatepass")
 
 
-def hash_text(text: str) -> int:
-    """64 bits of a text that are the same in every process."""
-    return _hash(_encode(text))
-
-
-def _hash(text: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-
-
-class _Digest:
-    """SHA-256 over length-prefixed ids, titles and texts, so that no two corpora share a byte stream."""
-
-    def __init__(self) -> None:
-        self._sha = hashlib.sha256()
-
-    def update(self, parts: Iterable[bytes]) -> None:
-        for part in parts:
-            self._sha.update(len(part).to_bytes(8, "little"))
-            self._sha.update(part)
-
-    def hexdigest(self) -> str:
-        return self._sha.hexdigest()
-
-
 def corpus_digest(passages: Iterable[Passage]) -> str:
     """The SHA-256 of a corpus: ids, titles and texts in their order, in hexadecimal."""
-    digest = _Digest()
+    sha = hashlib.sha256()
     for passage in passages:
-        digest.update((_encode(passage.id), _encode(passage.title), _encode(passage.text)))
-    return digest.hexdigest()
+        _update(sha, [_encode(passage.id), _encode(passage.title), _encode(passage.text)])
+    return sha.hexdigest()
+
+
+def _update(sha: Any, parts: Iterable[bytes]) -> None:
+    """Add parts to a digest, each after its length, so that no two corpora give the same bytes."""
+    for part in parts:
+        sha.update(len(part).to_bytes(8, "little"))
+        sha.update(part)
 
 
 class MemoryStore(Sequence[Passage]):
-    """Passages in memory under the interface of `PassageStore`, for small or passing collections.
+    """Passages in memory under the interface of `PassageStore`.
 
     Raises:
         DataError: two passages have the same id.
@@ -87,8 +74,9 @@ class MemoryStore(Sequence[Passage]):
         self._passages = list(passages)
         self._positions: dict[str, int] = {}
         for position, passage in enumerate(self._passages):
-            if self._positions.setdefault(passage.id, position) != position:
-                raise _duplicate(passage.id, self._positions[passage.id], position)
+            first = self._positions.setdefault(passage.id, position)
+            if first != position:
+                raise _duplicate(passage.id, first, position)
 
     def __len__(self) -> int:
         return len(self._passages)
@@ -97,7 +85,7 @@ class MemoryStore(Sequence[Passage]):
         return self._passages[position]
 
     def position(self, identifier: str) -> int | None:
-        """Where the passage with this id stands, or None."""
+        """The position of the passage with this id, or None."""
         return self._positions.get(identifier)
 
 
@@ -131,7 +119,7 @@ class PassageStore(Sequence[Passage]):
         """Write passages, as they come, to a folder.
 
         Args:
-            passages: any iterable; it is read once, in constant memory but for 32 bytes a passage.
+            passages: any iterable; it is read once, and takes 32 bytes of memory a passage.
             folder: an existing folder; the files of an earlier store there are overwritten.
 
         Returns:
@@ -140,18 +128,17 @@ class PassageStore(Sequence[Passage]):
         Raises:
             DataError: two passages have the same id.
         """
-        folder = Path(folder)
-        digest = _Digest()
+        folder, sha = Path(folder), hashlib.sha256()
         offsets, hashes, end = [0], [], 0
         with (folder / BYTES).open("wb") as file:
             for passage in passages:
-                parts = (_encode(passage.id), _encode(passage.title), _encode(passage.text))
-                hashes.append(_hash(parts[0]))
+                parts = [_encode(passage.id), _encode(passage.title), _encode(passage.text)]
+                hashes.append(hash_text(passage.id))
                 for part in parts:
                     end += len(part)
                     offsets.append(end)
                     file.write(part)
-                digest.update(parts)
+                _update(sha, parts)
         entries = np.empty(len(hashes), dtype=_ID_ENTRY)
         entries["hash"] = hashes
         entries["position"] = np.arange(len(hashes))
@@ -160,10 +147,10 @@ class PassageStore(Sequence[Passage]):
         np.save(folder / IDS, entries)
         store = cls(folder)
         for row in np.flatnonzero(entries["hash"][1:] == entries["hash"][:-1]):
-            first, second = int(entries["position"][row]), int(entries["position"][row + 1])
+            first, second = entries["position"][row : row + 2].tolist()
             if store.identifier(first) == store.identifier(second):
                 raise _duplicate(store.identifier(first), first, second)
-        return store, digest.hexdigest()
+        return store, sha.hexdigest()
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -184,24 +171,20 @@ class PassageStore(Sequence[Passage]):
         return len(self._bytes)
 
     def identifier(self, position: int) -> str:
-        """The id of the passage at a position, without reading the rest of it."""
+        """The id of the passage at a position; the rest of it is not read."""
         start, end = self._offsets[3 * position : 3 * position + 2].tolist()
         return self._text(start, end)
 
     def position(self, identifier: str) -> int | None:
-        """Where the passage with this id stands, or None."""
-        wanted = np.uint64(_hash(_encode(identifier)))
-        row = int(np.searchsorted(self._ids["hash"], wanted))
-        while row < len(self._ids) and self._ids["hash"][row] == wanted:
+        """The position of the passage with this id, or None."""
+        hashes, wanted = self._ids["hash"], hash_text(identifier)
+        row = bisect.bisect_left(hashes, wanted)  # unlike np.searchsorted, it copies nothing
+        while row < len(self) and hashes[row] == wanted:
             position = int(self._ids["position"][row])
             if self.identifier(position) == identifier:
                 return position
             row += 1
         return None
-
-    def digest(self) -> str:
-        """The digest of the corpus, computed anew from the bytes on disk."""
-        return corpus_digest(self)
 
     def _text(self, start: int, end: int) -> str:
         return self._bytes[start:end].decode("utf-8", "surrogatepass")
@@ -214,59 +197,50 @@ def _duplicate(identifier: str, first: int, second: int) -> DataError:
     )
 
 
-def check_k(k: int) -> None:
-    """Raise `ValueOutOfBounds` unless `k` is a positive integer."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueOutOfBounds(f"k = {k!r}: the number of passages must be an integer from 1")
+class _Passages(Protocol):
+    """Passages by position, and positions by id: a store, or an index as it is after its changes."""
+
+    def __getitem__(self, position: int, /) -> Passage: ...
+
+    def position(self, identifier: str, /) -> int | None: ...
+
+    def __len__(self) -> int: ...
 
 
 def select_positions(
-    store: PassageStore | MemoryStore, ids: Collection[str] | None = None, where: Where | None = None
+    passages: _Passages,
+    ids: Collection[str] | None = None,
+    where: Where | None = None,
+    *,
+    live: Positions | None = None,
 ) -> Positions | None:
-    """The positions that a filter admits, ascending; None where there is no filter.
+    """The positions that a filter admits, ascending; None without a filter.
 
     Args:
-        store: the passages.
-        ids: admit only these ids; ids that the store does not hold are passed over.
+        passages: what is filtered.
+        ids: admit only these ids; unknown ids are ignored.
         where: admit only passages for which this is true; called once for each passage that `ids` admits.
+        live: the positions to choose from without `ids`; None takes all.
     """
     if ids is None and where is None:
         return None
     if ids is None:
-        chosen: Iterable[int] = range(len(store))
+        positions: Iterable[int] = range(len(passages)) if live is None else live.tolist()
     else:
-        chosen = sorted({position for position in map(store.position, ids) if position is not None})
-    if where is not None:
-        chosen = [position for position in chosen if where(store[position])]
-    return np.fromiter(chosen, dtype=np.int64)
+        positions = sorted({position for position in map(passages.position, ids) if position is not None})
+    return np.fromiter((p for p in positions if where is None or where(passages[p])), dtype=np.int64)
 
 
-def top_hits(
-    store: PassageStore | MemoryStore,
-    scores: npt.NDArray[np.floating],
-    k: int,
-    *,
-    positions: Positions | None = None,
-) -> list[Hit]:
-    """The `k` best of a score vector as hits, ties at the cut included in the choice by id.
+def scored_hits(passages: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
+    """The `k` best of some scored positions as hits, ties at the cut decided by id.
 
     Args:
-        store: where the passages are.
-        scores: one score per passage of the store, or per entry of `positions`; -inf marks what must not be returned.
+        passages: where the passages are; those that cannot be among the `k` best are not read.
+        positions: [positions].
+        scores: one for each position, [positions].
         k: how many hits at most.
-        positions: the positions that the scores belong to, where they are not 0, 1, 2, …
     """
-    rows = np.flatnonzero(scores > -np.inf)
-    return scored_hits(store, rows if positions is None else positions[rows], scores[rows], k)
-
-
-class _Passages(Protocol):
-    def __getitem__(self, position: int, /) -> Passage: ...
-
-
-def scored_hits(store: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
-    """The `k` best of some scored positions as hits; passages that cannot be among them are not read."""
     if len(scores) > k:
         chosen = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         positions, scores = positions[chosen], scores[chosen]
-    return rank_hits(((store[int(p)], float(score)) for p, score in zip(positions, scores, strict=True)), k)
+    return rank_hits(((passages[int(p)], float(score)) for p, score in zip(positions, scores, strict=True)), k)

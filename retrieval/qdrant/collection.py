@@ -119,12 +119,12 @@ def fill(
 
     if not state.passages:
         if client.collection_exists(collection):
-            if not overwrite and not state.clustered:
+            if not overwrite and not state.collection:
                 raise IndexFolderError(
                     f"the collection {collection!r} is there already; choose another, or overwrite it"
                 )
             client.delete_collection(collection)
-        state.save(clustered=True)  # from here on the collection is this build's own
+        state.save(collection=True)  # from here on the collection is this build's own
         interaction = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
         client.create_collection(
             collection,

@@ -34,8 +34,8 @@ from knowgap.retrieval.index.build import Progress, start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore, Where, check_k
-from knowgap.retrieval.passage import Hit, Passage, rank_hits
+from knowgap.retrieval.index.passage_store import PassageStore, Where
+from knowgap.retrieval.passage import Hit, Passage, check_k, rank_hits
 from knowgap.retrieval.qdrant.collection import (
     POINTS_AT_ONCE,
     STORE,

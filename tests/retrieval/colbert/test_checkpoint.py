@@ -1,5 +1,7 @@
 import json
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,8 +15,7 @@ from knowgap.retrieval.colbert.checkpoint import (
     resolve_checkpoint,
     write_embedded_checkpoint,
 )
-from knowgap.retrieval.colbert.encoder import TokenEncoder, batches_of_one_width
-from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.colbert.encoder import TokenEncoder
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
 
@@ -71,23 +72,25 @@ def test_vectors_are_unit_vectors_of_passages_in_order(encoder):
     np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=2e-2)
 
 
-def test_latest_queries_are_remembered(folder, monkeypatch):
-    encoder = TokenEncoder(folder)
-    monkeypatch.setattr("knowgap.retrieval.colbert.encoder._KEPT_QUERIES", 2)
+def test_a_cached_query_does_not_wait_for_another_that_is_computed(folder, monkeypatch):
+    encoder, model = TokenEncoder(folder), TokenEncoder(folder)._model
     first = encoder.encode_query("one")
-    assert encoder.encode_query("one") is first
-    encoder.encode_query("two")
-    encoder.encode_query("three")
-    again = encoder.encode_query("one")
-    assert again is not first
-    np.testing.assert_array_equal(again, first)
+    entered, release = threading.Event(), threading.Event()
 
+    class Blocked:
+        def query(self, *args):
+            entered.set()
+            assert release.wait(60)
+            return model.query(*args)
 
-def test_batches_have_one_width():
-    lengths = [3, 16, 17, 40, 5, 33, 16, 600]
-    batches = list(batches_of_one_width(lengths, 48))
-    assert sorted(i for batch, _ in batches for i in batch) == list(range(8))
-    assert batches == [([0, 1, 4], 16), ([6], 16), ([2], 32), ([3], 48), ([5], 48), ([7], 608)]
+    monkeypatch.setattr(encoder, "_model", Blocked())
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(encoder.encode_query, "two")
+        assert entered.wait(60)
+        assert pool.submit(encoder.encode_query, "one").result(60) is first
+        assert not slow.done()
+        release.set()
+        assert slow.result(60) is encoder.encode_query("two")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def test_names(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert resolve_checkpoint("lab/safe") == folder
     assert resolve_checkpoint("lab/old") == tmp_path
-    with pytest.raises(CheckpointError, match="lab/gone: neither a folder nor to be had from the hub"):
+    with pytest.raises(CheckpointError, match="lab/gone: not a folder, and the hub does not give it"):
         resolve_checkpoint("lab/gone")
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
 
@@ -142,11 +145,6 @@ def test_digest_is_that_of_names_and_contents(folder, tmp_path):
     assert checkpoint_digest(mine) == checkpoint_digest(folder)
     (mine / "vocab.txt").write_text("another", encoding="utf-8")
     assert checkpoint_digest(mine) != checkpoint_digest(folder)
-
-
-def test_device_that_is_not_there():
-    with pytest.raises(ValueOutOfBounds, match="device = 'abacus'"):
-        choose_device("abacus")
 
 
 def test_projection_keeps_the_strongest_directions():

@@ -6,7 +6,7 @@ import pytest
 
 from knowgap.errors import DataError, IndexDamaged
 from knowgap.retrieval import Passage, PassageStore
-from knowgap.retrieval.index.passage_store import MemoryStore, corpus_digest, select_positions, top_hits
+from knowgap.retrieval.index.passage_store import MemoryStore, corpus_digest, scored_hits, select_positions
 from tests.retrieval.conformance import corpus
 
 ODD = [
@@ -40,7 +40,7 @@ def test_positions_of_ids(store):
 def test_digest_depends_on_content_and_order(tmp_path):
     passages = corpus()
     store, digest = PassageStore.build(iter(passages), tmp_path)
-    assert digest == corpus_digest(passages) == store.digest()
+    assert digest == corpus_digest(passages) == corpus_digest(store)
     assert digest != corpus_digest(passages[::-1])
     assert corpus_digest([Passage("a", "b", "")]) != corpus_digest([Passage("a", "", "b")])
 
@@ -79,7 +79,7 @@ def test_selection(store):
     assert rivers.tolist() == list(range(0, 40, 4))
 
 
-def test_top_hits_orders_ties_at_the_cut_by_id():
+def test_ties_at_the_cut_are_ordered_by_id():
     passages = corpus()
     rng = random.Random(3)
     for _ in range(200):
@@ -88,7 +88,8 @@ def test_top_hits_orders_ties_at_the_cut_by_id():
         expected = sorted(
             ((-score, passage.id) for score, passage in zip(scores, passages, strict=True) if score > -np.inf)
         )[:k]
-        hits = top_hits(MemoryStore(passages), scores, k)
+        positions = np.flatnonzero(scores > -np.inf)
+        hits = scored_hits(MemoryStore(passages), positions, scores[positions], k)
         assert [(-hit.score, hit.passage.id) for hit in hits] == expected
 
 

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-import knowgap.retrieval.index.changes as changes_module
-import knowgap.retrieval.index.compaction as compaction_module
+import knowgap.retrieval.index.updates as updates_module
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, open_index
 from tests.retrieval.conformance import QUERIES, corpus
@@ -206,7 +205,7 @@ def writes(step, monkeypatch, act, targets):
     return False
 
 
-APPENDS = [(changes_module.Changes, "_append"), (changes_module, "write_json")]
+APPENDS = [(updates_module.Changes, "_append"), (updates_module, "write_json")]
 
 
 @pytest.mark.parametrize("step", range(1, 7))
@@ -222,12 +221,12 @@ def test_killed_between_any_two_writes_of_a_change(index, tmp_path, monkeypatch,
 
 
 STEPS = [
-    (compaction_module.PassageStore, "build"),
-    (compaction_module, "cluster"),
-    (compaction_module, "record_files"),
-    (compaction_module, "write_manifest"),
-    (compaction_module, "_sweep"),
-    (compaction_module.shutil, "rmtree"),
+    (updates_module.PassageStore, "build"),
+    (updates_module, "cluster"),
+    (updates_module, "record_files"),
+    (updates_module, "write_manifest"),
+    (updates_module, "_sweep"),
+    (updates_module.shutil, "rmtree"),
 ]
 
 
@@ -260,6 +259,14 @@ def test_readers_see_changes_when_they_refresh(index):
     index.compact()
     assert reader.search(QUERIES, 5) == index.search(QUERIES, 5)
     assert reader.refresh().search(QUERIES, 5) == index.search(QUERIES, 5)
+
+
+def test_an_index_that_is_compacted_before_its_first_search(index):
+    for _ in range(2):  # the first compaction moves the files, the second removes the folder that the manifest names
+        reader = reopen(index)
+        index.add([NEW[0]], replace=True)
+        index.compact()
+        assert reader.search(QUERIES, 5) == index.search(QUERIES, 5)
 
 
 def test_two_handles_take_turns(index, tmp_path):

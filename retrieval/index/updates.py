@@ -1,0 +1,326 @@
+"""An index of vectors as it is after its changes: adding, deleting, searching, compaction.
+
+The files of the built index are never written again. Changes are four files that only grow, and a record of how much
+of each counts; see `manifest` for the protocol. Positions of passages continue those of the built index: the first
+added passage follows its last.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.errors import IndexDamaged, UsageError
+from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS, TokenVectors
+from knowgap.retrieval.colbert.residual_codec import cluster, open_vectors
+from knowgap.retrieval.index.encoding import Encoder
+from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.index.manifest import Manifest, record_files, write_manifest
+from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits, select_positions
+from knowgap.retrieval.index.search_settings import SearchSettings
+from knowgap.retrieval.passage import Hit, Passage
+
+__all__ = ["BuiltPart", "Changes", "Snapshot", "compact"]
+
+RECORD = "changes.json"
+PASSAGES, CHANGED_VECTORS, CHANGED_LENGTHS = "changes.jsonl", "changes.f16", "changes.i32"
+DELETED = "changes.deleted.i64"
+
+_EXACT_FILTER = 20_000  # passages that a filter admits; up to this many are all scored
+_PREPARED = 50  # hits that a search prepares at least, so that the first hits do not depend on k
+_PASSAGES_AT_ONCE = 1024
+_COMPACTED = re.compile(r"compacted-\d+")
+_BUILT_FILES = re.compile(r"(?:passages|tokens|cells|codes|changes)\..+|(?:centroids|cells|codes|buckets)\.npy")
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The record of changes: how many there were, and how much of each file counts."""
+
+    generation: int = 0
+    text: int = 0  # bytes
+    added: int = 0
+    vectors: int = 0
+    deleted: int = 0
+
+
+class Changes:
+    """The changes of an index as they were when they were read.
+
+    Args:
+        folder: where the files of the index are.
+        dim: width of a vector.
+
+    Attributes:
+        generation: how many times the index was changed.
+        passages: those that were added, in order, including deleted ones.
+        vectors: their vectors, float16 [vectors, dim].
+        lengths: how many vectors each has, [passages].
+        deleted: positions of deleted passages, [deleted], in the order of deletion.
+
+    Raises:
+        IndexDamaged: the files hold less than the record says.
+    """
+
+    def __init__(self, folder: Path, dim: int) -> None:
+        self._folder, self._dim = folder, dim
+        try:
+            self._sizes = _Sizes(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            self._sizes = _Sizes()
+        except (OSError, ValueError, TypeError) as error:
+            raise IndexDamaged(f"{folder}: {RECORD} cannot be read ({error})") from error
+        sizes = self._sizes
+        self.generation = sizes.generation
+        lines = self._read(PASSAGES, sizes.text).decode("ascii").splitlines()
+        self.passages = [Passage.from_dict(json.loads(line)) for line in lines]
+        self.vectors = np.frombuffer(self._read(CHANGED_VECTORS, 2 * dim * sizes.vectors), np.float16).reshape(-1, dim)
+        self.lengths = np.frombuffer(self._read(CHANGED_LENGTHS, 4 * sizes.added), np.int32)
+        self.deleted = np.frombuffer(self._read(DELETED, 8 * sizes.deleted), np.int64)
+        if len(self.passages) != len(self.lengths) or int(self.lengths.sum()) != len(self.vectors):
+            raise IndexDamaged(f"{folder}: the files of its changes do not fit each other")
+
+    def _read(self, name: str, size: int) -> bytes:
+        if not size:
+            return b""
+        try:
+            with (self._folder / name).open("rb") as file:
+                content = file.read(size)
+        except OSError as error:
+            raise IndexDamaged(f"{self._folder}: {name} cannot be read ({error})") from error
+        if len(content) < size:
+            raise IndexDamaged(f"{self._folder}: {name} has {len(content)} bytes instead of {size}")
+        return content
+
+    def commit(
+        self,
+        passages: Sequence[Passage],
+        vectors: npt.NDArray[np.float16],
+        lengths: npt.NDArray[np.integer],
+        deleted: Sequence[int],
+    ) -> Changes:
+        """Add and delete in one step, on disk when this returns. Only one writer may do so at a time.
+
+        Args:
+            passages: what to add.
+            vectors: their vectors, passage after passage.
+            lengths: how many vectors each has.
+            deleted: positions of passages to delete.
+
+        Returns:
+            The changes, these included.
+        """
+        old = self._sizes
+        # Everything that is not ASCII is escaped, so that a lone surrogate can be written, too.
+        text = "".join(json.dumps(passage.to_dict()) + "\n" for passage in passages).encode("ascii")
+        self._append(PASSAGES, old.text, text)
+        self._append(CHANGED_VECTORS, 2 * self._dim * old.vectors, np.ascontiguousarray(vectors, np.float16).tobytes())
+        self._append(CHANGED_LENGTHS, 4 * old.added, np.asarray(lengths, np.int32).tobytes())
+        self._append(DELETED, 8 * old.deleted, np.asarray(deleted, np.int64).tobytes())
+        new = _Sizes(
+            old.generation + 1,
+            old.text + len(text),
+            old.added + len(passages),
+            old.vectors + len(vectors),
+            old.deleted + len(deleted),
+        )
+        write_json(self._folder / RECORD, asdict(new))
+        return Changes(self._folder, self._dim)
+
+    def _append(self, name: str, start: int, content: bytes) -> None:
+        if not content:
+            return
+        path = self._folder / name
+        with path.open("r+b" if path.exists() else "wb") as file:
+            file.truncate(start)
+            file.seek(start)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class BuiltPart:
+    """The files that the last build or compaction wrote, opened.
+
+    Args:
+        path: the folder of the index.
+        manifest: its manifest.
+        device: where vectors are scored.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, device: str) -> None:
+        self.manifest, self.folder = manifest, path / manifest.root
+        self.store = PassageStore(self.folder)
+        dim, nbits = manifest.settings["dim"], manifest.settings.get("nbits", 16)
+        self.vectors, self.centroids = open_vectors(self.folder, dim, nbits, device)
+
+
+class Snapshot:
+    """An index at one moment: the built part, and its changes.
+
+    Args:
+        built: the built part.
+        changes: the changes; None reads them.
+    """
+
+    def __init__(self, built: BuiltPart, changes: Changes | None = None) -> None:
+        self.built = built
+        self.changes = changes = changes or Changes(built.folder, built.manifest.settings["dim"])
+        self._first = first = len(built.store)
+        self._added = TokenVectors(changes.vectors, changes.lengths)
+        self._deleted = set(changes.deleted.tolist())
+        self._deleted_built = np.unique(changes.deleted[changes.deleted < first])
+        self._live_built = np.delete(np.arange(first), self._deleted_built) if len(self._deleted_built) else None
+        added = np.arange(first, first + len(changes.passages))
+        self._live_added = np.setdiff1d(added, changes.deleted, assume_unique=True)
+        self._added_positions = {self[position].id: position for position in self._live_added.tolist()}
+
+    def __len__(self) -> int:
+        return self._first - len(self._deleted_built) + len(self._live_added)
+
+    def __getitem__(self, position: int) -> Passage:
+        first = self._first
+        return self.built.store[position] if position < first else self.changes.passages[position - first]
+
+    def live(self) -> Positions:
+        """The positions that are not deleted, ascending."""
+        built = np.arange(self._first) if self._live_built is None else self._live_built
+        return np.concatenate([built, self._live_added])
+
+    def position(self, identifier: str) -> int | None:
+        """The position of the passage with this id; None if there is none, or if it is deleted."""
+        if identifier in self._added_positions:
+            return self._added_positions[identifier]
+        position = self.built.store.position(identifier)
+        return None if position in self._deleted else position
+
+    def select(self, ids: Collection[str] | None, where: Where | None) -> Positions | None:
+        """The positions that a filter admits, ascending; None without a filter."""
+        return select_positions(self, ids, where, live=self.live() if ids is None and where is not None else None)
+
+    def search(
+        self,
+        queries: list[npt.NDArray[np.float32]],
+        k: int,
+        settings: SearchSettings | None,
+        allowed: Positions | None,
+    ) -> list[list[Hit]]:
+        """The `k` best passages for each query, given as its vectors.
+
+        Args:
+            queries: [vectors, dim] each.
+            k: how many hits.
+            settings: how thoroughly to search; None scores all passages.
+            allowed: search only these positions, ascending.
+        """
+        base, first = self.built.vectors, self._first
+        built, added = self._live_built, self._live_added
+        if allowed is not None:
+            built, added = allowed[allowed < first], allowed[allowed >= first]
+        if self.built.centroids is None or base.on_gpu or (allowed is not None and len(allowed) <= _EXACT_FILTER):
+            settings = None
+        if settings is None:
+            scanned = [(built, rough) for rough in base.scan(queries, built)]
+        else:
+            scanned = [self._candidates(query, k, settings, None if allowed is None else built) for query in queries]
+        scanned_added = self._added.scan(queries, added - first)
+        results = []
+        for query, (positions, rough), rough_added in zip(queries, scanned, scanned_added, strict=True):
+            best, scores = base.best(query, k, rough, positions)
+            best_added, scores_added = self._added.best(query, k, rough_added, added - first)
+            positions = np.concatenate([best, best_added + first])
+            results.append(scored_hits(self, positions, np.concatenate([scores, scores_added]), k))
+        return results
+
+    def _candidates(
+        self, query: npt.NDArray[np.float32], k: int, settings: SearchSettings, allowed: Positions | None
+    ) -> tuple[Positions | None, npt.NDArray[np.float32]]:
+        """Positions in the built part that the settings choose, and their rough scores; None stands for all."""
+        base, centroids = self.built.vectors, self.built.centroids
+        assert centroids is not None
+        nprobe, limit = settings.nprobe, max(settings.n_rescored, _PREPARED)
+        if k > _PREPARED:
+            nprobe, limit = 2 * nprobe, max(limit, settings.n_rescored_per_hit * k)
+        total = self._first - len(self._deleted_built) if allowed is None else len(allowed)
+        while nprobe < len(centroids):
+            positions = centroids.candidates(query, nprobe, limit, allowed, self._deleted_built)
+            if len(positions) >= min(max(k, _PREPARED), total):
+                return positions, base.scan([query], positions)[0]
+            nprobe *= 4
+        positions = self._live_built if allowed is None else allowed
+        return positions, base.scan([query], positions)[0]
+
+
+def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> Manifest:
+    """Write the passages of a snapshot as the built part of its index.
+
+    Args:
+        path: the folder of the index; the caller holds its writer's lock.
+        snapshot: the index as it is.
+        encoder: encodes the passages again if the index keeps compressed vectors only.
+
+    Returns:
+        The new manifest, which is on disk.
+
+    Raises:
+        UsageError: everything was deleted.
+    """
+    if not len(snapshot):
+        raise UsageError(f"{path}: every passage was deleted; remove the folder instead")
+    old = snapshot.built.manifest
+    settings = old.settings
+    _sweep(path, old)
+    number = int(old.root.removeprefix("compacted-")) if _COMPACTED.fullmatch(old.root) else 0
+    root = f"compacted-{number + 1}"
+    folder = path / root
+    folder.mkdir()
+    live = snapshot.live()
+    store, digest = PassageStore.build((snapshot[position] for position in live.tolist()), folder)
+    lengths = []
+    with (folder / VECTORS).open("wb") as file:
+        for vectors, counts in _vectors(snapshot, live, encoder):
+            file.write(vectors.tobytes())
+            lengths.append(counts)
+    np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
+    if "nbits" in settings:
+        cluster(folder, settings["dim"], settings["nbits"], settings["clustered"], None)
+        if settings["nbits"] < 16:
+            (folder / VECTORS).unlink()
+    files = {name: entry for name, entry in old.files.items() if name.startswith("checkpoint/")}
+    files |= {f"{root}/{name}": entry for name, entry in record_files(folder).items()}
+    manifest = replace(old, passages=len(store), corpus_digest=digest, files=files, root=root)
+    write_manifest(path, manifest)
+    _sweep(path, manifest)
+    return manifest
+
+
+def _vectors(
+    snapshot: Snapshot, live: Positions, encoder: Encoder
+) -> Iterator[tuple[npt.NDArray[np.float16], npt.NDArray[np.integer]]]:
+    """The vectors of live passages, some passages at a time, and how many each passage has."""
+    first = len(snapshot.built.store)
+    added = TokenVectors(snapshot.changes.vectors, snapshot.changes.lengths)
+    for start in range(0, len(live), _PASSAGES_AT_ONCE):
+        part = live[start : start + _PASSAGES_AT_ONCE]
+        if snapshot.built.manifest.settings.get("nbits", 16) < 16:
+            yield encoder.encode_passages([str(snapshot[position]) for position in part.tolist()])
+            continue
+        for vectors, mine in ((snapshot.built.vectors, part[part < first]), (added, part[part >= first] - first)):
+            yield vectors.of(mine), vectors.lengths[mine]
+
+
+def _sweep(path: Path, manifest: Manifest) -> None:
+    """Remove the files of earlier builds and compactions, which the manifest does not name."""
+    for entry in path.iterdir():
+        if _COMPACTED.fullmatch(entry.name) and entry.name != manifest.root:
+            shutil.rmtree(entry)
+        elif manifest.root != "." and _BUILT_FILES.fullmatch(entry.name):
+            entry.unlink()
