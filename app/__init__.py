@@ -1,128 +1,49 @@
 """knowgap: question answering that notices what it does not know yet and goes and looks for it.
 
-The names below are resolved when they are first used, so that `import knowgap` loads nothing heavy.
+Modules are imported when one of their names is first used, so `import knowgap` loads nothing heavy.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from knowgap.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from knowgap.compile import (
-        Budget,
-        DemoConfig,
-        Evaluation,
-        StudyConfig,
-        calibrate,
-        compare,
-        compile_program,
-        evaluate,
-        tune,
-    )
-    from knowgap.compile import load_artifact as load
-    from knowgap.compile import save_artifact as save
-    from knowgap.compile.data import Dataset, load_dataset, read_corpus
-    from knowgap.compile.evaluation.metrics import get_metric
-    from knowgap.errors import KnowgapError
-    from knowgap.lms import extractive_lm, make_lm
-    from knowgap.programs import get_program
-    from knowgap.programs.adaptive_note import AdaptiveNote
-    from knowgap.programs.base import Program
-    from knowgap.programs.blend_filter import BlendFilter
-    from knowgap.programs.migres import MIGRES
-    from knowgap.programs.ra_isf import RAISF
-    from knowgap.programs.rq_rag import RQRAG
-    from knowgap.programs.trace.trace import Trace
-    from knowgap.retrieval.bm25 import BM25Index
-    from knowgap.retrieval.colbert.index import ColBERTIndex
-    from knowgap.retrieval.index.engines import open_index
-    from knowgap.retrieval.passage import Hit, Passage, Retriever
+    from knowgap.compile import Budget as Budget
+    from knowgap.compile import DemoConfig as DemoConfig
+    from knowgap.compile import Evaluation as Evaluation
+    from knowgap.compile import StudyConfig as StudyConfig
+    from knowgap.compile import calibrate as calibrate
+    from knowgap.compile import compare as compare
+    from knowgap.compile import compile_program as compile_program
+    from knowgap.compile import evaluate as evaluate
+    from knowgap.compile import load_artifact, save_artifact
+    from knowgap.compile import tune as tune
+    from knowgap.compile.data import Dataset as Dataset
+    from knowgap.compile.data import load_dataset as load_dataset
+    from knowgap.compile.data import read_corpus as read_corpus
+    from knowgap.compile.evaluation.metrics import get_metric as get_metric
+    from knowgap.errors import KnowgapError as KnowgapError
+    from knowgap.lms import extractive_lm as extractive_lm
+    from knowgap.lms import make_lm as make_lm
+    from knowgap.programs import get_program as get_program
+    from knowgap.programs.adaptive_note import AdaptiveNote as AdaptiveNote
+    from knowgap.programs.base import Program as Program
+    from knowgap.programs.blend_filter import BlendFilter as BlendFilter
+    from knowgap.programs.migres import MIGRES as MIGRES
+    from knowgap.programs.ra_isf import RAISF as RAISF
+    from knowgap.programs.rq_rag import RQRAG as RQRAG
+    from knowgap.programs.trace.trace import Trace as Trace
+    from knowgap.retrieval.bm25 import BM25Index as BM25Index
+    from knowgap.retrieval.colbert.index import ColBERTIndex as ColBERTIndex
+    from knowgap.retrieval.index.engines import open_index as open_index
+    from knowgap.retrieval.passage import Hit as Hit
+    from knowgap.retrieval.passage import Passage as Passage
+    from knowgap.retrieval.passage import Retriever as Retriever
+    from knowgap.version import __version__ as __version__
 
-    __version__: str
-
-_WHERE = {
-    "AdaptiveNote": "programs.adaptive_note",
-    "BM25Index": "retrieval.bm25",
-    "BlendFilter": "programs.blend_filter",
-    "Budget": "compile",
-    "ColBERTIndex": "retrieval.colbert.index",
-    "Dataset": "compile.data",
-    "DemoConfig": "compile",
-    "Evaluation": "compile",
-    "Hit": "retrieval.passage",
-    "KnowgapError": "errors",
-    "MIGRES": "programs.migres",
-    "Passage": "retrieval.passage",
-    "Program": "programs.base",
-    "RAISF": "programs.ra_isf",
-    "RQRAG": "programs.rq_rag",
-    "Retriever": "retrieval.passage",
-    "StudyConfig": "compile",
-    "Trace": "programs.trace.trace",
-    "calibrate": "compile",
-    "compare": "compile",
-    "compile_program": "compile",
-    "evaluate": "compile",
-    "extractive_lm": "lms",
-    "get_metric": "compile.evaluation.metrics",
-    "get_program": "programs",
-    "load": "compile:load_artifact",
-    "load_dataset": "compile.data",
-    "make_lm": "lms",
-    "open_index": "retrieval.index.engines",
-    "read_corpus": "compile.data",
-    "save": "compile:save_artifact",
-    "tune": "compile",
-}
-
-__all__ = [
-    "MIGRES",
-    "RAISF",
-    "RQRAG",
-    "AdaptiveNote",
-    "BM25Index",
-    "BlendFilter",
-    "Budget",
-    "ColBERTIndex",
-    "Dataset",
-    "DemoConfig",
-    "Evaluation",
-    "Hit",
-    "KnowgapError",
-    "Passage",
-    "Program",
-    "Retriever",
-    "StudyConfig",
-    "Trace",
-    "__version__",
-    "calibrate",
-    "compare",
-    "compile_program",
-    "evaluate",
-    "extractive_lm",
-    "get_metric",
-    "get_program",
-    "load",
-    "load_dataset",
-    "make_lm",
-    "open_index",
-    "read_corpus",
-    "save",
-    "tune",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        return version("knowgap")
-    if name not in _WHERE:
-        raise AttributeError(f"module 'knowgap' has no attribute {name!r}")
-    module, _, attribute = _WHERE[name].partition(":")
-    return getattr(importlib.import_module(f"knowgap.{module}"), attribute or name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    load = load_artifact
+    save = save_artifact
+else:
+    __all__, __getattr__, __dir__ = export_lazily(__name__)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from knowgap.lazy import export_lazily
 
 if TYPE_CHECKING:
     from knowgap.compile.artifact import load_artifact as load_artifact
@@ -29,59 +30,5 @@ if TYPE_CHECKING:
     from knowgap.compile.thresholds.delta_calibration import calibrate as calibrate
     from knowgap.compile.thresholds.reanchor import ThresholdCalibration as ThresholdCalibration
     from knowgap.compile.thresholds.reanchor import calibrate_thresholds as calibrate_thresholds
-
-_MODULES = {
-    "ThresholdCalibration": "thresholds.reanchor",
-    "calibrate_thresholds": "thresholds.reanchor",
-    "Estimate": "study.estimate",
-    "estimate_study": "study.estimate",
-    "load_artifact": "artifact",
-    "read_config": "artifact",
-    "save_artifact": "artifact",
-    "Budget": "study.config",
-    "DemoConfig": "study.config",
-    "StudyConfig": "study.config",
-    "Tuning": "study.tuning",
-    "tune": "study.tuning",
-    "Calibration": "thresholds.delta_calibration",
-    "Comparison": "evaluation.statistics",
-    "Evaluation": "evaluation.results",
-    "calibrate": "thresholds.delta_calibration",
-    "compare": "evaluation.results",
-    "compile_program": "demonstrations.compile_program",
-    "evaluate": "evaluation.evaluator",
-    "evaluate_on_test": "evaluation.evaluator",
-}
-
-__all__ = [
-    "Budget",
-    "Calibration",
-    "Comparison",
-    "DemoConfig",
-    "Estimate",
-    "Evaluation",
-    "StudyConfig",
-    "ThresholdCalibration",
-    "Tuning",
-    "calibrate",
-    "calibrate_thresholds",
-    "compare",
-    "compile_program",
-    "estimate_study",
-    "evaluate",
-    "evaluate_on_test",
-    "load_artifact",
-    "read_config",
-    "save_artifact",
-    "tune",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+else:
+    __all__, __getattr__, __dir__ = export_lazily(__name__)

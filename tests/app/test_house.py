@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import py_compile
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,7 +42,7 @@ def test_nothing_at_the_root_shadows_a_package():
         "import knowgap.cli.main",
         "import knowgap.retrieval",
         "import knowgap.compile",
-        "import knowgap.lms",
+        "from knowgap.lms import HFEngine, extractive_lm",
     ],
 )
 def test_importing_stays_light(statement: str):
@@ -50,10 +52,22 @@ def test_importing_stays_light(statement: str):
     assert loaded == []
 
 
-def test_every_public_name_resolves():
-    import knowgap
+@pytest.mark.parametrize("name", ["", ".compile", ".lms", ".retrieval"])
+def test_every_public_name_resolves(name: str):
+    package = import_module(f"knowgap{name}")
+    assert len(package.__all__) > 5
+    assert dir(package) == package.__all__ == sorted(package.__all__)
+    for exported in package.__all__:
+        thing = getattr(package, exported)
+        assert exported in ("load", "save", getattr(thing, "__name__", exported))
+    with pytest.raises(AttributeError, match=f"'knowgap{name}' has no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018 - raises
 
-    for name in knowgap.__all__:
-        assert getattr(knowgap, name) is not None
-    with pytest.raises(AttributeError, match="nonsense"):
-        getattr(knowgap, "nonsense")  # noqa: B009 - a name that a type checker would refuse
+
+def test_a_package_without_sources_is_named(tmp_path: Path):
+    source = "from knowgap.lazy import export_lazily\n__all__, __getattr__, __dir__ = export_lazily(__name__)\n"
+    (tmp_path / "sourceless.py").write_text(source)
+    py_compile.compile(str(tmp_path / "sourceless.py"), cfile=str(tmp_path / "sourceless.pyc"))
+    (tmp_path / "sourceless.py").unlink()
+    run = subprocess.run([sys.executable, "-c", "import sourceless"], capture_output=True, text=True, cwd=tmp_path)
+    assert "ImportError: sourceless needs its sources" in run.stderr
