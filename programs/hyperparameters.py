@@ -7,7 +7,6 @@ it. The value lives in the instance as a `dspy.Parameter`: `program.save` and `.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
@@ -29,6 +28,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+_SWITCH_WORDS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("false", "off", "no", "0"), False)
 
 
 class Hyperparameter(Generic[T]):
@@ -72,11 +73,14 @@ class Hyperparameter(Generic[T]):
         Raises:
             ValueOutOfBounds: with the name, the value and the bounds.
         """
-        raise NotImplementedError
+        try:
+            return self._convert(value)
+        except (TypeError, ValueError, LookupError, OverflowError):
+            raise ValueOutOfBounds(f"{self.name}={value!r} is out of bounds: it takes {self.bounds}") from None
 
-    def refuse(self, value: Any) -> ValueOutOfBounds:
-        """The error for a `value` outside the bounds."""
-        return ValueOutOfBounds(f"{self.name}={value!r} is out of bounds: it takes {self.bounds}")
+    def _convert(self, value: Any) -> T:
+        """Like `check`, but raises any of the errors that `check` catches."""
+        raise NotImplementedError
 
     def active(self, values: Mapping[str, Any]) -> bool:
         """Whether this hyperparameter has an effect, given the `values` of the others."""
@@ -84,27 +88,22 @@ class Hyperparameter(Generic[T]):
 
 
 class Integer(Hyperparameter[int]):
-    """A whole number from `low` to `high`, both included."""
+    """A whole number from `low` to `high`, both included; also given as text, or as a float without fraction."""
 
     def __init__(self, default: int, help: str, *, low: int, high: int, **kwargs: Any):
         super().__init__(default, help, **kwargs)
         self.low, self.high = low, high
         self.bounds = f"whole numbers from {low} to {high}"
 
-    def check(self, value: Any) -> int:
-        """Accept whole numbers within bounds, also as text or as a float without fraction."""
-        try:
-            number = int(value)
-            whole = not isinstance(value, bool) and number == float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise self.refuse(value) from None
-        if not whole or not self.low <= number <= self.high:
-            raise self.refuse(value)
+    def _convert(self, value: Any) -> int:
+        number = int(value)
+        if isinstance(value, bool) or number != float(value) or not self.low <= number <= self.high:
+            raise ValueError
         return number
 
 
 class RealNumber(Hyperparameter[T]):
-    """A number from `low` to `high`, both included: the base of `Real` and `OptionalReal`.
+    """A finite number from `low` to `high`, both included, also given as text: the base of `Real` and `OptionalReal`.
 
     Args:
         search: a narrower range for a study; None for the whole range.
@@ -124,14 +123,10 @@ class RealNumber(Hyperparameter[T]):
         self.low, self.high, self.search = low, high, search or (low, high)
         self.bounds = f"numbers from {low:g} to {high:g}"
 
-    def check(self, value: Any) -> Any:
-        """Accept finite numbers within bounds, also as text."""
-        try:
-            number = float(value)
-        except (TypeError, ValueError, OverflowError):
-            raise self.refuse(value) from None
-        if isinstance(value, bool) or not math.isfinite(number) or not self.low <= number <= self.high:
-            raise self.refuse(value)
+    def _convert(self, value: Any) -> Any:
+        number = float(value)
+        if isinstance(value, bool) or not self.low <= number <= self.high:
+            raise ValueError
         return number
 
 
@@ -146,9 +141,8 @@ class OptionalReal(RealNumber["float | None"]):
         super().__init__(*args, **kwargs)
         self.bounds += ", or none"
 
-    def check(self, value: Any) -> float | None:
-        """Accept what `RealNumber` accepts, and None, also as text."""
-        return None if value is None or value in ("", "none", "None") else super().check(value)
+    def _convert(self, value: Any) -> float | None:
+        return None if value is None or value in ("", "none", "None") else super()._convert(value)
 
 
 class Threshold(OptionalReal):
@@ -177,20 +171,12 @@ class Threshold(OptionalReal):
 
 
 class Switch(Hyperparameter[bool]):
-    """On or off."""
+    """On or off, also in the words of a command line."""
 
     bounds = "true or false"
 
-    def check(self, value: Any) -> bool:
-        """Accept True and False, and their words on a command line."""
-        if isinstance(value, bool):
-            return value
-        word = str(value).strip().lower()
-        if word in ("true", "on", "yes", "1"):
-            return True
-        if word in ("false", "off", "no", "0"):
-            return False
-        raise self.refuse(value)
+    def _convert(self, value: Any) -> bool:
+        return _SWITCH_WORDS[str(value).strip().lower()]
 
 
 class Choice(Hyperparameter[str]):
@@ -201,11 +187,8 @@ class Choice(Hyperparameter[str]):
         self.choices = tuple(choices)
         self.bounds = "one of " + ", ".join(self.choices)
 
-    def check(self, value: Any) -> str:
-        """Accept one of the choices."""
-        if value not in self.choices:
-            raise self.refuse(value)
-        return value
+    def _convert(self, value: Any) -> str:
+        return self.choices[self.choices.index(value)]
 
 
 class Setting(Parameter):
@@ -224,6 +207,3 @@ class Setting(Parameter):
     def load_state(self, state: dict[str, Any]) -> None:
         """Take over a saved value, checked against the present bounds."""
         self.value = self.declaration.check(state["value"])
-
-    def __repr__(self) -> str:
-        return f"{self.declaration.name}={self.value!r}"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
+from knowgap.programs.outputs import text_of
+
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
@@ -43,6 +45,10 @@ class TokenReply(NamedTuple):
     output: dspy.Prediction | None
     tokens: list[tuple[bytes, float]]
     refused: bool
+
+    def logprobs_of(self, field: str) -> FieldLogprobs | None:
+        """The log-probabilities of an output field; None if they are unknown."""
+        return field_logprobs(self.tokens, field, text_of(self.output, field))
 
 
 def ask_for_tokens(program: Program, predictor: dspy.Module, with_tokens: bool, **inputs: Any) -> TokenReply:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.logprobs import FieldLogprobs, ask_for_tokens, field_logprobs
+from knowgap.programs.logprobs import FieldLogprobs, ask_for_tokens
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
@@ -23,13 +23,6 @@ from knowgap.signatures import STYLES, UNKNOWN, AnswerWithConfidence, DecomposeQ
 __all__ = ["RQRAG"]
 
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
-
-
-class _Reply(NamedTuple):
-    text: str = ""
-    logprobs: FieldLogprobs | None = None
-    stated: float = 0.0
-    refused: bool = False
 
 
 class RQRAG(Program):
@@ -97,7 +90,7 @@ class RQRAG(Program):
         confidence, perplexity and passage ids of each.
         """
         actions = _ACTIONS if self.actions == "all" else (self.actions,)
-        with_tokens = self.logprobs == "auto"
+        with_tokens = self.logprobs == "auto"  # under every strategy, so that a study's cache serves all three
         leaves: list[Trajectory] = []
         level, reason = [Trajectory()], "depth"
         for depth in range(self.depth + 1):
@@ -138,9 +131,9 @@ class RQRAG(Program):
 
     def _refine(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> Trajectory | None:
         """Make a child of `node` with a refined query and no new passages yet; None without a new query."""
-        inputs = {"question": question, "searched": node.queries}
-        reply = self._reply(getattr(self, action), "query", node, with_tokens, **inputs)
-        queries, repeated = clean_lines([reply.text], 1, node.queries)
+        inputs = {"question": question, "searched": node.queries, "passages": node.passages}
+        reply = ask_for_tokens(self, getattr(self, action), with_tokens, **inputs)
+        queries, repeated = clean_lines([text_of(reply.output, "query")], 1, node.queries)
         if not queries:
             if repeated:
                 self.record(Rejected(what=repeated[0], why="searched before on this path"))
@@ -150,7 +143,7 @@ class RQRAG(Program):
             path=_child_path(node, action),
             queries=[*node.queries, *queries],
             passages=node.passages,
-            generated=_all_generated(node, reply),
+            generated=_all_generated(node, reply.logprobs_of("query")),
             refused=reply.refused,
         )
 
@@ -164,27 +157,21 @@ class RQRAG(Program):
 
     def _answer(self, question: str, node: Trajectory, with_tokens: bool) -> Trajectory:
         """The node with its answer, which is empty if the reply cannot be read."""
-        inputs = {"question": question, "style": STYLES[self.style]}
-        reply = self._reply(self.answer, "answer", node, with_tokens, **inputs)
+        inputs = {"question": question, "passages": node.passages, "style": STYLES[self.style]}
+        reply = ask_for_tokens(self, self.answer, with_tokens, **inputs)
+        logprobs = reply.logprobs_of("answer")
         node = replace(
             node,
-            answer=reply.text,
-            generated=_all_generated(node, reply),
-            answer_logprob=sum(reply.logprobs.value) if reply.logprobs else None,
-            stated=reply.stated,
+            answer=text_of(reply.output),
+            generated=_all_generated(node, logprobs),
+            answer_logprob=sum(logprobs.value) if logprobs else None,
+            stated=probability_of(reply.output),
             refused=reply.refused,
         )
         if node.answer:
             ids = [passage.id for passage in node.passages]
             self.record(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
         return node
-
-    def _reply(self, predictor: dspy.Module, field: str, node: Trajectory, with_tokens: bool, **inputs: Any) -> _Reply:
-        """Ask for an output field and its log-probabilities."""
-        # The same calls under every strategy, so that a study's cache serves all three.
-        output, tokens, refused = ask_for_tokens(self, predictor, with_tokens, passages=node.passages, **inputs)
-        text = text_of(output, field)
-        return _Reply(text, field_logprobs(tokens, field, text), probability_of(output), refused)
 
     def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:
         """The best nodes of an answered level, in the order of their paths."""
@@ -220,6 +207,6 @@ def _child_path(node: Trajectory, action: str) -> str:
     return f"{node.path}/{action}" if node.path else action
 
 
-def _all_generated(node: Trajectory, reply: _Reply) -> list[float] | None:
-    """Log-probabilities of all that the node's path and the reply generated; None if some are unknown."""
-    return None if node.generated is None or reply.logprobs is None else node.generated + reply.logprobs.generated
+def _all_generated(node: Trajectory, logprobs: FieldLogprobs | None) -> list[float] | None:
+    """Log-probabilities of all that the node's path and its next reply generated; None if some are unknown."""
+    return None if node.generated is None or logprobs is None else node.generated + logprobs.generated

@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.programs.baselines.baseline import Baseline
 from knowgap.programs.hyperparameters import Choice, Integer, Real
-from knowgap.programs.logprobs import ask_for_tokens, field_logprobs
+from knowgap.programs.logprobs import ask_for_tokens
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Judged, Queried, Reasoned, Stopped
@@ -108,11 +108,12 @@ class FLARE(Baseline):
     def _draft(self, question: str, passages: list[Passage], sentences: list[str], with_tokens: bool) -> _Draft:
         """The next sentence, with how sure the model is of it."""
         inputs = {"question": question, "passages": passages, "known": list(sentences), "style": self.wording}
-        output, tokens, refused = ask_for_tokens(self, self.sentence, with_tokens, **inputs)
+        reply = ask_for_tokens(self, self.sentence, with_tokens, **inputs)
+        output, tokens, refused = reply
         if output is None:
             return _Draft(refused=refused)
         sentence, answer = text_of(output, "reasoning"), text_of(output)
-        logprobs = field_logprobs(tokens, "reasoning", sentence)
+        logprobs = reply.logprobs_of("reasoning")
         if logprobs is None:
             return _Draft(sentence, answer, probability_of(output), query=sentence, refused=refused)
         end = len(logprobs.generated)
