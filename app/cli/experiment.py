@@ -1,8 +1,9 @@
-"""The command that runs the tables of the papers, and one's own: experiment."""
+"""The command that runs the tables of the papers, and your own: experiment."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,38 +17,70 @@ from knowgap.errors import UsageError
 __all__ = ["COMMANDS", "experiment"]
 
 
-def experiment(
-    table: Annotated[str, typer.Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
-    list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
+@dataclass(frozen=True)
+class Setup:
+    """What the rows of a table are run with."""
+
     data_path: Annotated[
         list[str] | None,
         typer.Option("--data-path", "-d", help="A data set's file or folder, as NAME=PATH. Can be repeated."),
-    ] = None,
+    ] = None
     corpus: Annotated[
         list[str] | None, typer.Option("--corpus", help="A data set's passages, as NAME=PATH. Can be repeated.")
-    ] = None,
+    ] = None
     index: Annotated[
         list[str] | None, typer.Option("--index", "-i", help="A data set's index, as NAME=FOLDER. Can be repeated.")
-    ] = None,
-    lm: o.Lm = None,
-    api_base: o.ApiBase = None,
+    ] = None
+    lm: o.Lm = None
+    api_base: o.ApiBase = None
     row_lm: Annotated[
         list[str] | None,
         typer.Option("--row-lm", help="What stands for a paper's language model, as THEIRS=MODEL. Can be repeated."),
-    ] = None,
+    ] = None
     engine: Annotated[
         str | None, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine, instead of the table's.")
-    ] = None,
-    quality: o.Quality = None,
-    reranker: o.Reranker = None,
-    entailment: o.Entailment = None,
-    rows: Annotated[list[str] | None, typer.Option("--row", "-r", help="A row to run. Can be repeated.")] = None,
-    baseline: Annotated[str | None, typer.Option("--baseline", help="The row that others are tested against.")] = None,
+    ] = None
+    quality: o.Quality = None
+    reranker: o.Reranker = None
+    entailment: o.Entailment = None
+    rows: Annotated[list[str] | None, typer.Option("--row", "-r", help="A row to run. Can be repeated.")] = None
+    baseline: Annotated[str | None, typer.Option("--baseline", help="The row that others are tested against.")] = None
     as_paper: Annotated[
         list[str] | None,
         typer.Option("--as-paper", help="What you know to be the paper's own: corpus, questions or models."),
-    ] = None,
-    limit: o.Limit = None,
+    ] = None
+    limit: o.Limit = None
+
+    def arguments(self, seed: int, table_lm: str, *, asks: bool) -> dict[str, Any]:
+        """The arguments of `run_experiment` and `estimate_cost`; models are loaded only if something is asked."""
+        arguments: dict[str, Any] = {
+            "data": factories.named_values(self.data_path, "--data-path"),
+            "corpora": factories.named_values(self.corpus, "--corpus"),
+            "indexes": factories.named_values(self.index, "--index"),
+            "engine": self.engine,
+            "quality": self.quality,
+            "rows": self.rows or None,
+            "limit": self.limit,
+            "seed": seed,
+            "as_paper": self.as_paper or (),
+        }
+        lm = self.lm or table_lm or None
+        if not asks:
+            from knowgap.lms import make_lm
+
+            return {**arguments, "lm": make_lm(lm or "extractive", api_base=self.api_base)}
+        arguments["lm"] = factories.load_lm(lm, self.api_base)
+        row_lms = factories.named_values(self.row_lm, "--row-lm")
+        arguments["lms"] = {name: factories.load_lm(lm, self.api_base) for name, lm in row_lms.items()}
+        return {**arguments, **factories.load_scorers(self.reranker, self.entailment)}
+
+
+@o.grouped
+def experiment(
+    table: Annotated[str, typer.Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
+    *,
+    list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
+    setup: Setup,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask nothing; print calls, tokens and price.")] = False,
     ask: Annotated[
         int, typer.Option("--ask", min=0, help="With --dry-run: ask so many questions of each cell to estimate from.")
@@ -66,6 +99,7 @@ def experiment(
     as_json: o.Json = False,
 ) -> None:
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
+    from knowgap.compile.experiments.cost import estimate_cost
     from knowgap.compile.experiments.runner import run_experiment
     from knowgap.compile.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
@@ -77,48 +111,28 @@ def experiment(
         raise UsageError(
             "name a table (`knowgap experiment --list` shows those that come with knowgap), or a TOML file"
         )
-    read = read_table(table)
-    folder = output_dir or Path(f"experiment-{read.name}")
-    setup: dict[str, Any] = {
-        "data": factories.named_values(data_path, "--data-path"),
-        "corpora": factories.named_values(corpus, "--corpus"),
-        "indexes": factories.named_values(index, "--index"),
-        "engine": engine,
-        "quality": quality,
-        "rows": rows or None,
-        "limit": limit,
-        "seed": seed,
-        "as_paper": as_paper or (),
-    }
-    named = lm or read.lm or None
-    if dry_run and not ask:
-        from knowgap.lms import make_lm
-
-        setup["lm"] = make_lm(named or "extractive", api_base=api_base)
-    else:
-        setup["lm"] = factories.load_lm(named, api_base)
-        others = factories.named_values(row_lm, "--row-lm")
-        setup["lms"] = {theirs: factories.load_lm(ours, api_base) for theirs, ours in others.items()}
-        setup |= factories.load_scorers(reranker, entailment)
+    opened = read_table(table)
+    folder = output_dir or Path(f"experiment-{opened.name}")
+    arguments = setup.arguments(seed, opened.lm, asks=not dry_run or ask > 0)
     if dry_run:
-        _plan(read, folder, ask, prices, setup, as_json)
+        _show_estimate(opened.title, estimate_cost(opened, output=folder, ask=ask, prices=prices, **arguments), as_json)
         return
-    with progress(read.name) as report:
-        found = run_experiment(
-            read,
+    with progress(opened.name) as report:
+        result = run_experiment(
+            opened,
             output=folder,
-            baseline=baseline,
+            baseline=setup.baseline,
             num_threads=num_threads,
             progress=report,
             prices=prices,
             ray_address=ray_address,
-            **setup,
+            **arguments,
         )
-    write_experiment_report(found, folder)
+    write_experiment_report(result, folder)
     if as_json:
-        out.print_json(found.model_dump_json())
+        out.print_json(result.model_dump_json())
         return
-    _show(found)
+    _show_result(result)
     remark(f"written to {folder}: index.html, experiment.md, experiment.csv, experiment.json")
 
 
@@ -136,30 +150,21 @@ def _list(as_json: bool) -> None:
     show_table("tables", ["name", "what is compared", "data", "rows"], rows)
 
 
-def _plan(table: Any, folder: Path, ask: int, prices: Any, setup: dict[str, Any], as_json: bool) -> None:
-    from knowgap.compile.experiments.cost import estimate_cost
-
-    plan = estimate_cost(table, output=folder, ask=ask, prices=prices, **setup)
+def _show_estimate(title: str, estimate: Any, as_json: bool) -> None:
     if as_json:
-        totals = {"calls": plan.calls, "tokens": plan.tokens, "price": plan.price}
-        out.print_json(json.dumps({**plan.model_dump(), **totals}))
+        totals = {"calls": estimate.calls, "tokens": estimate.tokens, "price": estimate.price}
+        out.print_json(json.dumps({**estimate.model_dump(), **totals}))
         return
     rows = [
-        [
-            cell.row,
-            cell.column,
-            cell.questions,
-            _range(cell.calls),
-            _range(
-                (cell.prompt_tokens[0] + cell.completion_tokens[0], cell.prompt_tokens[1] + cell.completion_tokens[1])
-            ),
-            cell.basis,
-        ]
-        for cell in plan.cells
+        [cell.row, cell.column, cell.questions, _range(cell.calls), _range(cell.tokens), cell.basis]
+        for cell in estimate.cells
     ]
-    show_table(table.title, ["row", "data", "questions", "calls", "tokens", "estimated from"], rows)
-    price = f"${plan.price[0]:,.2f} to ${plan.price[1]:,.2f}" if plan.price else "unknown (name one with --prices)"
-    out.print(f"{_range(plan.calls)} calls, {_range(plan.tokens)} tokens; price for {plan.lm}: {price}", markup=False)
+    show_table(title, ["row", "data", "questions", "calls", "tokens", "estimated from"], rows)
+    price = "unknown (name one with --prices)"
+    if estimate.price is not None:
+        price = f"${estimate.price[0]:,.2f} to ${estimate.price[1]:,.2f}"
+    calls, tokens = _range(estimate.calls), _range(estimate.tokens)
+    out.print(f"{calls} calls, {tokens} tokens; price for {estimate.lm}: {price}", markup=False)
 
 
 def _range(bounds: tuple[float, float]) -> str:
@@ -167,12 +172,12 @@ def _range(bounds: tuple[float, float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _show(found: Any) -> None:
+def _show_result(result: Any) -> None:
     from knowgap.reports.experiment import figure_text
 
-    for number, column in enumerate(found.table.columns):
+    for number, column in enumerate(result.table.columns):
         rows = []
-        for cell in found.cells:
+        for cell in result.cells:
             if cell.column != number:
                 continue
             figures = []
@@ -181,9 +186,9 @@ def _show(found: Any) -> None:
                 paper = "" if figure.paper is None else f" (paper {figure.paper:g}{' ≠' if cell.differs else ''})"
                 star = "*" if figure.significant else ""
                 figures.append(f"{mean}{star} {interval}{paper}".strip())
-            rows.append([found.table.rows[cell.row].label, *figures, cell.failed or cell.reason or 0])
-        note = f"* significantly different from {found.baseline} at 5% (paired, Holm)"
-        if found.table.paper:
+            rows.append([result.table.rows[cell.row].label, *figures, cell.failed or cell.reason or 0])
+        note = f"* significantly different from {result.baseline} at 5% (paired, Holm)"
+        if result.table.paper:
             note += "; ≠ the paper's setting is not ours"
         show_table(column.title, ["row", *column.metrics, "failed"], rows, caption=note)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import dspy
 from dspy.utils import exceptions as lm_errors
@@ -106,7 +106,7 @@ def compile_program(
                 raise LanguageModelUnreachable(f"the language model could not be reached: {error}") from error
             raise fatal_cause(error) or error from error
     _clean(compiled.program if isinstance(compiled, DelegatingProgram) else compiled, program)
-    return compiled
+    return cast("Program", compiled)
 
 
 def _clean(compiled: Program, program: Program) -> None:

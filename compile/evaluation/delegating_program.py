@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import dspy
 from dspy.predict.parameter import Parameter
 
 from knowgap.programs.base import Program
+from knowgap.retrieval.candidates import CandidateRetriever
 
-__all__ = ["DelegatingProgram"]
+__all__ = ["DelegatingProgram", "ask_among"]
 
 
 class DelegatingProgram:
@@ -51,3 +52,18 @@ class DelegatingProgram:
         """Set hyperparameters of the program, and return self."""
         self.program.configure(**values)
         return self
+
+
+def ask_among(program: Program, index: Any, question: str, ids: Collection[str] | None) -> dspy.Prediction:
+    """Ask a copy of a program that searches some passages only, as RQ-RAG's multi-hop tables do.
+
+    Args:
+        program: stays as it is.
+        index: the program's index, which can search some of its passages only.
+        question: what is asked.
+        ids: of the passages; None or empty for all.
+    """
+    if ids:
+        program = program.deepcopy()
+        program.retriever = CandidateRetriever.within(index, ids)
+    return program(question=question)

@@ -96,8 +96,6 @@ class Cell:
     Attributes:
         row_number: number of the row in the table.
         column_number: number of the column in the table.
-        row: the row.
-        column: the column.
         reason: why it is not run; empty if it is.
         dataset: None if its data are not named.
         examples: the questions to ask.

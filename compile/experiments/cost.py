@@ -60,6 +60,11 @@ class CellCost(BaseModel):
     completion_tokens: Range
     basis: str
 
+    @property
+    def tokens(self) -> Range:
+        """Prompt and completion tokens, fewest and most."""
+        return _range(np.add(self.prompt_tokens, self.completion_tokens))
+
 
 class CostEstimate(BaseModel):
     """What a table will cost.
@@ -86,7 +91,7 @@ class CostEstimate(BaseModel):
     @property
     def tokens(self) -> Range:
         """Prompt and completion tokens in all, fewest and most."""
-        return _range(self._total("prompt_tokens") + self._total("completion_tokens"))
+        return _range(self._total("tokens"))
 
     @property
     def price(self) -> Range | None:

@@ -17,20 +17,27 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.experiments.question_candidates import ask_among
+from knowgap.compile.evaluation.delegating_program import ask_among
 from knowgap.compile.study.budget import Meter, Spent, metering
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.index.search_settings import Quality
 
-__all__ = ["RayCluster", "connect"]
+__all__ = ["Cluster", "connect"]
+
+Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
+Cluster = Callable[[Callable[..., Program], "Path | None", "Quality | None", Any], Ask]
 
 _RETRIES = 5
 
 
 @contextmanager
-def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[RayCluster]:
+def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end.
+
+    The value is a function that makes a program known to the workers. It takes what makes the program from a retriever,
+    the folder of the index (None for a program without one), how thoroughly the index is searched, and the language
+    model. It returns a function that has a worker answer a question, and takes the ids of the passages to search.
 
     Args:
         address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
@@ -52,43 +59,27 @@ def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[RayCluster]:
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())[:200]
             raise UsageError(f"no Ray cluster at {address!r}: {reason}") from error
-    try:
-        yield RayCluster(ray, meter, lm_cache)
-    finally:
-        if not connected:
-            ray.shutdown()
+    task: Any = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
+    lock = threading.Lock()
 
-
-class RayCluster:
-    """A cluster that answers questions. Made by `connect`."""
-
-    def __init__(self, ray: Any, meter: Meter, lm_cache: Path):
-        self._ray, self._meter, self._lm_cache = ray, meter, str(lm_cache.resolve())
-        self._task = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
-        self._lock = threading.Lock()
-
-    def sender(
-        self, make_program: Callable[..., Program], index: Path | None, quality: Quality | None, lm: Any
-    ) -> Callable[[str, Collection[str] | None], dspy.Prediction]:
-        """A function that has a worker answer a question, searching the passages with the given ids or all of them.
-
-        Args:
-            make_program: takes the retriever; neither its arguments nor what it refers to hold an open file.
-            index: folder of the index; None for a program without one.
-            quality: how thoroughly the index is searched.
-            lm: the language model.
-        """
+    def publish(make_program: Callable[..., Program], index: Path | None, quality: Quality | None, lm: Any) -> Ask:
         folder = str(index.resolve()) if index is not None else None
-        recipe = self._ray.put((make_program, folder, quality, lm, self._lm_cache))
+        recipe = ray.put((make_program, folder, quality, lm, str(lm_cache.resolve())))
         key = uuid.uuid4().hex
 
         def ask(question: str, ids: Collection[str] | None) -> dspy.Prediction:
-            prediction, spent = self._ray.get(self._task.remote(key, [recipe], question, ids))
-            with self._lock:
-                self._meter.spent = self._meter.spent + Spent.model_validate(spent)
+            prediction, spent = ray.get(task.remote(key, [recipe], question, ids))
+            with lock:
+                meter.spent = meter.spent + Spent.model_validate(spent)
             return prediction
 
         return ask
+
+    try:
+        yield publish
+    finally:
+        if not connected:
+            ray.shutdown()
 
 
 _programs: dict[str, tuple[Program, Any]] = {}

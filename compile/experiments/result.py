@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.results import Evaluation
@@ -15,7 +15,6 @@ from knowgap.compile.evaluation.statistics import Comparison, Interval
 from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.table import ExperimentTable
 from knowgap.compile.study.budget import Spent
-from knowgap.errors import DataError
 from knowgap.retrieval.index.files import write_file
 
 __all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values", "figures_of"]
@@ -103,20 +102,6 @@ class ExperimentResult(_Part):
     def failed(self) -> int:
         """Questions on which a program failed, in all cells."""
         return sum(cell.failed for cell in self.cells)
-
-    @classmethod
-    def load(cls, path: str | Path) -> ExperimentResult:
-        """Read an `experiment.json`.
-
-        Raises:
-            DataError: the file is absent or something else.
-        """
-        try:
-            return cls.model_validate_json(Path(path).read_bytes())
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", path=path) from None
-        except ValidationError as error:
-            raise DataError(f"not an experiment saved by knowgap: {error.errors()[0]['msg']}", path=path) from None
 
     def save(self, folder: str | Path) -> None:
         """Write `experiment.json` and `experiment.csv`; each is complete, or as it was before."""

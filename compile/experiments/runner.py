@@ -18,7 +18,7 @@ from typing import Any, cast
 import dspy
 
 from knowgap.compile.data import Dataset
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram
+from knowgap.compile.evaluation.delegating_program import DelegatingProgram, ask_among
 from knowgap.compile.evaluation.evaluator import Progress, evaluate_split
 from knowgap.compile.evaluation.provenance import digest, provenance_of
 from knowgap.compile.evaluation.results import Evaluation
@@ -28,8 +28,7 @@ from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.paper_differences import paper_differences
-from knowgap.compile.experiments.question_candidates import ask_among
-from knowgap.compile.experiments.ray import RayCluster, connect
+from knowgap.compile.experiments.ray import Cluster, connect
 from knowgap.compile.experiments.result import CellResult, ExperimentResult, correct_p_values, figures_of
 from knowgap.compile.experiments.table import ExperimentTable, read_table
 from knowgap.compile.study.budget import Meter, metering
@@ -106,17 +105,11 @@ def run_experiment(
 
 @dataclass
 class _Run:
-    """Evaluates cells.
-
-    Args:
-        setup: what the table is run with.
-        num_threads: questions at a time.
-        cluster: where questions are answered; None for this process.
-    """
+    """Evaluates cells, in this process if there is no cluster."""
 
     setup: ExperimentSetup
     num_threads: int
-    cluster: RayCluster | None
+    cluster: Cluster | None
 
     def cell(self, cell: Cell, progress: Progress | None) -> Evaluation:
         """Ask a cell's program its questions."""
@@ -127,7 +120,7 @@ class _Run:
         questions = cell.examples if cell.row.candidates else []
         candidates = {example.question: example.get("candidates") for example in questions}
         if self.cluster is not None:
-            ask = self.cluster.sender(make_program, cell.index, self.setup.quality, cell.lm)
+            ask = self.cluster(make_program, cell.index, self.setup.quality, cell.lm)
             remote = DelegatingProgram(program, lambda _, question: ask(question, candidates.get(question)))
             return self._evaluate(remote, cell, cell.column.split, progress)
         shared, close = share(program, self.setup.output / "cache")

@@ -1,0 +1,187 @@
+"""Runs of `knowgap experiment`: what they measure and compare, and how they go on after being killed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from compile_helpers import NAMES, reading_rule
+from experiment_helpers import LoggingEngine, asked, logging_lm, make_table
+from support import scripted_lm
+
+from knowgap.compile import save_artifact
+from knowgap.compile.evaluation.statistics import Comparison
+from knowgap.compile.experiments.cost import estimate_cost
+from knowgap.compile.experiments.result import ExperimentResult, Figure, correct_p_values
+from knowgap.errors import UsageError
+from knowgap.programs.baselines.direct import Direct
+
+WRONG = {"answer": "nobody", "confidence": 0.99}
+
+
+def test_a_run_measures_compares_and_marks_the_papers_figures(run, log: Path):
+    reported = []
+    experiment = run(progress=lambda *report: reported.append(report))
+    assert len(asked(log)) == 16
+    memory, retrieval, trained = experiment.cells
+    assert [memory.figures[0].ours.mean, retrieval.figures[0].ours.mean] == [0.0, 1.0]
+    assert retrieval.figures[2].ours.mean == 1.0
+    pair = retrieval.figures[0].comparison
+    assert (pair.wins, pair.losses, pair.difference) == (8, 0, 1.0)
+    assert retrieval.figures[0].p_corrected == pytest.approx(2 / 2**8)
+    assert retrieval.figures[0].significant
+    assert memory.figures[0].comparison is None
+    assert (trained.reason, trained.figures[0].paper) == ("needs a trained model", 50.0)
+    assert retrieval.figures[0].paper == 90.0
+    assert any("corpus: a corpus of one's own" in reason for reason in retrieval.differs)
+    assert not any("language model" in reason for reason in retrieval.differs)
+    assert experiment.failed == 0
+    questions = [(done, total, text.partition(":")[0]) for done, total, text in reported if " on houses:" in text]
+    assert (questions[0], questions[-1]) == ((1, 16, "memory on houses"), (16, 16, "retrieval on houses"))
+
+
+def test_a_setting_that_is_the_papers_is_not_marked(run):
+    assert [cell.differs for cell in run(as_paper=["corpus", "questions"]).cells] == [[], [], []]
+    assert any("questions: 3, not 8" in reason for reason in run(limit=3).cells[1].differs)
+
+
+def test_results_are_saved_and_a_second_run_asks_nothing(run, log: Path, tmp_path: Path):
+    first, second = run(), run()
+    assert len(asked(log)) == 16
+    assert (first.spent.calls, second.spent.calls, second.spent.cached_calls) == (16, 0, 0)
+    assert first.cells == second.cells
+    text = (tmp_path / "out" / "experiment.json").read_text(encoding="utf-8")
+    json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert ExperimentResult.model_validate_json(text) == second
+    with (tmp_path / "out" / "experiment.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 9
+    line = next(line for line in lines if line["row"] == "retrieval" and line["metric"] == "exact_match")
+    assert (line["mean"], line["paper"], line["same_setting"], line["failed"]) == ("1.0", "90.0", "no", "0")
+
+
+def test_a_killed_run_goes_on_and_nothing_is_asked_twice(run, log: Path, tmp_path: Path):
+    worker = Path(__file__).parents[2] / "experiment_helpers.py"
+    command = [sys.executable, str(worker), str(tmp_path), "11"]
+    killed = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    assert len(asked(log)) == 10
+    experiment = run(num_threads=1)
+    assert len(asked(log)) == len({tuple(line) for line in asked(log)}) == 16
+    assert [cell.questions for cell in experiment.cells] == [8, 8, 0]
+    whole = run(output=tmp_path / "whole", lm=logging_lm(tmp_path / "w.jsonl"))
+    assert [c.figures for c in whole.cells] == [c.figures for c in experiment.cells]
+
+
+def test_failures_count_as_wrong_and_are_shown(run, log: Path):
+    lm = logging_lm(log)
+    engine = lm.engine
+    assert isinstance(engine, LoggingEngine)
+    rule = engine.rule
+
+    def sometimes(outputs, inputs):
+        if "q3" in inputs["question"]:
+            raise RuntimeError("broken pipe")
+        return rule(outputs, inputs)
+
+    engine.rule = sometimes
+    experiment = run(lm=lm)
+    assert [cell.failed for cell in experiment.cells] == [1, 1, 0]
+    assert experiment.cells[1].figures[0].ours.mean == 7 / 8
+    assert experiment.cells[1].figures[2].ours.n == 7
+
+
+def test_one_row_can_be_run_alone_and_another_be_the_baseline(run):
+    assert [cell.row for cell in run(rows=["retrieval"]).cells] == [1]
+    assert run(baseline="retrieval").cells[0].figures[0].comparison.difference == -1.0
+    with pytest.raises(UsageError, match="'nobody'"):
+        run(baseline="nobody")
+
+
+def test_a_papers_language_model_can_be_stood_for_row_by_row(run, log: Path, tmp_path: Path):
+    rows = [{"label": "a", "program": "direct"}, {"label": "b", "program": "direct", "lm": "big"}]
+    big = tmp_path / "big.jsonl"
+    shared = run({"rows": rows, "baseline": ""}, lms={"big": logging_lm(big)})
+    assert (len(asked(log)), len(asked(big))) == (8, 0)  # the same program and name: they share answers
+    assert shared.cells[0].figures[0].ours == shared.cells[1].figures[0].ours
+    lm = logging_lm(big)
+    lm.model = "test/big"
+    experiment = run({"rows": rows, "baseline": ""}, lms={"big": lm})
+    assert len(asked(big)) == 8
+    assert experiment.cells[1].provenance.lm == "test/big"
+
+
+def test_a_compiled_program_can_be_a_row(run, tmp_path: Path):
+    save_artifact(Direct(), tmp_path / "compiled", lm="test/rule")
+    (cell,) = run({"rows": [{"label": "compiled", "artifact": str(tmp_path / "compiled")}], "baseline": ""}).cells
+    assert (cell.questions, cell.provenance.program) == (8, "direct")
+
+
+def test_a_row_may_search_the_questions_own_paragraphs_alone(run, tmp_path: Path, log: Path):
+    """As RQ-RAG's multi-hop tables do: a passage that another question brought is not found."""
+    context = [
+        [{"title": f"house {n}", "text": f"{name} lives in house {n}."}] for n, name in (("q0", "Ada"), ("q1", "Bo"))
+    ]
+    own = [{"id": "a", "question": "Who lives in house q1?", "answer": "Bo", "context": context[0]}]
+    own += [{"id": "b", "question": "Who lives in house q0?", "answer": "Ada", "context": context[0] + context[1]}]
+    file = tmp_path / "own.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in own), encoding="utf-8")
+    rows = [{"label": str(c), "program": "rag", "candidates": c} for c in (False, True)]
+    experiment = run({"rows": rows, "baseline": "False"}, data={"own": file}, corpora={})
+    assert [cell.figures[0].ours.mean for cell in experiment.cells] == [1.0, 0.5]
+    assert len(asked(log)) == 4
+
+
+def test_the_upper_bound_of_rq_rag(run):
+    """A bound is never below the score of what was chosen; a method that weighs nothing has its own score as bound."""
+    columns = [{"dataset": "own", "metrics": ["exact_match", "upper_bound", "upper_bound_f1", "knowledge_tokens"]}]
+    rows = [{"label": "tree", "program": "rq_rag"}, {"label": "memory", "program": "direct"}]
+    rows.append({"label": "best of the tree", "program": "rq_rag", "best_of_answers": True})
+
+    def rule(outputs, inputs):
+        if "query" in outputs:
+            return {"query": inputs["question"]}
+        # Sure of itself without passages, and wrong; right with them, but not sure.
+        return {"confidence": 0.1, **reading_rule(outputs, inputs)} if inputs.get("passages") else WRONG
+
+    changes = {"rows": rows, "columns": columns, "baseline": "", "paper": None}
+    means = [[figure.ours.mean for figure in cell.figures] for cell in run(changes, lm=scripted_lm(rule)[0]).cells]
+    # Three passages of seven words are read by each of the three children's answers; they refine no further, as their
+    # queries would be the same again, and are asked for them in three ways each.
+    assert means[:2] == [[0.0, 1.0, 1.0, 3 * 21 + 9 * 21], [0.0, 0.0, 0.0, 0.0]]
+    assert means[2][0] == 1.0
+
+
+def test_skr_learns_from_the_train_split_and_is_left_out_without_one(run, tmp_path: Path, log: Path):
+    changes = {"rows": [{"label": "SKR", "program": "skr"}], "baseline": ""}
+    assert "train split" in run(changes).cells[0].reason
+    folder = tmp_path / "split"
+    folder.mkdir()
+    for split, numbers in (("train", range(4)), ("test", range(4, 8))):
+        lines = [{"id": f"q{n}", "question": f"Who lives in house q{n}?", "answer": NAMES[n]} for n in numbers]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (cell,) = run(changes, data={"own": folder}).cells
+    assert (cell.reason, cell.questions, cell.figures[0].ours.mean) == ("", 4, 1.0)
+    assert len(asked(log)) == 2 * 4 + 4  # what the model knows of the train questions, without and with passages
+
+
+def test_holm_corrects_the_smallest_most():
+    def figure(p: float) -> Figure:
+        pair = Comparison(metric="f1", difference=0.1, low=0, high=1, p_value=p, wins=1, losses=0, ties=0, n=1)
+        return Figure(metric="f1", comparison=pair)
+
+    figures = [figure(p) for p in (0.04, 0.01, 0.03)]
+    correct_p_values([*figures, Figure(metric="f1")])
+    assert [f.p_corrected for f in figures] == pytest.approx([0.06, 0.03, 0.06])
+
+
+def test_an_estimate_from_questions_is_what_the_run_then_costs(data: dict, log: Path, tmp_path: Path):
+    estimate = estimate_cost(make_table(), ask=2, output=tmp_path / "out", lm=logging_lm(log), **data)
+    assert len(asked(log)) == 4
+    assert {cell.basis for cell in estimate.cells} == {"measured on 2 questions"}
+    assert estimate.calls == (16, 16)

@@ -1,0 +1,145 @@
+"""The tables of `knowgap experiment`: those that come with it, what is refused, cells and what they will cost."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from experiment_helpers import logging_lm, make_table
+
+from knowgap.compile.experiments.call_bounds import call_bounds
+from knowgap.compile.experiments.cells import ExperimentSetup, prepare
+from knowgap.compile.experiments.cost import estimate_cost, price_of
+from knowgap.compile.experiments.measures import score_metrics
+from knowgap.compile.experiments.paper_differences import paper_differences
+from knowgap.compile.experiments.runner import run_experiment
+from knowgap.compile.experiments.table import read_table, shipped_tables
+from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.lms import extractive_lm
+from knowgap.programs import PROGRAMS
+
+COLUMNS = 'title = "t"\n[[columns]]\ndataset = "d"\nmetrics = ["f1"]\n'
+ROW = '[[rows]]\nlabel = "r"\nprogram = "rag"\n'
+
+
+@pytest.mark.parametrize("name", sorted(shipped_tables()))
+def test_every_shipped_table_resolves_and_is_estimated(name: str, tmp_path: Path):
+    table = read_table(name)
+    cells = prepare(table, ExperimentSetup(output=tmp_path), dry=True)
+    assert len(cells) == len(table.rows) * len(table.columns)
+    assert all((cell.program is None) == bool(cell.reason) for cell in cells)
+    estimate = estimate_cost(table, output=tmp_path, prices=(1.0, 2.0))
+    assert estimate.price is not None
+    assert 0 < estimate.calls[0] <= estimate.calls[1]
+    assert 0 < estimate.tokens[0] < estimate.tokens[1]
+    assert 0 < estimate.price[0] < estimate.price[1]
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_sample_table_runs_all_programs():
+    assert {row.program for row in read_table("sample").rows} == set(PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "figures"),
+    [
+        ("migres_table3", "MIGRES", "nq_open", [43.0, 80.0]),
+        ("ra_isf_table2", "without passage relevance", "hotpotqa", [34.7]),
+        ("blend_filter_table2", "BlendFilter", "hotpotqa", [0.508, 0.624]),
+        ("migres_table3", "VTG", "strategyqa", [None, None]),
+    ],
+)
+def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, column: str, figures: list):
+    read = read_table(table)
+    place = [r.label for r in read.rows].index(row), [c.dataset for c in read.columns].index(column)
+    assert list(read.printed(*place).values()) == figures
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "is not TOML"),
+        ('title = "\xe9', "is not UTF-8"),
+        ('title = "t"\ncolumns = []\nrows = []', "columns"),
+        (COLUMNS + '[[rows]]\nlabel = "r"', "exactly one of program"),
+        ('baseline = "x"\n' + COLUMNS + ROW, "'x' is not the label"),
+        (COLUMNS + 'task = "guess"\n' + ROW, "'guess'"),
+        (COLUMNS + ROW + ROW, "two rows have the label 'r'"),
+        (COLUMNS + ROW + "paper = [1.0, 2.0]", "2 of the paper's figures, not 1"),
+        (COLUMNS + ROW + "paper = [1.0]", "names no paper"),
+    ],
+)
+def test_a_bad_table_is_refused_with_its_file_and_the_reason(text: str, message: str, tmp_path: Path):
+    path = tmp_path / "t.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=re.escape(message)) as error:
+        read_table(path)
+    assert "t.toml" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("setup", "message"),
+    [
+        ({"data": {"mine": "x"}}, "mine"),
+        ({"rows": ["nobody"]}, "nobody"),
+        ({"as_paper": ["prompts"]}, "prompts"),
+        ({"engine": "elastic"}, "elastic"),
+        ({"limit": 0}, "at least one"),
+        ({}, "own=PATH"),
+    ],
+)
+def test_options_that_fit_nothing_are_refused(setup: dict, message: str, tmp_path: Path):
+    with pytest.raises(UsageError, match=message):
+        prepare(make_table(), ExperimentSetup(output=tmp_path, **setup))
+
+
+def test_unknown_names_are_refused(data: dict, tmp_path: Path):
+    table = make_table(rows=[{"label": "typo", "program": "mirgres"}], baseline="")
+    with pytest.raises(UsageError, match=r"'typo' on houses: .*migres"):
+        prepare(table, ExperimentSetup(output=tmp_path, **data))
+    with pytest.raises(UnknownName, match="exact_mach"):
+        score_metrics(["exact_mach"])
+    with pytest.raises(UnknownName, match="no_such_table"):
+        read_table("no_such_table")
+
+
+def test_a_program_that_retrieves_needs_passages(data: dict, tmp_path: Path):
+    setup = ExperimentSetup(output=tmp_path, data=data["data"])
+    with pytest.raises(UsageError, match="own brings no passages"):
+        prepare(make_table(), setup)
+
+
+def test_a_column_decides_on_presets_and_wording():
+    cells = prepare(read_table("migres_table3"), ExperimentSetup(output=Path()), dry=True)
+    values = {c.column.dataset: c.program.values() for c in cells if c.row.label == "MIGRES" and c.program}
+    assert [values[name]["iterations"] for name in ("hotpotqa", "nq_open", "strategyqa")] == [5, 3, 5]
+    assert [values[name]["style"] for name in ("hotpotqa", "nq_open", "strategyqa")] == ["short", "short", "yes_no"]
+    assert values["nq_open"]["delta"] is None  # the paper's threshold is on another reranker's scale
+
+
+def test_a_paper_counts_its_own_models_tokens(tmp_path: Path):
+    for name, counts in (("migres_table5", True), ("migres_table4", False)):
+        table, setup = read_table(name), ExperimentSetup(output=tmp_path)
+        differences = [paper_differences(cell, table, setup) for cell in prepare(table, setup, dry=True)]
+        assert all(("knowledge tokens: words" in " ".join(each)) == counts for each in differences)
+
+
+def test_programs_stay_within_their_bounds(tmp_path: Path):
+    """On a question of the sample, by the embedded reader."""
+    rows = ["MIGRES", "Adaptive-Note", "RA-ISF", "RQ-RAG", "BlendFilter", "ReAct", "Self-Ask", "IRCoT", "FLARE", "VTG"]
+    experiment = run_experiment("sample", output=tmp_path, lm=extractive_lm(), limit=1, rows=rows, num_threads=1)
+    cells = prepare(experiment.table, ExperimentSetup(output=tmp_path, limit=1, rows=rows), dry=True)
+    for cell, result in zip(cells, experiment.cells, strict=True):
+        bounds = call_bounds(cell.program)
+        assert bounds.low <= result.costs["lm_calls"] <= bounds.high, (cell.row.label, bounds, result.costs)
+        assert result.failed == 0
+
+
+def test_an_estimate_knows_the_price_of_a_model(data: dict, tmp_path: Path):
+    prompt, completion = price_of("openai/gpt-4o-mini") or pytest.fail("no price")
+    assert 0 < prompt < completion
+    estimate = estimate_cost(make_table(), output=tmp_path, lm=logging_lm(tmp_path / "asked"), **data)
+    assert estimate.calls == (16, 16)
+    assert estimate.tokens[0] < estimate.tokens[1]
+    assert estimate.price is None
