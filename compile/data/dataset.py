@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ __all__ = [
     "FRACTIONS",
     "SPLITS",
     "Dataset",
+    "Examples",
     "PassagePool",
     "fingerprint",
     "make_example",
@@ -30,6 +31,8 @@ __all__ = [
 SPLITS = ("train", "dev", "test")
 FRACTIONS = {"train": 0.5, "dev": 0.25, "test": 0.25}
 """Fraction of the questions in each split, where one file holds all questions."""
+Examples = Iterator[tuple[int, dspy.Example]]
+"""What the reader of a layout yields: line or record numbers, and the examples there."""
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example, question_id
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example, question_id
 from knowgap.compile.data.records import Record, read_records
 
 __all__ = ["read_own_questions"]
 
 
-def read_own_questions(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_own_questions(path: Path, pool: PassagePool) -> Examples:
     """Yield line or record numbers and examples of a file; the passages in `context` go into the pool."""
     seen: Counter[str] = Counter()
     for record in read_records(path):

@@ -6,18 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_array
 
 __all__ = ["read_asqa"]
 
 
-def read_asqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_asqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their documents go into the pool."""
     for record in read_json_array(path):
         pairs = record.objects("qa_pairs")

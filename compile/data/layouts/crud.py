@@ -9,12 +9,9 @@ become the examples' `quest_questions` and `quest_answers`, which RAGQuestEval u
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_object
 from knowgap.errors import DataError
 
@@ -24,7 +21,7 @@ TASKS = {"questanswer_1doc": "1Doc", "questanswer_2docs": "2Docs", "questanswer_
 """Keys of the file, and the part of the names of the saved questions' files for each."""
 
 
-def read_crud(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_crud(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers (over the three tasks) and examples of a file; their news go into the pool."""
     tasks, number = Record(read_json_object(path), path, 1), 0
     for task, saved in TASKS.items():

@@ -5,19 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_array
 
 __all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]
 
 
-def read_hotpotqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_hotpotqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their paragraphs go into the pool.
 
     A supporting title that is not among the question's own paragraphs, as can happen in the full-wiki setting, is the

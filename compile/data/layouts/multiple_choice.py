@@ -7,18 +7,15 @@ lettered options are appended to the question; the answer is the letter, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_lines
 
 __all__ = ["read_multiple_choice"]
 
 
-def read_multiple_choice(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_multiple_choice(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
     for record in read_json_lines(path):
         stem, options = _nested(record) if isinstance(record.data.get("question"), dict) else _flat(record)

@@ -10,18 +10,15 @@ MuSiQue-Full asks each question twice under one id, once without a supporting pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_lines
 
 __all__ = ["read_musique"]
 
 
-def read_musique(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_musique(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file; their paragraphs go into the pool."""
     for record in read_json_lines(path):
         id, answerable = record.identifier("id"), record.get("answerable", bool, True)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example, question_id
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example, question_id
 from knowgap.compile.data.records import read_json_lines
 
 __all__ = ["read_nq_open"]
 
 
-def read_nq_open(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_nq_open(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
     seen: Counter[str] = Counter()
     for record in read_json_lines(path):

@@ -7,18 +7,15 @@ the subject, as `popularity`. There are no passages.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_table
 
 __all__ = ["read_popqa"]
 
 
-def read_popqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_popqa(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
     for record in read_table(path):
         example = make_example(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool
+from knowgap.compile.data.dataset import Examples, PassagePool
 from knowgap.compile.data.layouts.asqa import read_asqa
 from knowgap.compile.data.layouts.crud import TASKS, read_crud
 from knowgap.compile.data.layouts.hotpotqa import read_hotpotqa
@@ -27,7 +25,7 @@ from knowgap.errors import DataError
 
 __all__ = ["LAYOUTS", "Layout", "detect_layout"]
 
-Reader = Callable[[Path, PassagePool], Iterator[tuple[int, dspy.Example]]]
+Reader = Callable[[Path, PassagePool], Examples]
 
 
 @dataclass(frozen=True)

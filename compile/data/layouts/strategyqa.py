@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_array, read_json_lines, read_json_object
 
 __all__ = ["read_strategyqa"]
@@ -23,7 +21,7 @@ __all__ = ["read_strategyqa"]
 _NOT_IDS = frozenset({"operation", "no_evidence"})
 
 
-def read_strategyqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_strategyqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; the paragraphs beside it go into the pool."""
     for record in _read_paragraphs(path):
         title, index = record.text("title"), record.need("para_index", int)

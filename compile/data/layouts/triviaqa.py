@@ -6,18 +6,15 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import read_json_array
 
 __all__ = ["read_triviaqa"]
 
 
-def read_triviaqa(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_triviaqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file, which has no passages for the pool."""
     for record in read_json_array(path, key="Data"):
         answer = record.object("Answer")

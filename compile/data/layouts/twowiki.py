@@ -6,19 +6,16 @@ aliases of the answer's entity (`answer_id`) count as answers too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import dspy
-
-from knowgap.compile.data.dataset import PassagePool, make_example
+from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.layouts.hotpotqa import pool_context, read_supporting_titles
 from knowgap.compile.data.records import read_json_array, read_json_lines
 
 __all__ = ["read_twowiki"]
 
 
-def read_twowiki(path: Path, pool: PassagePool) -> Iterator[tuple[int, dspy.Example]]:
+def read_twowiki(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their paragraphs go into the pool."""
     aliases = _read_aliases(path.with_name("id_aliases.json"))
     for record in read_json_array(path):
