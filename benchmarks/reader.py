@@ -104,6 +104,8 @@ def _rows(data: Dataset, index: Retriever, engine: str) -> list[list[str]]:
             evaluation = evaluate(
                 program, examples, ("exact_match", "f1"), lm=extractive_lm(), num_threads=2, k_recall=(5,)
             )
+            for failure in evaluation.failures:
+                note(f"reader: {failure.id} failed: {failure.error}")
             rows.append([data.name, source, program.name, str(len(examples)), *_scores(evaluation)])
     return rows
 

@@ -13,46 +13,39 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageEr
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
 
 
+class OneWord(BaseHTTPRequestHandler):
+    """An OpenAI-compatible endpoint with one word to say; a path that begins with another status than 200 refuses."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        status = int(self.path.split("/")[1])
+        choice = {"index": 0, "message": {"role": "assistant", "content": "ready"}, "finish_reason": "stop"}
+        usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 1)
+        reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m"}
+        reply |= {"choices": [choice], "usage": usage}
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(reply if status == 200 else {"error": {"message": "not today"}}).encode())
+
+    def log_message(self, *args):
+        pass
+
+
 @pytest.fixture
-def server():
-    """An OpenAI-compatible server with one word to say; `codes` holds the status of its replies."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.rfile.read(int(self.headers["Content-Length"]))
-            status = self.server.codes.pop(0) if self.server.codes else 200
-            message = {"role": "assistant", "content": "ready"}
-            reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m",
-                     "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-                     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # fmt: skip
-            body = json.dumps(reply if status == 200 else {"error": {"message": "not today"}}).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.codes = []
-    thread = threading.Thread(target=http.serve_forever, daemon=True)
-    thread.start()
-    yield http
-    http.shutdown()
-    http.server_close()
-    thread.join()
+def address():
+    with ThreadingHTTPServer(("127.0.0.1", 0), OneWord) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch):
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "true")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-
-def address(server):
-    return f"http://127.0.0.1:{server.server_address[1]}/v1"
 
 
 def test_the_embedded_reader_by_name():
@@ -62,8 +55,8 @@ def test_the_embedded_reader_by_name():
     check_reachable(lm)
 
 
-def test_any_other_model_by_its_dspy_name(server):
-    lm = make_lm("openai/local", api_base=address(server), temperature=0.5)
+def test_any_other_model_by_its_dspy_name(address):
+    lm = make_lm("openai/local", api_base=f"{address}/200/v1", temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)
     check_reachable(lm)
     lm.close()
@@ -102,12 +95,10 @@ def test_an_endpoint_that_does_not_answer():
         (503, LanguageModelUnreachable, "does not answer"),
     ],
 )
-def test_an_endpoint_that_refuses(server, status, kind, words):
-    server.codes.append(status)
-    lm = make_lm("openai/local", api_base=address(server), api_key="wrong")
+def test_an_endpoint_that_refuses(address, status, kind, words):
+    lm = make_lm("openai/local", api_base=f"{address}/{status}/v1", api_key="wrong")
     with pytest.raises(kind, match=words):
         check_reachable(lm)
-    assert server.codes == []
     lm.close()
 
 

@@ -107,27 +107,21 @@ def test_judging(prediction, reference, correct):
 
 
 def test_a_search_tool_is_used_step_by_step():
-    found = {
+    hits = {
         "Who directed Blue Sea?": "[1] Blue Sea: Blue Sea is a film directed by Ilse Morn.",
         "Where was Ilse Morn born?": "[1] Ilse Morn: She was born in Aarhus.",
     }
-    searched = []
 
     def search(query: str) -> str:
         """Find passages."""
-        searched.append(query)
-        return found.get(query, "nothing")
+        return hits[query]
 
     turn = dspy.ReAct("question -> answer", tools=[search]).react
-    trajectory = "(nothing was searched yet)"
-    for _ in range(4):
-        step = turn(question=QUESTION, trajectory=trajectory)
-        if step.next_tool_name == "finish":
-            break
-        assert step.next_tool_name == "search"
-        trajectory += f"\n\nSearch: {step.next_tool_args['query']}\nFound:\n{search(**step.next_tool_args)}"
-    assert searched == list(found)
-    assert step.next_tool_name == "finish"
+    trajectory, queries = "(nothing was searched yet)", []
+    while (step := turn(question=QUESTION, trajectory=trajectory)).next_tool_name == "search":
+        queries.append(step.next_tool_args["query"])
+        trajectory += f"\n\nSearch: {queries[-1]}\nFound:\n{search(**step.next_tool_args)}"
+    assert (queries, step.next_tool_name) == (list(hits), "finish")
     assert ask("question, trajectory -> answer", question=QUESTION, trajectory=trajectory).answer == "Aarhus"
 
 
@@ -139,29 +133,21 @@ def test_values_that_look_like_markers_stay_values():
     assert "Aarhus" in ask(UpdateNote, question=QUESTION, best_note=note, passages=[]).note
 
 
-class ProposeInstruction(dspy.Signature):
-    """Propose an instruction."""
-
-    dataset_description: str = dspy.InputField()
-    proposed_instruction: str = dspy.OutputField()
-
-
 def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
-    calls = []
+    requests = []
 
     class Counting(ExtractiveEngine):
         def complete(self, request):
-            calls.append(request)
+            requests.append(request)
             return super().complete(request)
 
     with (
         dspy.context(lm=dspy.LM("knowgap/extractive", engine=Counting(), cache=False)),
-        pytest.raises(SignatureNotServed) as refusal,
+        pytest.raises(SignatureNotServed, match="dataset_description -> proposed_instruction") as refusal,
     ):
-        ask(ProposeInstruction, dataset_description="questions")
-    assert "dataset_description -> proposed_instruction" in str(refusal.value)
+        ask("dataset_description -> proposed_instruction", dataset_description="questions")
     assert "\n" not in str(refusal.value)
-    assert len(calls) == 1
+    assert len(requests) == 1
 
 
 INPUT = "Your input fields are:\n1. `question` (str): \n"
