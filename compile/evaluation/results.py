@@ -129,26 +129,25 @@ class Evaluation(BaseModel):
 
 
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:
-    """Compare two evaluations of the same questions, pair by pair.
+    """Compare two evaluations of the same questions, on those for which the metric is defined in both.
 
     Args:
         before: the one that is measured against.
         after: the one whose gain or loss is wanted.
-        metric: the main metric of `before` where absent.
+        metric: None for the main metric of `before`.
 
     Raises:
-        UsageError: the questions differ.
+        UsageError: the questions differ, or none has a score in both.
     """
+    questions = [{record.id: record.question for record in evaluation.records} for evaluation in (before, after)]
+    if questions[0] != questions[1]:
+        differing = sorted({id for id, _ in questions[0].items() ^ questions[1].items()})
+        raise UsageError(
+            f"only evaluations of the same questions can be compared: {len(differing)} differ, such as {differing[0]!r}"
+        )
     name = metric or before.metrics[0]
     left, right = before.scores(name), after.scores(name)
-    if left.keys() != right.keys():
-        only = sorted(left.keys() ^ right.keys())
-        raise UsageError(
-            f"only evaluations of the same questions can be compared: {len(only)} questions stand in one alone, "
-            f"such as {only[0]!r}"
-        )
-    asked = {record.id: record.question for record in before.records}
-    for record in after.records:
-        if record.id in left and asked[record.id] != record.question:
-            raise UsageError(f"only evaluations of the same questions can be compared: {record.id!r} differs")
-    return paired_comparison(name, list(left.values()), [right[key] for key in left], after.provenance.seed)
+    both = [id for id in left if id in right]
+    if not both:
+        raise UsageError(f"{name} is defined for no question in both evaluations")
+    return paired_comparison(name, [left[id] for id in both], [right[id] for id in both], after.provenance.seed)

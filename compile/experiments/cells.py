@@ -43,6 +43,7 @@ class ExperimentSetup:
         lm: the language model of every row.
         lms: language models by the paper's name of the model that they stand for, for rows that name their own.
         engine: index engine, instead of the table's.
+        quality: how thoroughly the indexes are searched; see `open_index`.
         reranker: of the programs that rerank.
         entailment: entailment model of the programs that check it.
         rows: labels of the rows to run; None for all.
@@ -75,9 +76,7 @@ class ExperimentSetup:
         """
         datasets, labels = [column.dataset for column in table.columns], [row.label for row in table.rows]
         for kind, names, known in (
-            (f"data set of {table.name} (data)", self.data, datasets),
-            (f"data set of {table.name} (corpus)", self.corpora, datasets),
-            (f"data set of {table.name} (index)", self.indexes, datasets),
+            (f"data set of {table.name}", [*self.data, *self.corpora, *self.indexes], datasets),
             (f"row of {table.name}", self.rows or (), labels),
             ("part of the setting", self.as_paper, AS_PAPER),
             ("engine", [self.engine] if self.engine else (), ENGINES),
@@ -94,17 +93,11 @@ class Cell:
     """A row on a column, with its questions and its program.
 
     Attributes:
-        row_number: number of the row in the table.
-        column_number: number of the column in the table.
-        reason: why it is not run; empty if it is.
-        dataset: None if its data are not named.
-        examples: the questions to ask.
-        make_program: makes the program from a retriever; None if it is not run.
-        program: None if it is not run.
-        lm: the language model; None in a dry run without one.
+        reason: why it is not run; empty if it is. There is no program then.
+        dataset: None if its data are not named, which a dry run accepts.
+        make_program: makes the program from a retriever.
         index: folder of the index; None if the data set brings no passages.
-        engine: the retriever's engine.
-        metrics: score metrics by name.
+        engine: of the retriever, which may be one that the user named.
         delta_left_out: whether the paper's relevance threshold was left out, because it is on another reranker's scale.
     """
 

@@ -16,13 +16,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.provenance import digest, lm_name, state_of
-from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.experiments.call_bounds import call_bounds
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.runner import run_experiment
 from knowgap.compile.experiments.table import ExperimentTable, read_table
+from knowgap.compile.study.estimate import token_price
 
-__all__ = ["CALL", "PASSAGE", "REPLY", "CellCost", "CostEstimate", "estimate_cost", "price_of"]
+__all__ = ["CALL", "PASSAGE", "REPLY", "CellCost", "CostEstimate", "estimate_cost"]
 
 CALL = np.array([250, 600])
 """Prompt tokens of a call without its passages, fewest and most: instructions, fields, question, notes."""
@@ -137,8 +137,9 @@ def estimate_cost(
     costs: dict[str, CellCost] = {}
     for cell in cells:
         costs.setdefault(_answers_identity(cell), _cell_cost(cell, measured.get((cell.row_number, cell.column_number))))
-    name = lm_name(options.lm or dspy.settings.lm)
-    return CostEstimate(table=table.name, cells=list(costs.values()), prices=prices or price_of(name), lm=name)
+    lm = options.lm or dspy.settings.lm
+    prices = prices or token_price(lm)
+    return CostEstimate(table=table.name, cells=list(costs.values()), prices=prices, lm=lm_name(lm))
 
 
 def _answers_identity(cell: Cell) -> str:
@@ -171,16 +172,3 @@ def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> 
         completion_tokens=_range(cell.questions * (completion + judging * REPLY)),
         basis=basis,
     )
-
-
-def price_of(model: str) -> tuple[float, float] | None:
-    """US dollars per million prompt and completion tokens, from the table that comes with DSPy; None if unknown."""
-    from dspy.clients.model_metadata import model_info, rate
-
-    provider, slash, name = model.partition("/")
-    with quiet():  # it tries to renew its table, and warns where there is no network
-        info = model_info(provider, name) if slash else None
-    if not info:
-        return None
-    prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")
-    return None if prompt is None or completion is None else (prompt * 1e6, completion * 1e6)

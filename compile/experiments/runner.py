@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -21,10 +21,9 @@ from knowgap.compile.data import Dataset
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram, ask_among
 from knowgap.compile.evaluation.evaluator import Progress, evaluate_split
 from knowgap.compile.evaluation.provenance import digest, provenance_of
-from knowgap.compile.evaluation.results import Evaluation
+from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import resolve_lm
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
-from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.paper_differences import paper_differences
@@ -201,18 +200,6 @@ def _compare_with_baseline(
             if not is_cost(name):
                 for result, evaluation in evaluated:
                     if evaluation is not reference:
-                        result.figures[place].comparison = _compare(reference, evaluation, name)
+                        with suppress(UsageError):  # no question has a score in both
+                            result.figures[place].comparison = compare(reference, evaluation, name)
                 correct_p_values([result.figures[place] for result, _ in evaluated])
-
-
-def _compare(before: Evaluation, after: Evaluation, metric: str) -> Comparison | None:
-    """The comparison on the questions for which both have a score; None if there are none."""
-    after_scores = {record.id: record.scores.get(metric) for record in after.records}
-    pairs = [
-        (x, y)
-        for record in before.records
-        if (x := record.scores.get(metric)) is not None and (y := after_scores.get(record.id)) is not None
-    ]
-    if not pairs:
-        return None
-    return paired_comparison(metric, [x for x, _ in pairs], [y for _, y in pairs], after.provenance.seed)

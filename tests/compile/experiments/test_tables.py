@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import dspy
 import pytest
 from experiment_helpers import logging_lm, make_table
 
 from knowgap.compile.experiments.call_bounds import call_bounds
 from knowgap.compile.experiments.cells import ExperimentSetup, prepare
-from knowgap.compile.experiments.cost import estimate_cost, price_of
+from knowgap.compile.experiments.cost import estimate_cost
 from knowgap.compile.experiments.measures import score_metrics
 from knowgap.compile.experiments.paper_differences import paper_differences
 from knowgap.compile.experiments.runner import run_experiment
@@ -137,8 +138,8 @@ def test_programs_stay_within_their_bounds(tmp_path: Path):
 
 
 def test_an_estimate_knows_the_price_of_a_model(data: dict, tmp_path: Path):
-    prompt, completion = price_of("openai/gpt-4o-mini") or pytest.fail("no price")
-    assert 0 < prompt < completion
+    known = estimate_cost(make_table(), output=tmp_path, lm=dspy.LM("openai/gpt-4o-mini", api_key="none"))
+    assert 0 < known.price[0] < known.price[1]
     estimate = estimate_cost(make_table(), output=tmp_path, lm=logging_lm(tmp_path / "asked"), **data)
     assert estimate.calls == (16, 16)
     assert estimate.tokens[0] < estimate.tokens[1]
