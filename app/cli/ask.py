@@ -26,7 +26,8 @@ def ls(
     """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""
     from knowgap.compile.data import DATASETS
     from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
-    from knowgap.compile.evaluation.metrics import COST_METRICS, METRICS
+    from knowgap.compile.evaluation.costs import COSTS
+    from knowgap.compile.evaluation.metrics import METRICS
     from knowgap.programs import PROGRAMS, get_program
 
     if what in PROGRAMS:
@@ -36,7 +37,7 @@ def ls(
         "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
         "datasets": dict(DATASETS),
         "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
-        "costs": {name: _first_line(metric) for name, metric in COST_METRICS.items()},
+        "costs": {name: cost.summary for name, cost in COSTS.items()},
         "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
     }
     if what != "all" and what not in lists:

@@ -15,7 +15,16 @@ from knowgap.programs.trace.view import describe_step
 
 __all__ = ["EvaluationGroup", "Question", "group_evaluations", "trace_lines"]
 
-COSTS = ("lm_calls", "critical_calls", "tokens", "retrievals", "passages", "knowledge_tokens", "iterations", "seconds")
+COST_NAMES = (
+    "lm_calls",
+    "critical_calls",
+    "tokens",
+    "retrievals",
+    "passages",
+    "knowledge_tokens",
+    "iterations",
+    "seconds",
+)
 """The costs that pages show."""
 
 _SPLIT_ORDER = ("test", "seen", "dev", "train", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
@@ -138,7 +138,7 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     Args:
         experiment: the results.
         column: number of the data set.
-        cost: a name of `knowgap.compile.evaluation.results.COSTS`; by default tokens, or LM calls if no tokens were
+        cost: a name of `knowgap.compile.evaluation.costs.COSTS`; by default tokens, or LM calls if no tokens were
             counted. The axis is logarithmic: rows that cost nothing are left out.
 
     Returns:

@@ -11,7 +11,7 @@ from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compile.study.trials import TrialResult
-from knowgap.reports.evaluations import COSTS, EvaluationGroup, group_evaluations, trace_lines
+from knowgap.reports.evaluations import COST_NAMES, EvaluationGroup, group_evaluations, trace_lines
 from knowgap.reports.rendering import render
 from knowgap.reports.sources import ReportSource, Source, read_source
 from knowgap.reports.study import StudyView
@@ -54,7 +54,7 @@ def render_report(
         study_name: which study, if the storage keeps several.
         base: label of the evaluation that the others are compared with; by default one with "before" in its label, or
             the first.
-        cost: what counts as cost in a study, by the names of `knowgap.compile.evaluation.results.COSTS`.
+        cost: what counts as cost in a study, by the names of `knowgap.compile.evaluation.costs.COSTS`.
         title: of the page.
 
     Returns:
@@ -83,7 +83,7 @@ def render_report(
         groups=groups,
         study=study,
         scores=scores,
-        cost_names=COSTS,
+        cost_names=COST_NAMES,
         trace_lines=trace_lines,
     )
 

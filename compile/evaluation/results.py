@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.index.files import write_file
 
-__all__ = ["COSTS", "Evaluation", "compare"]
-
-COSTS: dict[str, Callable[[QuestionRecord], float]] = {
-    "lm_calls": lambda r: r.cost.lm_calls,
-    "cached_calls": lambda r: r.cost.cached_calls,
-    "tokens": lambda r: r.cost.prompt_tokens + r.cost.completion_tokens,
-    "prompt_tokens": lambda r: r.cost.prompt_tokens,
-    "completion_tokens": lambda r: r.cost.completion_tokens,
-    "retrievals": lambda r: r.cost.retrievals,
-    "passages": lambda r: r.cost.passages,
-    "knowledge_tokens": lambda r: r.cost.knowledge_tokens,
-    "iterations": lambda r: r.cost.iterations,
-    "seconds": lambda r: r.cost.seconds,
-    "critical_calls": lambda r: r.cost.critical_calls,
-}
-"""What a question can cost, by name: see `knowgap.programs.trace.trace.Cost`; `tokens` counts prompt and completion."""
+__all__ = ["Evaluation", "compare"]
 
 
 class Evaluation(BaseModel):
@@ -82,7 +67,7 @@ class Evaluation(BaseModel):
     def costs(self) -> dict[str, float]:
         """What a question cost on average, by the names of `COSTS`; over the questions that were answered."""
         asked = [r for r in self.records if not r.error] or self.records
-        return {name: float(np.mean([read(r) for r in asked])) for name, read in COSTS.items()}
+        return mean_costs([record.cost for record in asked])
 
     def by_type(self, metric: str | None = None) -> dict[str, Interval]:
         """The mean by type of question, in alphabetical order of the types."""

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
-from knowgap.compile.evaluation.results import COSTS, Evaluation
-from knowgap.compile.evaluation.runner import QuestionRecord
+from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Interval, mean_interval
 from knowgap.compile.experiments.probes import probe_metric
 from knowgap.errors import UnknownName
 
-__all__ = ["TABLE_COSTS", "is_cost", "measure", "score_metrics"]
-
-TABLE_COSTS: dict[str, Callable[[QuestionRecord], float]] = {
-    **COSTS,
-    "passages_per_iteration": lambda r: r.cost.passages / max(1, r.cost.iterations),
-}
-"""Costs by name: those of `compile.evaluation.results`, and passages read per iteration (MIGRES, table 4)."""
+__all__ = ["is_cost", "measure", "score_metrics"]
 
 
 def is_cost(name: str) -> bool:
     """Whether a column's metric is a cost, of which less is better."""
-    return name in TABLE_COSTS
+    return name in COSTS
 
 
 def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dict[str, Metric]:
@@ -40,7 +34,7 @@ def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dic
         try:
             metric = probe_metric(name[len("probe:") :]) if name.startswith("probe:") else get_metric(name)
         except UnknownName:
-            raise UnknownName.among("metric or cost", name, [*METRICS, *TABLE_COSTS]) from None
+            raise UnknownName.among("metric or cost", name, [*METRICS, *COSTS]) from None
         metrics[name] = UpperBound(metric, name) if best_of_answers else metric
     return metrics
 
@@ -51,7 +45,7 @@ def measure(evaluation: Evaluation, name: str) -> Interval | None:
     A failed question scores 0. Its costs are left out, because its trace is lost.
     """
     if is_cost(name):
-        values = [TABLE_COSTS[name](record) for record in evaluation.records if not record.error]
+        values = [COSTS[name].of(record.cost) for record in evaluation.records if not record.error]
     else:
         values = [score for record in evaluation.records if (score := record.scores.get(name)) is not None]
     return mean_interval(values, evaluation.provenance.seed) if values else None

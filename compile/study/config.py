@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.storage import HEARTBEAT
 from knowgap.compile.study.trials import parse_rule
@@ -41,7 +41,7 @@ class StudyConfig(_Config):
 
     Attributes:
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
-        cost: what counts as cost, by the names of `knowgap.compile.evaluation.results.COSTS`.
+        cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
         rule: which trial is chosen; see `knowgap.compile.study.trials.choose`.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
             see `knowgap.compile.study.pruning`.

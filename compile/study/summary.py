@@ -11,8 +11,8 @@ from optuna.trial import TrialState
 from pydantic import ValidationError
 
 from knowgap.compile.demonstrations.demo_sets import DemoSets
+from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.shared_study import read_set_up

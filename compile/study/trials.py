@@ -10,7 +10,7 @@ import numpy as np
 from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
-from knowgap.compile.evaluation.results import COSTS
+from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.study.budget import Spent
 from knowgap.errors import StudyError, UsageError
 
@@ -51,7 +51,7 @@ class TrialResult(BaseModel):
         demonstrations: number of the chosen set by predictor.
         complete: whether every dev question was asked; False for a trial that was pruned.
         scores: by question, in the study's order; fewer than all if pruned.
-        costs: mean per question, by the names of `knowgap.compile.evaluation.results.COSTS`.
+        costs: mean per question, by the names of `knowgap.compile.evaluation.costs.COSTS`.
         failed: number of questions on which the program failed.
         spent: what the trial cost.
         same_as: number of the earlier trial that tried the same, whose result this one has; None if it was run.
@@ -130,7 +130,7 @@ def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_ca
         rule: "best" takes the highest mean score; among equals the paper's settings, then the cheapest, then the first.
             "within 0.02" takes the cheapest trial whose score is at most 0.02 below the best. "under 12" takes the best
             trial that costs at most 12 per question.
-        cost: what counts as cost, by the names of `knowgap.compile.evaluation.results.COSTS`.
+        cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
 
     Raises:
         StudyError: no trial is complete, or none is under the limit.

@@ -16,9 +16,9 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.results import COSTS
 from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, run_example
 from knowgap.compile.study.budget import Meter, Spent, metering
 from knowgap.compile.study.config import Budget, StudyConfig
@@ -200,7 +200,7 @@ class Worker:
         self._report(trial, scores)
         result = {
             "scores": scores,
-            "costs": {cost: float(np.mean([read(record) for record in records])) for cost, read in COSTS.items()},
+            "costs": mean_costs([record.cost for record in records]),
             "failed": sum(bool(record.error) for record in records),
             "spent": meter.spent.model_dump(),
             "same_as": None,

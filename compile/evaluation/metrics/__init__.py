@@ -14,7 +14,6 @@ from typing import Any
 from knowgap.compile.evaluation.metrics.accuracy import accuracy
 from knowgap.compile.evaluation.metrics.asqa import str_em, str_hit
 from knowgap.compile.evaluation.metrics.citation import CitationPrecision, CitationRecall
-from knowgap.compile.evaluation.metrics.cost import COST_METRICS
 from knowgap.compile.evaluation.metrics.exact_match import exact_match
 from knowgap.compile.evaluation.metrics.f1 import f1
 from knowgap.compile.evaluation.metrics.judge import JudgedAccuracy
@@ -27,7 +26,6 @@ from knowgap.compile.evaluation.metrics.upper_bound import UpperBound
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
 __all__ = [
-    "COST_METRICS",
     "METRICS",
     "CitationPrecision",
     "CitationRecall",

@@ -10,7 +10,6 @@ from dspy.utils.exceptions import AdapterParseError
 from support import by_output, scripted_lm
 
 from knowgap.compile.evaluation.metrics import (
-    COST_METRICS,
     METRICS,
     CitationPrecision,
     CitationRecall,
@@ -25,7 +24,7 @@ from knowgap.compile.evaluation.metrics import (
 )
 from knowgap.compile.evaluation.metrics.citation import score_citations, strip_citations
 from knowgap.compile.evaluation.metrics.rag_quest_eval import QuestScores, compare_answers, split_tokens
-from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.errors import DataError, UnknownName
 from knowgap.retrieval.passage import Passage
 
 
@@ -262,29 +261,6 @@ class TestUpperBound:
 
         prediction = dspy.Prediction(answer="Ada", answers=["Ada", "Bo"], passages=["p"])
         assert UpperBound(cites)(self.EXAMPLE, prediction) == 1.0
-
-
-class TestCosts:
-    COST = SimpleNamespace(lm_calls=4, prompt_tokens=100, completion_tokens=20, retrievals=3, passages=9,
-                           knowledge_tokens=250, iterations=3, seconds=1.5)  # fmt: skip
-
-    def test_by_hand(self):
-        prediction = said("a", trace=SimpleNamespace(cost=self.COST))
-        costs = {name: metric(None, prediction) for name, metric in COST_METRICS.items()}
-        assert costs == {"lm_calls": 4, "tokens": 120, "retrievals": 3, "passages": 9, "knowledge_tokens": 250,
-                         "iterations": 3, "passages_per_iteration": 3, "seconds": 1.5}  # fmt: skip
-
-    def test_a_method_without_iterations_counts_as_one(self):
-        cost = SimpleNamespace(**{**vars(self.COST), "iterations": 0})
-        metric = COST_METRICS["passages_per_iteration"]
-        assert metric(None, said("a", trace=SimpleNamespace(cost=cost))) == 9
-
-    def test_without_a_trace(self):
-        with pytest.raises(UsageError, match="no trace"):
-            COST_METRICS["tokens"](None, said("a"))
-
-    def test_costs_are_not_among_the_metrics(self):
-        assert not COST_METRICS.keys() & METRICS.keys()
 
 
 def test_every_metric_is_documented_and_named_once():

@@ -1,0 +1,50 @@
+"""What a question can cost, by name: counts and seconds, of which less is better. `Cost` explains them in full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from knowgap.programs.trace.trace import Cost
+
+__all__ = ["COSTS", "CostItem", "mean_costs"]
+
+
+class CostItem(NamedTuple):
+    """One cost of a question.
+
+    Attributes:
+        summary: what is counted.
+        of: reads it from the cost of a question.
+    """
+
+    summary: str
+    of: Callable[[Cost], float]
+
+
+COSTS: dict[str, CostItem] = {
+    "lm_calls": CostItem("Calls of the language model, cached ones included.", lambda c: c.lm_calls),
+    "cached_calls": CostItem("Calls of the language model that a cache answered.", lambda c: c.cached_calls),
+    "tokens": CostItem("Tokens of prompts and completions.", lambda c: c.prompt_tokens + c.completion_tokens),
+    "prompt_tokens": CostItem("Tokens of prompts.", lambda c: c.prompt_tokens),
+    "completion_tokens": CostItem("Tokens of completions.", lambda c: c.completion_tokens),
+    "retrievals": CostItem("Queries sent to the retriever.", lambda c: c.retrievals),
+    "passages": CostItem("Distinct passages that the language model read.", lambda c: c.passages),
+    "knowledge_tokens": CostItem(
+        "Words of retrieved text that the language model read, each time it read them (MIGRES, table 5).",
+        lambda c: c.knowledge_tokens,
+    ),
+    "iterations": CostItem("Iterations of the method.", lambda c: c.iterations),
+    "passages_per_iteration": CostItem(
+        "Passages read per iteration (MIGRES, table 4); a method that does not iterate has one.",
+        lambda c: c.passages / max(1, c.iterations),
+    ),
+    "seconds": CostItem("Wall time of the question.", lambda c: c.seconds),
+    "critical_calls": CostItem("Calls in the longest chain that wait for one another.", lambda c: c.critical_calls),
+}
+"""Costs by name."""
+
+
+def mean_costs(costs: Sequence[Cost]) -> dict[str, float]:
+    """The mean of every cost over questions; there must be at least one."""
+    return {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
