@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +15,20 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, MissingDependency
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 
-__all__ = [
-    "POINTS_AT_ONCE",
-    "STORE",
-    "STORE_LOCK",
-    "Connection",
-    "Reporting",
-    "fill",
-    "import_qdrant",
-    "mean",
-    "point_id",
-    "upsert",
-]
+__all__ = ["STORE", "STORE_LOCK", "Connection", "fill", "import_qdrant", "point_id", "pool", "reporting", "upsert"]
 
 STORE, STORE_LOCK = "qdrant", ".store.lock"
-POINTS_AT_ONCE = 64
+_POINTS_PER_REQUEST = 64
 _NAMESPACE = uuid.UUID("6b6e6f77-6761-5000-8000-000000000000")
 
 
 def import_qdrant() -> None:
-    """Raise `MissingDependency` where qdrant-client is not installed."""
+    """Raise `MissingDependency` if qdrant-client is not installed."""
     try:
         import qdrant_client  # noqa: F401  # whether it is there
     except ImportError as error:
@@ -46,21 +36,19 @@ def import_qdrant() -> None:
 
 
 class Connection:
-    """A client, and for a store inside a folder the lock that keeps it to one process."""
+    """A client of a server, or of the store in a folder, which one process at a time may open."""
 
     def __init__(self, folder: Path, url: str | None, api_key: str | None) -> None:
         from filelock import FileLock, Timeout
         from qdrant_client import QdrantClient
 
-        self.url, self._lock = url, None
+        self.url, self._lock = url, FileLock(folder / STORE_LOCK, timeout=0)
         if url is not None:
-            with Reporting(url):
-                self.client: Any = QdrantClient(
-                    url=url, api_key=api_key or os.environ.get("QDRANT_API_KEY"), check_compatibility=False
-                )
+            key = api_key or os.environ.get("QDRANT_API_KEY")
+            with reporting(url):
+                self.client: Any = QdrantClient(url=url, api_key=key, check_compatibility=False)
                 self.client.get_collections()
             return
-        self._lock = FileLock(folder / STORE_LOCK, timeout=0)
         try:
             self._lock.acquire()
         except Timeout:
@@ -68,35 +56,29 @@ class Connection:
             raise IndexFolderError(message) from None
         try:
             with warnings.catch_warnings():
-                # The docstring of the module says how far the local store goes.
+                # The module `index` tells for how many passages the store is meant.
                 warnings.filterwarnings("ignore", message="Local mode is not recommended")
                 self.client = QdrantClient(path=str(folder / STORE))
-        except Exception as error:  # a damaged SQLite file or pickle raises what it likes
+        except Exception as error:  # a damaged SQLite file or pickle can raise anything
             self._lock.release()
             raise IndexDamaged(f"{folder}: the store cannot be read ({error}); build the index again") from error
 
     def close(self) -> None:
-        """Close the client, and let other processes have the store."""
+        """Close the client, and let other processes open the store."""
         self.client.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._lock.release()
 
 
-class Reporting:
-    """Turns the errors of a connection into `IndexMissing`."""
+@contextmanager
+def reporting(place: object) -> Iterator[None]:
+    """Turn the errors of a connection into `IndexMissing`, which names the place."""
+    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-    def __init__(self, place: object) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-
-        if isinstance(error, (ResponseHandlingException, UnexpectedResponse, ConnectionError)):
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise IndexMissing(f"{self._place}: Qdrant does not answer ({reason})") from error
+    try:
+        yield
+    except (ResponseHandlingException, UnexpectedResponse, ConnectionError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise IndexMissing(f"{place}: Qdrant does not answer ({reason})") from error
 
 
 def fill(
@@ -110,13 +92,21 @@ def fill(
     overwrite: bool,
     progress: Progress | None,
 ) -> None:
-    """Make a collection, in the layout given to a cluster, and encode passages into it, from where the state says.
+    """Make a collection if this build has not made it yet, and encode into it the passages that are missing.
+
+    Args:
+        client: a client of Qdrant.
+        collection: the name of the collection.
+        store: the passages.
+        encoder: their encoder.
+        state: how far the build has come; changed and saved after each request.
+        layout: how a cluster divides and copies the collection.
+        overwrite: replace a collection of that name that this build has not made.
+        progress: called before each request, and at the end.
 
     Raises:
-        IndexFolderError: the collection is there already, and was not to be overwritten.
+        IndexFolderError: a collection of that name is there already.
     """
-    from qdrant_client import models
-
     if not state.passages:
         if client.collection_exists(collection):
             if not overwrite and not state.collection:
@@ -124,56 +114,57 @@ def fill(
                     f"the collection {collection!r} is there already; choose another, or overwrite it"
                 )
             client.delete_collection(collection)
-        state.save(collection=True)  # from here on the collection is this build's own
-        interaction = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
-        client.create_collection(
-            collection,
-            vectors_config={
-                "tokens": models.VectorParams(
-                    size=encoder.dim,
-                    distance=models.Distance.DOT,  # a query's vectors carry weights, which the cosine would undo
-                    datatype=models.Datatype.FLOAT16,
-                    on_disk=True,
-                    hnsw_config=models.HnswConfigDiff(m=0),
-                    multivector_config=interaction,
-                ),
-                "pooled": models.VectorParams(size=encoder.dim, distance=models.Distance.COSINE),
-            },
-            on_disk_payload=True,
-            **layout,
-        )
-    for start in range(state.passages, len(store), POINTS_AT_ONCE):
-        if progress:
-            progress(start, len(store), "encoding passages")
-        end = min(start + POINTS_AT_ONCE, len(store))
+        state.save(collection=True)
+        _create(client, collection, encoder.dim, layout)
+    report = progress or no_progress
+    for start in range(state.passages, len(store), _POINTS_PER_REQUEST):
+        report(start, len(store), "encoding passages")
+        end = min(start + _POINTS_PER_REQUEST, len(store))
         upsert(client, collection, [store[i] for i in range(start, end)], encoder)
         state.save(passages=end)
-    if progress:
-        progress(len(store), len(store), "encoding passages")
+    report(len(store), len(store), "encoding passages")
+
+
+def _create(client: Any, collection: str, dim: int, layout: Mapping[str, int | None]) -> None:
+    from qdrant_client import models
+
+    tokens = models.VectorParams(
+        size=dim,
+        distance=models.Distance.DOT,  # a query's vectors carry weights, which the cosine would undo
+        datatype=models.Datatype.FLOAT16,
+        on_disk=True,
+        hnsw_config=models.HnswConfigDiff(m=0),
+        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+    )
+    pooled = models.VectorParams(size=dim, distance=models.Distance.COSINE)
+    vectors = {"tokens": tokens, "pooled": pooled}
+    client.create_collection(collection, vectors_config=vectors, on_disk_payload=True, **layout)
 
 
 def upsert(client: Any, collection: str, passages: Sequence[Passage], encoder: TokenEncoder) -> None:
     """Encode passages and put them into a collection, over those with the same ids."""
     from qdrant_client import models
 
-    vectors, lengths = encoder.encode_passages([str(passage) for passage in passages])
-    pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
-    points = [
-        models.PointStruct(
-            id=point_id(passage.id),
-            vector={"tokens": piece.tolist(), "pooled": mean(piece)},
-            payload=passage.to_dict(),
-        )
-        for passage, piece in zip(passages, pieces, strict=True)
-    ]
-    client.upsert(collection, points, wait=True)
+    for start in range(0, len(passages), _POINTS_PER_REQUEST):
+        batch = passages[start : start + _POINTS_PER_REQUEST]
+        vectors, lengths = encoder.encode_passages([str(passage) for passage in batch])
+        pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
+        points = [
+            models.PointStruct(
+                id=point_id(passage.id),
+                vector={"tokens": piece.tolist(), "pooled": pool(piece)},
+                payload=passage.to_dict(),
+            )
+            for passage, piece in zip(batch, pieces, strict=True)
+        ]
+        client.upsert(collection, points, wait=True)
 
 
-def mean(vectors: npt.NDArray[np.float32]) -> list[float]:
-    """The pooled vector of token vectors [tokens, dim]."""
+def pool(vectors: npt.NDArray[np.float32]) -> list[float]:
+    """The mean of token vectors, [tokens, dim] to [dim]."""
     return vectors.mean(axis=0).tolist()
 
 
-def point_id(identifier: str) -> str:
-    """The UUID under which Qdrant keeps the passage with an id."""
-    return str(uuid.uuid5(_NAMESPACE, identifier.encode("utf-8", "surrogatepass").hex()))
+def point_id(passage_id: str) -> str:
+    """The UUID of a passage's point."""
+    return str(uuid.uuid5(_NAMESPACE, passage_id.encode("utf-8", "surrogatepass").hex()))

@@ -1,12 +1,12 @@
-"""Late interaction in Qdrant, for indexes that are larger than one machine.
+"""Late interaction in Qdrant, for indexes that are too large for one machine.
 
-Each passage is a point with two vectors: `tokens`, its token vectors, compared by Qdrant's own MaxSim and kept on
-disk in 16 bits; and `pooled`, their mean, under an HNSW graph. A search takes the nearest pooled vectors and scores
-them by MaxSim, in one request. Passages are stored in the points, so that a cluster needs nothing else.
+Each passage is a point with two vectors: `tokens`, its token vectors, which Qdrant compares by MaxSim and keeps on
+disk in 16 bits; and `pooled`, their mean, in an HNSW graph. A search takes the nearest pooled vectors and scores
+them by MaxSim, in one request. Passages are stored in the points, so a cluster needs nothing else.
 
-Without a URL the store of `qdrant-client` itself is used, inside the index folder. It has the same interface and
-scores everything, for development and some thousand passages. Beware: it keeps its points as Python pickles, and
-opening one runs what it holds; open only such folders as you or those you trust have made.
+Without a URL, the store of `qdrant-client` itself is used, inside the index folder. It has the same interface and
+scores every passage: it is for development and some thousand passages. It keeps its points as Python pickles, and
+opening a pickle runs what it holds: open only folders that you or people you trust have made.
 """
 
 from __future__ import annotations
@@ -15,45 +15,39 @@ import hashlib
 import json
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import Self
 
-from knowgap.errors import CheckpointError, DataError, IndexDamaged, UsageError, ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import (
-    EMBEDDED,
-    checkpoint_digest,
-    resolve_checkpoint,
-    write_embedded_checkpoint,
-)
+from knowgap.errors import DataError, IndexDamaged, UsageError, ValueOutOfBounds
+from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import Progress, start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import PassageStore, Where
+from knowgap.retrieval.index.passage_store import Where
 from knowgap.retrieval.passage import Hit, Passage, check_k, rank_hits
 from knowgap.retrieval.qdrant.collection import (
-    POINTS_AT_ONCE,
     STORE,
     STORE_LOCK,
     Connection,
-    Reporting,
     fill,
     import_qdrant,
-    mean,
     point_id,
+    pool,
+    reporting,
     upsert,
 )
 
 __all__ = ["QdrantIndex"]
 
-_CHECKPOINT, _HISTORY = "checkpoint", "history.json"
-_SCROLLED_AT_ONCE = 256
-_TIES = 16  # asked for beyond k, so that equal scores at the cut are settled by id
+_HISTORY = "history.json"
+_PASSAGES_PER_REQUEST = 256
+_TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
 _DECIMALS = 4
 
 
@@ -75,8 +69,9 @@ class QdrantIndex:
         self._local = connection.url is None
         self._checkpoint, self._device = checkpoint, device
         self._encoder: TokenEncoder | None = None
-        # The store of qdrant-client is not made for several threads; a server is.
-        self._lock, self._access = threading.Lock(), threading.RLock() if self._local else nullcontext()
+        self._encoder_lock = threading.Lock()
+        # A server is made for several threads; the store of qdrant-client is not.
+        self._access = threading.RLock() if self._local else nullcontext()
 
     @classmethod
     def build(
@@ -95,22 +90,22 @@ class QdrantIndex:
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> QdrantIndex:
-        """Encode passages into a collection; or go on where an earlier call with the same arguments was interrupted.
+        """Encode passages into a collection, or continue an interrupted build with the same arguments.
 
         Args:
             passages: what to index; read once.
-            path: a folder for the manifest and the embedded checkpoint, and for the store where there is no URL.
+            path: a folder for the manifest, the embedded checkpoint, and the store if there is no URL.
             url: a Qdrant server, `http://host:6333`; None uses the store of `qdrant-client` inside the folder.
-            collection: its name on the server; one that is there and not from an interrupted build is replaced only
-                where `overwrite` says so.
-            api_key: of the server; the environment variable QDRANT_API_KEY where absent. It is never written down.
+            collection: its name on the server. One that is there, and not from an interrupted build, is replaced only
+                with `overwrite`.
+            api_key: the key of the server; None reads the environment variable QDRANT_API_KEY. It is never stored.
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
-            device: where to encode; None takes a CUDA GPU where there is one.
-            shards: into how many parts a cluster divides the collection, from 1, and best a multiple of its nodes;
-                None leaves it to the server, which takes one for each node. It cannot simply be changed later.
+            device: where to encode; None takes a CUDA GPU if there is one.
+            shards: into how many parts a cluster divides the collection, from 1, best a multiple of its nodes; None
+                leaves it to the server, which takes one per node. It cannot easily be changed later.
             replicas: how many copies of each part the cluster keeps, from 1; None leaves it to the server.
-            overwrite: replace another index that stands at the path, and the collection.
+            overwrite: replace another index at the path, and the collection.
             progress: called after each batch of passages.
 
         Raises:
@@ -130,40 +125,18 @@ class QdrantIndex:
             raise UsageError("shards and replicas belong to a Qdrant server; give its URL, or leave them out")
         device = choose_device(device)
         with start_build(path, overwrite=overwrite) as build:
-            folder = build.folder
-            store, digest = PassageStore.build(passages, folder)
-            if not len(store):
-                raise DataError("there are no passages to index")
+            store, digest = build.store(passages)
             job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
             state = EncodingState.resume(build, job)
-            if checkpoint is None and not state.checkpoint:
-                if progress:
-                    progress(0, 1, "fitting the embedded checkpoint")
-                write_embedded_checkpoint(store, folder / _CHECKPOINT, dim=dim)
-                if progress:
-                    progress(1, 1, "fitting the embedded checkpoint")
-            where = folder / _CHECKPOINT if checkpoint is None else resolve_checkpoint(checkpoint)
-            state.save(checkpoint=checkpoint_digest(where))
-            encoder = TokenEncoder(where, device=device)
-            name = EMBEDDED if checkpoint is None else str(checkpoint)
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
+            encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            manifest = Manifest("qdrant", len(store), digest, settings, {"name": name, "digest": state.checkpoint})
+            manifest = Manifest("qdrant", len(store), digest, settings, recorded)
             if not build.already_built(manifest):
-                connection = Connection(folder, url, api_key)
-                try:
-                    fill(
-                        connection.client,
-                        collection,
-                        store,
-                        encoder,
-                        state,
-                        layout=layout,
-                        overwrite=overwrite,
-                        progress=progress,
-                    )
-                finally:
-                    connection.close()
-            for file in folder.glob("passages.*"):
+                options: dict[str, Any] = {"layout": layout, "overwrite": overwrite, "progress": progress}
+                with closing(Connection(build.folder, url, api_key)) as connection:
+                    fill(connection.client, collection, store, encoder, state, **options)
+            for file in build.folder.glob("passages.*"):
                 file.unlink()  # the points hold the passages
             build.finish(manifest, leave_out=[STATE, STORE_LOCK], changing=[STORE])
         return cls.open(path, api_key=api_key, checkpoint=checkpoint, device=device)
@@ -182,10 +155,10 @@ class QdrantIndex:
 
         Args:
             path: its folder.
-            url: where its server is now, if not where it was.
-            api_key: of the server; the environment variable QDRANT_API_KEY where absent.
-            checkpoint: where its checkpoint is now, if that is neither inside the index nor where it was.
-            device: where to encode; None takes a CUDA GPU where there is one.
+            url: the server; None takes that of the build.
+            api_key: the key of the server; None reads the environment variable QDRANT_API_KEY.
+            checkpoint: where its checkpoint is now; None means inside the index, or where it was at the build.
+            device: where to encode; None takes a CUDA GPU if there is one.
 
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
@@ -206,19 +179,14 @@ class QdrantIndex:
 
     @property
     def encoder(self) -> TokenEncoder:
-        """The checkpoint of the index, loaded and checked when it is first asked for.
+        """The encoder of the index, loaded and checked when it is first used.
 
         Raises:
-            CheckpointError: it is absent, or not the one that encoded the passages.
+            CheckpointError: its checkpoint is absent, or not the one that encoded the passages.
         """
-        with self._lock:
+        with self._encoder_lock:
             if self._encoder is None:
-                recorded = self.manifest.checkpoint
-                inside = self.path / _CHECKPOINT if recorded["name"] == EMBEDDED else recorded["name"]
-                folder = resolve_checkpoint(self._checkpoint or inside)
-                if checkpoint_digest(folder) != recorded["digest"]:
-                    raise CheckpointError(f"{folder}: not the checkpoint that encoded {self.path}; give that one")
-                self._encoder = TokenEncoder(folder, device=self._device)
+                self._encoder = load_recorded_encoder(self.path, self.manifest, self._checkpoint, self._device)
             return self._encoder
 
     @property
@@ -235,7 +203,7 @@ class QdrantIndex:
         offset = None
         while True:
             with self._access:
-                records, offset = self.client.scroll(self._collection, limit=_SCROLLED_AT_ONCE, offset=offset)
+                records, offset = self.client.scroll(self._collection, limit=_PASSAGES_PER_REQUEST, offset=offset)
             yield from (Passage.from_dict(record.payload) for record in records)
             if offset is None:
                 return
@@ -249,18 +217,15 @@ class QdrantIndex:
         where: Where | None = None,
         pooled: int | None = 1000,
     ) -> list[list[Hit]]:
-        """The `k` passages that match each query best.
+        """The `k` passages that match each query best, by MaxSim.
 
         Args:
             queries: any strings; a blank one finds nothing.
             k: at most this many hits, from 1.
             ids: search only the passages with these ids.
             where: search only the passages for which this is true; every passage is fetched to find out.
-            pooled: how many passages are chosen by their pooled vectors for scoring by MaxSim, and 10 for each hit at
-                least; None scores all, which takes a server long. The store inside a folder always scores all.
-
-        Returns:
-            Hits scored by MaxSim.
+            pooled: how many passages are chosen by their pooled vectors for scoring by MaxSim, at least 10 per hit;
+                None scores all, which takes a server long. The store inside a folder always scores all.
 
         Raises:
             ValueOutOfBounds: k < 1.
@@ -270,31 +235,26 @@ class QdrantIndex:
         check_k(k)
         from qdrant_client import models
 
-        asked = [query for query in dict.fromkeys(queries) if query.strip()]
-        if not asked:
-            return [[] for _ in queries]
-        if where is not None:
+        hits: dict[str, list[Hit]] = {query: [] for query in queries}
+        if where is not None and any(query.strip() for query in hits):
             ids = [passage.id for passage in self if (ids is None or passage.id in ids) and where(passage)]
         chosen = None
         if ids is not None:
             chosen = models.Filter(must=[models.HasIdCondition(has_id=[point_id(name) for name in ids])])
-        found: dict[str, list[Hit]] = {}
-        for query in asked:
+        for query in filter(str.strip, hits):
             vectors = self.encoder.encode_query(query)
             request: dict[str, Any] = {"query": vectors.tolist(), "using": "tokens", "query_filter": chosen}
             if pooled is not None and not self._local and ids is None:
                 limit = max(pooled, 10 * k)
-                request["prefetch"] = models.Prefetch(query=mean(vectors), using="pooled", limit=limit)
-            with self._access, Reporting(self._connection.url or self.path):
-                points = self.client.query_points(
-                    self._collection, limit=k + _TIES, with_payload=True, **request
-                ).points
-            scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in points)
-            found[query] = rank_hits(scored, k)
-        return [list(found.get(query, [])) for query in queries]
+                request["prefetch"] = models.Prefetch(query=pool(vectors), using="pooled", limit=limit)
+            with self._access, reporting(self._connection.url or self.path):
+                answer = self.client.query_points(self._collection, limit=k + _TIES, with_payload=True, **request)
+            scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in answer.points)
+            hits[query] = rank_hits(scored, k)
+        return [list(hits[query]) for query in queries]
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
-        """Add passages; in every later search when this returns.
+        """Add passages; later searches find them.
 
         Args:
             passages: what to add.
@@ -313,38 +273,38 @@ class QdrantIndex:
         with self._access:
             if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
                 raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
-            for start in range(0, len(new), POINTS_AT_ONCE):
-                upsert(self.client, self._collection, new[start : start + POINTS_AT_ONCE], self.encoder)
+            upsert(self.client, self._collection, new, self.encoder)
             if new:
-                self._remember("add", [[passage.id, passage.title, passage.text] for passage in new])
+                self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete passages by id; out of every later search when this returns.
+        """Delete passages; later searches do not find them.
 
         Args:
-            ids: what to delete; ids that the index does not have are passed over.
+            ids: ids of passages; those that the index does not have are ignored.
 
         Returns:
             How many passages were deleted.
         """
         from qdrant_client import models
 
-        names = sorted(set(ids))
+        points = [point_id(name) for name in sorted(set(ids))]
         with self._access:
-            known = self.client.retrieve(self._collection, [point_id(name) for name in names], with_payload=True)
+            known = self.client.retrieve(self._collection, points, with_payload=True)
             if known:
-                points = models.PointIdsList(points=[record.id for record in known])
-                self.client.delete(self._collection, points, wait=True)
-                self._remember("delete", sorted(record.payload["id"] for record in known))
+                selector = models.PointIdsList(points=[record.id for record in known])
+                self.client.delete(self._collection, selector, wait=True)
+                self._record_change("delete", sorted(record.payload["id"] for record in known))
         return len(known)
 
-    def _remember(self, act: str, what: list[Any]) -> None:
-        digest = hashlib.sha256(json.dumps([self.digest, act, what]).encode()).hexdigest()
+    def _record_change(self, change: str, content: list[Any]) -> None:
+        """Write the digest that the index has after a change."""
+        digest = hashlib.sha256(json.dumps([self.digest, change, content]).encode()).hexdigest()
         write_json(self.path / _HISTORY, {"digest": digest})
 
     def close(self) -> None:
-        """Close the connection, and with it the store inside the folder, which one process at a time may open."""
+        """Close the connection, and let other processes open the store inside the folder."""
         self._connection.close()
 
     def __copy__(self) -> Self:

@@ -3,12 +3,14 @@
 It keeps what it was asked, so that a test sees which requests a real server would get.
 """
 
-import json
+import socket
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
+import uvicorn
 from qdrant_client import QdrantClient, models
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 
 class QdrantServer:
@@ -16,51 +18,26 @@ class QdrantServer:
 
     def __init__(self):
         self.store, self.asked = QdrantClient(":memory:"), []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = False
-        self._server.owner, self._server.access = self, threading.Lock()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        routes = [Route("/{path:path}", self._answer, methods=["GET", "PUT", "POST", "DELETE"])]
+        self._server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, args=([listening],))
         self._thread.start()
+
+    async def _answer(self, request):
+        body = await request.json() if await request.body() else {}
+        self.asked.append((request.method, request.url.path, body))
+        result = answer(self.store, request.method, request.path_params["path"].split("/")[1:], body)
+        return JSONResponse({"result": plain(result), "status": "ok", "time": 0.0})
 
     def bodies(self, method, ending):
         return [body for asked, path, body in self.asked if asked == method and path.endswith(ending)]
 
     def close(self):
-        self._server.shutdown()
+        self._server.should_exit = True
         self._thread.join()
-        self._server.server_close()
         self.store.close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def _do(self):
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or "{}")
-        path = urlsplit(self.path).path
-        self.server.owner.asked.append((self.command, path, body))
-        with self.server.access:
-            result = answer(self.server.owner.store, self.command, path.strip("/").split("/")[1:], body)
-        content = json.dumps({"result": plain(result), "status": "ok", "time": 0.0}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def do_GET(self):
-        self._do()
-
-    def do_PUT(self):
-        self._do()
-
-    def do_POST(self):
-        self._do()
-
-    def do_DELETE(self):
-        self._do()
-
-    def log_message(self, format, *args):
-        pass
 
 
 def plain(result):

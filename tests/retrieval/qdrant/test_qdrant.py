@@ -99,21 +99,24 @@ def test_add_and_delete(index, checkpoint):
     again.close()
 
 
-def test_interrupted_build_continues(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.qdrant.collection.POINTS_AT_ONCE", 8)
-
+@pytest.mark.parametrize(("changed", "steps"), [(False, [64, 128, 150]), (True, [0, 64, 128, 150])])
+def test_interrupted_build_continues_unless_the_checkpoint_has_changed(tmp_path, changed, steps):
     def stop(done, total, what):
-        if done == 16:
+        if done == 64:
             raise KeyboardInterrupt
 
+    texts = [*map(str, corpus(150)), *QUERIES]
+    arguments = {"checkpoint": write_colbert(tmp_path / "tiny", texts)}
     with pytest.raises(KeyboardInterrupt):
-        QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, progress=stop)
+        QdrantIndex.build(corpus(150), tmp_path / "index", progress=stop, **arguments)
+    if changed:
+        write_colbert(tmp_path / "tiny", [*texts, "another word"])
     seen = []
     index = QdrantIndex.build(
-        corpus(), tmp_path / "index", checkpoint=checkpoint, progress=lambda done, total, what: seen.append(done)
+        corpus(150), tmp_path / "index", progress=lambda done, total, what: seen.append(done), **arguments
     )
-    assert seen == [16, 24, 32, 40]
-    assert sorted(map(str, index)) == sorted(map(str, corpus()))
+    assert seen == steps
+    assert sorted(map(str, index)) == sorted(map(str, corpus(150)))
     index.close()
 
 
