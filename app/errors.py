@@ -3,24 +3,25 @@
 ::
 
     KnowgapError
-    ├── UsageError                  the caller can mend it (the command line exits 2)
+    ├── UsageError                  the caller can correct it
     │   ├── ValueOutOfBounds        a hyperparameter or option outside its declared range
     │   ├── UnknownName             a program, data set, metric or preset that does not exist
     │   └── EmptyQuestion           nothing was asked
     ├── DataError                   a record or file that cannot be read; names file, line and field
     ├── IndexFolderError            an index folder that cannot be used
     │   ├── IndexMissing            nothing is there
-    │   ├── IndexDamaged            something is there, but not whole
+    │   ├── IndexDamaged            something is there, but incomplete
     │   └── IndexForeign            made by another engine, checkpoint or format version
     ├── CheckpointError             an encoder or reranker checkpoint that is absent or altered
     ├── ArtifactError               a compiled program that cannot be loaded
     ├── StudyError                  a study that cannot be opened or continued
-    ├── MissingDependency           an optional package or a compiler is absent
+    ├── MissingDependency           an optional package is not installed
     └── LanguageModelError          the language model cannot be used
         ├── LanguageModelUnreachable    no answer from its endpoint
-        └── SignatureNotServed          the embedded reader was asked for an act it does not know
+        └── SignatureNotServed          the embedded reader does not know the signature it was asked
 
-A message names the offending value, where it stood, and the way out.
+A message names the offending value, where it came from, and what to do. On each of them, the command line prints one
+line and exits with code 2.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ __all__ = [
 
 
 class KnowgapError(Exception):
-    """Root of the tree; catch it to catch everything knowgap raises on purpose."""
+    """Root of the tree: catch it to catch everything that knowgap raises on purpose."""
 
 
 class UsageError(KnowgapError):
-    """Something the caller can mend: an option, an argument, a combination."""
+    """Something the caller can correct: an option, an argument, a combination."""
 
 
 class ValueOutOfBounds(UsageError, ValueError):
@@ -74,7 +75,7 @@ class UnknownName(UsageError, LookupError):
 
 
 class EmptyQuestion(UsageError, ValueError):
-    """The question holds no visible character."""
+    """The question is blank."""
 
 
 class DataError(KnowgapError, ValueError):
@@ -106,7 +107,7 @@ class IndexMissing(IndexFolderError):
 
 
 class IndexDamaged(IndexFolderError):
-    """An index that is not whole: truncated, altered or half-built."""
+    """An index that is incomplete: truncated, altered or half-built."""
 
 
 class IndexForeign(IndexFolderError):
@@ -126,7 +127,7 @@ class StudyError(KnowgapError):
 
 
 class MissingDependency(KnowgapError, ImportError):
-    """An optional package or a tool is absent; the message says how to get it."""
+    """An optional package is not installed; the message says how to get it."""
 
 
 class LanguageModelError(KnowgapError):
@@ -138,4 +139,4 @@ class LanguageModelUnreachable(LanguageModelError):
 
 
 class SignatureNotServed(LanguageModelError):
-    """The embedded reader was asked for an act outside its small repertoire."""
+    """The embedded reader does not know the signature it was asked."""

@@ -1,4 +1,4 @@
-"""How large an index becomes: what a passage takes, measured on an index of some of them, times how many there are."""
+"""Estimate how large an index becomes, from what the passages of a small index take."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from knowgap.retrieval.index.passage_store import PassageStore
 
 __all__ = ["IndexSize", "PassageSize", "estimate_sizes", "measure_passages"]
 
-_READ = 2000  # passages whose words are counted, spread evenly over the index
-_STORE = 3 * 8 + 16  # bytes for a passage besides its text: where it starts, and its place among the ids
-_QDRANT_SPARE = 1.5  # for indexes, point versions and temporary segments, as Qdrant's guide to capacity planning says
+_SAMPLE = 2000  # passages whose words are counted, evenly spaced over the index
+_STORE = 3 * 8 + 16  # bytes of a passage besides its text: where it starts, and its entry among the ids
+_QDRANT_RESERVE = 1.5  # for indexes, point versions and temporary segments: Qdrant's guide to capacity planning
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class PassageSize:
     """What one passage takes, on average.
 
     Attributes:
-        passages: how many it was measured on.
+        passages: how many were measured.
         tokens: token vectors.
-        words: different words, as BM25 counts them.
+        words: distinct words, as BM25 counts them.
         text: bytes of id, title and text.
         dim: width of a token vector.
-        narrows: whether the embedded checkpoint encoded it, at the width that is not kept for a large corpus.
+        narrows: whether the vectors have the embedded checkpoint's full width, which a large corpus does not get.
     """
 
     passages: int
@@ -49,10 +49,10 @@ class IndexSize:
 
     Attributes:
         passages: how many it has.
-        engine: of which kind it is.
-        vectors: how many vectors it has; 0 for BM25.
-        disk: bytes on disk; the checkpoint, less than 100 MB, comes on top.
-        memory: bytes of memory that searches need so as not to wait for the disk at every step.
+        engine: its engine and the form of its vectors.
+        vectors: how many it has; 0 for BM25.
+        disk: bytes on disk, without the checkpoint, which has less than 100 MB.
+        memory: bytes of memory that searches need to run without waiting for the disk at every step.
     """
 
     passages: int
@@ -66,13 +66,14 @@ def measure_passages(path: str | Path) -> PassageSize:
     """Measure the passages of an index.
 
     Args:
-        path: the folder of a ColBERT index, or of a hybrid one with ColBERT in it, as it was built; later additions
-            are not counted.
+        path: the folder of a ColBERT index, or of a hybrid one with ColBERT in it. Later additions are not counted.
 
     Raises:
         IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
         UsageError: an index without token vectors.
     """
+    from knowgap.retrieval.bm25 import Analyzer
+
     path = Path(path)
     manifest = Manifest.read(path)
     if manifest.engine == "hybrid" and "colbert" in manifest.settings["parts"]:
@@ -82,8 +83,6 @@ def measure_passages(path: str | Path) -> PassageSize:
             f"{path}: an index of the engine {manifest.engine!r}, which keeps no token vectors to count; "
             "name a ColBERT index of some thousand of your passages"
         )
-    from knowgap.retrieval.bm25 import Analyzer
-
     folder = path / manifest.root
     store = PassageStore(folder)
     try:
@@ -91,11 +90,11 @@ def measure_passages(path: str | Path) -> PassageSize:
     except (OSError, ValueError) as error:
         raise IndexDamaged(f"{folder}: {LENGTHS} cannot be read ({error}); build the index again") from error
     analyze = Analyzer("english")
-    chosen = [store[i] for i in range(0, len(store), max(1, len(store) // _READ))]
+    sample = [store[i] for i in range(0, len(store), max(1, len(store) // _SAMPLE))]
     return PassageSize(
         passages=len(store),
         tokens=float(lengths.mean()),
-        words=float(np.mean([len({*analyze(passage.title), *analyze(passage.text)}) for passage in chosen])),
+        words=float(np.mean([len({*analyze(passage.title), *analyze(passage.text)}) for passage in sample])),
         text=store.text_bytes / len(store),
         dim=manifest.settings["dim"],
         narrows=manifest.checkpoint["name"] == EMBEDDED and manifest.settings["dim"] == WIDTH,
@@ -105,24 +104,18 @@ def measure_passages(path: str | Path) -> PassageSize:
 def estimate_sizes(sample: PassageSize, passages: int, *, replicas: Sequence[int] = (1, 2)) -> list[IndexSize]:
     """Estimate what indexes of more passages of the same kind take.
 
+    - BM25: 8 bytes per distinct word of a passage; in memory, the scores of all passages.
+    - Dense, at the width of the embedded encoder: 2 bytes per dimension, all of them read by a search.
+    - ColBERT: 2 bytes per dimension of a token vector, or a quarter of a byte and the number of a centroid; and per
+      vector at most 8 bytes that say which passages are near which centroid. In memory: the centroids, as many as PLAID
+      has, and 24 bytes per passage; vectors are read from the disk when they are needed.
+    - Qdrant: on disk, the token vectors in 2 bytes per dimension and the texts; on disk and in memory, a pooled vector
+      per passage in 4 bytes per dimension; and half as much again of everything. For all nodes together.
+
     Args:
-        sample: see `measure_passages`.
+        sample: see `measure_passages`. The embedded checkpoint's width is the one for this many passages.
         passages: how many, from 1.
-        replicas: for Qdrant, how many copies of everything a cluster keeps; an estimate for each.
-
-    Returns:
-        One estimate for each engine:
-
-        - BM25: 8 bytes for each different word of a passage; in memory, the scores of all passages.
-        - dense, at the width of the embedded encoder: 2 bytes per dimension. A search reads all vectors.
-        - ColBERT: 2 bytes per dimension of a token vector, or a quarter of a byte and a centroid's number; and for
-          each vector at most 8 bytes that say which passages are near which centroid. In memory, the centroids, as
-          many as PLAID has, and 24 bytes a passage; vectors are read from the disk as they are needed.
-        - Qdrant: the token vectors in 2 bytes per dimension and the texts on disk, a pooled vector for each passage in
-          4 bytes per dimension on disk and in memory; half as much again of everything, by the rule of Qdrant's guide
-          to capacity planning. For all nodes together.
-
-        The embedded checkpoint's token vectors are taken at the width that it has for so many passages.
+        replicas: how many copies of everything a Qdrant cluster keeps; one estimate for each.
 
     Raises:
         ValueOutOfBounds: passages or replicas below 1.
@@ -134,20 +127,20 @@ def estimate_sizes(sample: PassageSize, passages: int, *, replicas: Sequence[int
     text = passages * sample.text
     store = text + passages * _STORE
     centroids = min(1 << int(math.log2(16 * math.sqrt(tokens))), max(1, tokens // 4))
-    near = 8 * tokens + centroids * (4 * dim + 8) + 8 * passages
-    resident = centroids * (4 * dim + 8) + 24 * passages
-    scores = 12 * passages  # in single precision, and again in double
+    inverted_lists = 8 * tokens + centroids * (4 * dim + 8) + 8 * passages
+    colbert_memory = centroids * (4 * dim + 8) + 24 * passages
+    colbert_other = inverted_lists + 4 * passages + store
+    bm25_memory = 12 * passages  # in single precision, and again in double
     dense = passages * 2 * WIDTH
-    rows = [
-        ("bm25", 0, 8 * passages * sample.words + store, scores),
+    rows: list[tuple[str, int, float, float]] = [
+        ("bm25", 0, 8 * passages * sample.words + store, bm25_memory),
         (f"dense, {WIDTH} wide", passages, dense + 4 * passages + store, dense),
-        (f"colbert, {dim} wide, 16 bits", tokens, tokens * 2 * dim + near + 4 * passages + store, resident),
-        (f"colbert, {dim} wide, 2 bits", tokens, tokens * (dim / 4 + 4) + near + 4 * passages + store, resident),
+        (f"colbert, {dim} wide, 16 bits", tokens, tokens * 2 * dim + colbert_other, colbert_memory),
+        (f"colbert, {dim} wide, 2 bits", tokens, tokens * (dim / 4 + 4) + colbert_other, colbert_memory),
     ]
-    pooled = _QDRANT_SPARE * passages * 4 * dim
-    copy = _QDRANT_SPARE * (tokens * 2 * dim + text) + pooled
-    rows += [
-        (f"qdrant, {dim} wide, {copies} {'copy' if copies == 1 else 'copies'}", tokens, copies * copy, copies * pooled)
-        for copies in replicas
-    ]
+    pooled = _QDRANT_RESERVE * passages * 4 * dim
+    copy = _QDRANT_RESERVE * (tokens * 2 * dim + text) + pooled
+    for copies in replicas:
+        name = f"qdrant, {dim} wide, {copies} {'copy' if copies == 1 else 'copies'}"
+        rows.append((name, tokens, copies * copy, copies * pooled))
     return [IndexSize(passages, name, count, math.ceil(disk), math.ceil(memory)) for name, count, disk, memory in rows]
