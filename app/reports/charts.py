@@ -29,16 +29,7 @@ _LEFT, _RIGHT, _TOP = 46, 12, 26
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a chart.
-
-    Attributes:
-        x: in the units of the axis, or the position of a category.
-        y: in the units of the axis.
-        kind: one of `KINDS`.
-        label: what the mark says when it is pointed at.
-        low: lower end of the interval of `y`; None if it has no interval.
-        high: upper end of the interval.
-    """
+    """A point of one of the `KINDS`, with the text that it shows when it is pointed at, and the interval of `y`."""
 
     x: float
     y: float

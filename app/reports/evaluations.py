@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,11 +44,6 @@ class Question:
     kinds: tuple[str, ...]
     difference: float
 
-    @property
-    def first(self) -> QuestionRecord:
-        """The first record."""
-        return next(iter(self.records.values()))
-
 
 @dataclass(frozen=True)
 class EvaluationGroup:
@@ -76,50 +72,37 @@ class EvaluationGroup:
         """The main metric."""
         return self.evaluations[self.base].metrics[0]
 
-    @property
-    def size(self) -> int:
-        """Number of questions."""
-        return len(self.evaluations[self.base].records)
-
     @cached_property
     def intervals(self) -> dict[str, dict[str, Interval]]:
         """Mean with interval by metric and label, of what is defined for some question."""
         metrics = dict.fromkeys(metric for e in self.evaluations.values() for metric in e.all_metrics)
         by_metric = {
-            metric: {label: e.interval(metric) for label, e in self.evaluations.items() if _is_scored(e, metric)}
+            metric: {
+                label: evaluation.interval(metric)
+                for label, evaluation in self.evaluations.items()
+                if any(record.scores.get(metric) is not None for record in evaluation.records)
+            }
             for metric in metrics
         }
         return {metric: intervals for metric, intervals in by_metric.items() if intervals}
 
     @cached_property
-    def comparisons(self) -> dict[str, Comparison | None]:
-        """Each evaluation but the first against the first, by label; None if they cannot be compared."""
-        return {label: self._compare(label) for label in list(self.evaluations)[1:]}
-
-    @property
-    def compared(self) -> dict[str, Comparison]:
-        """The comparisons that there are, by label."""
-        return {label: comparison for label, comparison in self.comparisons.items() if comparison is not None}
-
-    def _compare(self, label: str) -> Comparison | None:
-        try:
-            return compare(self.evaluations[self.base], self.evaluations[label], self.metric)
-        except (UsageError, UnknownName):
-            return None  # an unfinished file of answers, or one with other metrics
+    def comparisons(self) -> dict[str, Comparison]:
+        """Each evaluation but the first against the first, by label; those that cannot be compared are left out."""
+        comparisons: dict[str, Comparison] = {}
+        for label in list(self.evaluations)[1:]:
+            # an unfinished file of answers, or one with other metrics, cannot be compared
+            with contextlib.suppress(UsageError, UnknownName):
+                comparisons[label] = compare(self.evaluations[self.base], self.evaluations[label], self.metric)
+        return comparisons
 
     @cached_property
     def types(self) -> dict[str, dict[str, Interval]]:
         """The main metric by type of question and label."""
-        by_label = {
-            label: e.by_type(self.metric) for label, e in self.evaluations.items() if _is_scored(e, self.metric)
-        }
+        scored = self.intervals.get(self.metric, {})
+        by_label = {label: self.evaluations[label].by_type(self.metric) for label in scored}
         kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
         return {kind: {label: by_label[label][kind] for label in by_label if kind in by_label[label]} for kind in kinds}
-
-    @cached_property
-    def failures(self) -> list[tuple[str, QuestionRecord]]:
-        """Failed questions with the label of their evaluation."""
-        return [(label, record) for label, e in self.evaluations.items() for record in e.failures]
 
     @cached_property
     def questions(self) -> list[Question]:
@@ -164,10 +147,6 @@ class EvaluationGroup:
     def traced(self) -> bool:
         """Whether a listed question has a trace."""
         return any(record.trace for question in self.listed for record in question.records.values())
-
-
-def _is_scored(evaluation: Evaluation, metric: str) -> bool:
-    return any(record.scores.get(metric) is not None for record in evaluation.records)
 
 
 def group_evaluations(

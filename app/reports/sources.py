@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import optuna
 import orjson
@@ -25,7 +25,6 @@ from knowgap.errors import DataError, StudyError, UsageError
 __all__ = ["ReportSource", "Source", "read_source"]
 
 Source = str | Path | Tuning[Any] | Evaluation | Mapping[str, Evaluation]
-Kind = Literal["sqlite", "journal", "answers", "evaluation", ""]
 
 _ANSWERS = b'{"kind":"knowgap evaluation"'
 _SPLITS = {digest(split)[:16]: split for split in ("train", "dev", "test")}
@@ -114,7 +113,7 @@ def _read_files(place: Path, files: list[Path], study_name: str | None, cost: st
     )
 
 
-def _kind(path: Path) -> Kind:
+def _kind(path: Path) -> str:
     with path.open("rb") as file:
         start = file.read(4096)
     if start.startswith(b"SQLite format 3\x00"):

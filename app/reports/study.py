@@ -15,21 +15,7 @@ from knowgap.programs import get_program
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import format_setting, in_words
 
-__all__ = ["SettingChange", "StudyView"]
-
-
-@dataclass(frozen=True)
-class SettingChange:
-    """A hyperparameter, or the number of demonstrations of a predictor, in each of `StudyView.compared`."""
-
-    name: str
-    values: list[str]
-    meaning: str
-
-    @property
-    def changed(self) -> bool:
-        """Whether the trials differ in it."""
-        return len({*self.values}) > 1
+__all__ = ["StudyView"]
 
 
 @dataclass(frozen=True)
@@ -113,22 +99,22 @@ class StudyView:
         return {heading: trial for heading, trial in named.items() if trial is not None}
 
     @cached_property
-    def settings(self) -> list[SettingChange]:
-        """Every setting of the trials that are compared."""
+    def settings(self) -> list[tuple[str, list[str], str]]:
+        """Name, values in the trials that are compared, and meaning of every setting; those that differ come first."""
         trials, meanings = list(self.compared.values()), _meanings(self.facts.program)
-        hyperparameters = [
-            SettingChange(name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
+        settings = [
+            (name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
             for name in self.chosen.values
         ]
-        demonstrations = [
-            SettingChange(
-                name=f"demonstrations of {name}",
-                values=[str(self._n_demos(name, trial.demonstrations.get(name, 0))) for trial in trials],
-                meaning="worked examples in the prompt",
-            )
-            for name in self.facts.pool.sets
-        ]
-        return hyperparameters + demonstrations
+        for name in self.facts.pool.sets:
+            numbers = [str(self._n_demos(name, trial.demonstrations.get(name, 0))) for trial in trials]
+            settings.append((f"demonstrations of {name}", numbers, "worked examples in the prompt"))
+        return sorted(settings, key=lambda setting: len({*setting[1]}) == 1)
+
+    @property
+    def n_changed(self) -> int:
+        """In how many settings the trials that are compared differ."""
+        return sum(len({*values}) > 1 for _, values, _ in self.settings)
 
     @cached_property
     def front(self) -> list[TrialResult]:
@@ -187,12 +173,12 @@ class StudyView:
             whole_numbers=all(isinstance(value, int) for value in values),
         )
 
-    def changed_questions(self, sign: int) -> list[tuple[str, float, float]]:
-        """The dev questions that the chosen trial won (`sign` 1) or lost (-1), with scores before and after."""
-        if self.start is None:
-            return []
-        pairs = zip(self.questions, self.start.scores, self.chosen.scores, strict=False)
-        return [(name, before, after) for name, before, after in pairs if (after - before) * sign > 0]
+    @property
+    def changed_questions(self) -> list[tuple[str, float, float]]:
+        """The dev questions on which `start` and the chosen trial differ, with both scores; those won come first."""
+        before = self.start.scores if self.start else []
+        changed = [each for each in zip(self.questions, before, self.chosen.scores, strict=False) if each[1] != each[2]]
+        return sorted(changed, key=lambda each: each[1] - each[2])
 
 
 def _meanings(program: str) -> Mapping[str, str]:

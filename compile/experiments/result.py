@@ -94,10 +94,6 @@ class ExperimentResult(_Part):
     limit: int | None = None
     seed: int = 0
 
-    def cell(self, row: int, column: int) -> CellResult | None:
-        """The cell at a place; None if the row was not chosen."""
-        return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
-
     @property
     def failed(self) -> int:
         """Questions on which a program failed, in all cells."""

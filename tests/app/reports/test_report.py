@@ -16,9 +16,8 @@ from knowgap import programs
 from knowgap.cli import report as cli_report
 from knowgap.compile import DemoConfig, Evaluation, evaluate, evaluate_on_test, save_artifact, tune
 from knowgap.compile.data import Dataset
-from knowgap.compile.study.summary import read_study
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
-from knowgap.reports.report import render_report, write_report
+from knowgap.reports.report import render_report
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
 
@@ -31,9 +30,9 @@ def study(tmp_path_factory):
     return tune(program, n_trials=16, storage=storage, study_name="houses", num_threads=2, **arguments), storage
 
 
-def scored_on_test(program, examples, **more) -> Evaluation:
+def scored_on_test(program, examples) -> Evaluation:
     data = Dataset(name="houses", splits={"test": examples}, corpus=[], fingerprint="f")
-    return evaluate_on_test(program, data, ("exact_match", "f1"), lm=quality_lm(examples)[0], **more)
+    return evaluate_on_test(program, data, ("exact_match", "f1"), lm=quality_lm(examples)[0], traces=True)
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +73,7 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     for count in (tuning.calls.spent, tuning.calls.without_sharing, tuning.calls.without_pruning):
         assert f"{count:,}" in page.text
     assert page.having("div", "multiples")
-
-
-def test_facts_of_a_study_are_those_that_tune_returned(study):
-    tuning, _ = study
-    facts = read_study(tuning.study)
-    assert (facts.trials, facts.chosen, facts.paper) == (tuning.trials, tuning.best, tuning.paper)
-    assert (facts.importances, facts.gain(tuning.paper)) == (tuning.importances(), tuning.gain())
-    assert (facts.size, facts.spent, facts.setup) == (len(tuning.questions), tuning.spent, tuning.setup)
-    assert facts.calls == tuning.calls
-    assert (facts.program, facts.metric, facts.cost) == ("tunable", "exact_match", "lm_calls")
+    assert f"trial {tuning.paper.number} (paper) on the dev questions" in page.text
 
 
 def test_only_what_was_asked_on_the_test_split_counts_as_a_test(study, tests_before_and_after):
@@ -96,7 +86,7 @@ def test_only_what_was_asked_on_the_test_split_counts_as_a_test(study, tests_bef
     dev = [row for name, row in rows.items() if "dev: choices were made on it" in name]
     assert [row[1].split()[2] for row in dev] == [f"{tuning.paper.score:.3f}", f"{tuning.best.score:.3f}"]
     assert "Test exact match, before → after" in page.text
-    assert f"{tuning.gain().wins} questions won" in page.text
+    assert f"{tuning.gain().wins + tuning.gain().losses} questions changed" in page.text
 
 
 def test_the_questions_of_the_trials_never_count_as_test_questions(study):
@@ -148,58 +138,37 @@ def test_evaluations_show_scores_types_and_every_question(tests_before_and_after
     assert len(page.having("details", "q")) == 12
     assert {row[0] for row in page.table("type")[1:]} == {"even", "odd"}
     assert all(record.question in page.text for record in after.records)
+    assert len(page.having("ol", "trace")) == 2 * 12
+    assert "Who lives in house x3? → house x3" in page.text
     turned = read_page(render_report(tests_before_and_after, base="test after"))
     assert len(turned.having("details", "loss")) == len(wins)
     with pytest.raises(UnknownName, match="test after"):
         render_report(tests_before_and_after, base="test afte")
 
 
-def test_traces_stand_side_by_side_if_they_were_kept(tests_before_and_after):
-    assert "No traces were kept" in read_page(render_report(tests_before_and_after)).text
-    examples = make_examples(12, "x")
-    retriever = make_retriever(examples)
-    traced = {k: scored_on_test(Tunable(retriever, top_k=k), examples, traces=True) for k in (2, 3)}
-    page = read_page(render_report({f"k = {k}": evaluation for k, evaluation in traced.items()}))
-    assert "No traces were kept" not in page.text
-    assert len(page.having("ol", "trace")) == 2 * 12
-    assert "Who lives in house x3? → house x3" in page.text
-
-
-def test_everything_from_the_data_is_text(tmp_path):
+def test_everything_from_the_data_is_text_failures_included():
     examples = [
         dspy.Example(id=HOSTILE, question=HOSTILE, answer=HOSTILE, gold_ids=["g"], type=HOSTILE),
         dspy.Example(id="b", question="Who?", answer="Ada", type="plain"),
     ]
     lm, engine = reading_lm()
-    engine.rule = lambda outputs, inputs: {"answer": HOSTILE}
+
+    def rule(outputs, inputs):
+        if inputs["question"] == "Who?":
+            raise RuntimeError(HOSTILE)
+        return {"answer": HOSTILE}
+
+    engine.rule = rule
     evaluation = evaluate(Tunable(make_retriever(make_examples(2))), examples, "exact_match", lm=lm, traces=True)
-    evaluation.records[1].error = HOSTILE
     evaluation.provenance.program = HOSTILE
     html = render_report({HOSTILE: evaluation, "</style>": evaluation}, title=HOSTILE)
     page = read_page(html)
     assert "\x1b" not in html
     assert "\u202e" not in html
     assert html.count("<script") == html.count("<img") == 0
-    assert sum(HOSTILE.replace("\u202e", "\ufffd").replace("\x1b", "\ufffd") in text for text in page.words) > 8
-    file = write_report(evaluation, tmp_path / "x" / "r.html")
-    assert file.read_text(encoding="utf-8").startswith("<!doctype")
-    assert list((tmp_path / "x").iterdir()) == [file]
-
-
-def test_failures_are_listed_and_counted():
-    examples = make_examples(6)
-    lm, engine = reading_lm()
-    answer = engine.rule
-
-    def rule(outputs, inputs):
-        if "q3" in inputs["question"]:
-            raise RuntimeError("the reader is asleep")
-        return answer(outputs, inputs)
-
-    engine.rule = rule
-    page = read_page(render_report(evaluate(Tunable(make_retriever(examples)), examples, "exact_match", lm=lm)))
+    assert page.text.count(HOSTILE.replace("\u202e", "\ufffd").replace("\x1b", "\ufffd")) > 8
     assert page.table("failed")[1][3] == "1"
-    assert "the reader is asleep" in page.table("why")[1][2]
+    assert "onerror=alert(1)>" in page.table("why")[1][1]
     assert len(page.having("details", "failed")) == 1
     assert "split not said" in page.text
 
@@ -235,6 +204,7 @@ def test_long_lists_keep_what_differs():
     assert len(page.having("details", "q")) == 500
     assert len(page.having("details", "win")) == 10
     assert "500 of 600 questions are listed" in page.text
+    assert "No traces were kept" in page.text
 
 
 def test_a_study_that_is_not_finished_says_so(tmp_path):
@@ -280,7 +250,9 @@ def test_bad_places_get_one_clear_line(tmp_path):
         render_report(tmp_path / "empty")
 
 
-def test_the_command_writes_the_page(study, tmp_path, capsys):
-    cli_report.report(str(study[1]), output=tmp_path / "page.html")
+def test_the_command_writes_the_page_and_nothing_else(study, tmp_path, capsys):
+    file = tmp_path / "new" / "page.html"
+    cli_report.report(str(study[1]), output=file)
     assert "page.html" in capsys.readouterr().out.replace("\n", "")
-    read_page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    read_page(file.read_text(encoding="utf-8"))
+    assert list(file.parent.iterdir()) == [file]
