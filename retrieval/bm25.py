@@ -99,7 +99,7 @@ class BM25Index(NeverCopied):
             store, digest = build.store(passages)
             manifest = Manifest("bm25", len(store), digest, settings)
             if not build.already_built(manifest):
-                engine = _index(store, analyzer, settings, progress)
+                engine = _index(store, analyzer, settings, progress or no_progress)
                 engine.save(str(build.folder / "bm25"), show_progress=False)
             build.finish(manifest)
         return cls.open(path)
@@ -139,7 +139,7 @@ class BM25Index(NeverCopied):
         if not len(store):
             raise DataError("there are no passages to index")
         manifest = Manifest("bm25", len(store), corpus_digest(store), settings)
-        return cls(store, _index(store, analyzer, settings, None), analyzer, manifest)
+        return cls(store, _index(store, analyzer, settings, no_progress), analyzer, manifest)
 
     def __len__(self) -> int:
         return len(self._store)
@@ -182,13 +182,10 @@ def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> di
     return {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight, "method": "lucene"}
 
 
-def _index(
-    store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], progress: Progress | None
-) -> Any:
+def _index(store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], progress: Progress) -> Any:
     """The word statistics of passages, as a `bm25s.BM25`."""
     import bm25s
 
-    progress = progress or no_progress
     vocabulary: dict[str, int] = {}
     documents = []
     for count, passage in enumerate(store, start=1):

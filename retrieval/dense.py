@@ -15,7 +15,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.build import Progress, no_progress, start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.vector_index import VectorIndex
@@ -174,7 +174,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             state = EncodingState.resume(build, {"corpus": digest, "checkpoint": model.identity})
             manifest = Manifest("dense", len(store), digest, {"dim": model.dim}, model.identity)
             if not build.already_built(manifest):
-                encode_corpus(store, model, state, progress)
+                encode_corpus(store, model, state, progress or no_progress)
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, encoder=encoder, device=device)
 

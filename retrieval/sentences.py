@@ -1,4 +1,4 @@
-"""Sentences of a passage, without losing a character of it."""
+"""The sentences of a passage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _split(text: str) -> tuple[str, ...]:
             first = next(iter(sentence), None)
             if first is not None:
                 starts.add(first.offset)
-    # syntok ends sentences where white space follows, which Chinese and Japanese do not write.
+    # syntok ends sentences only before white space, which Chinese and Japanese do not write.
     starts.update(match.start() for match in _IDEOGRAPHIC_STOP.finditer(text))
     edges = [*sorted(starts), len(text)]
     pieces = (text[start:end].strip() for start, end in itertools.pairwise(edges))
@@ -32,11 +32,11 @@ def split_sentences(text: str) -> list[str]:
     """Split a text into its sentences.
 
     Args:
-        text: any text, in a language that ends its sentences with a full stop, or in Chinese or Japanese.
+        text: any text in a language that ends its sentences with a full stop, or in Chinese or Japanese.
 
     Returns:
         The sentences in order, without surrounding white space. Together they hold every other character of the
         text, so that `"".join("".join(split_sentences(text)).split()) == "".join(text.split())`. A text without
-        visible characters has no sentences. Results are kept for the latest 16,384 texts.
+        visible characters has no sentences. Results are cached for the latest 16,384 texts.
     """
     return list(_split(text))

@@ -70,17 +70,10 @@ def prepare_checkpoint(
     state: EncodingState,
     progress: Progress | None,
 ) -> tuple[Path, dict[str, Any]]:
-    """The checkpoint that encodes a build; the embedded one is fitted to the corpus, in the folder of the build.
+    """The folder of the checkpoint that encodes a build; and its name and digest, as a manifest records them.
 
-    Args:
-        checkpoint: its folder or hub name; None takes the embedded one.
-        dim: see `write_embedded_checkpoint`.
-        passages: the corpus.
-        state: of the build; encoding starts anew if the checkpoint is not the one that it knows.
-        progress: called before and after fitting.
-
-    Returns:
-        The folder of the checkpoint; its name and digest, as a manifest records them.
+    Without a folder or hub name, the embedded checkpoint is fitted to the passages, in the folder of the build. If
+    the checkpoint is not the one that the state of the build knows, encoding starts anew.
     """
     folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
     if checkpoint is None and not state.checkpoint:
@@ -97,13 +90,7 @@ def prepare_checkpoint(
 def load_recorded_encoder(
     path: Path, manifest: Manifest, checkpoint: str | Path | None, device: str | None
 ) -> TokenEncoder:
-    """Load the checkpoint that encoded an index.
-
-    Args:
-        path: the folder of the index.
-        manifest: its manifest.
-        checkpoint: where the checkpoint is now; None if it is inside the index, or where it was.
-        device: where to compute; None takes a CUDA GPU if there is one.
+    """Load the checkpoint that encoded an index, from where it is now; None if it is inside the index or where it was.
 
     Raises:
         CheckpointError: it is absent, or not the one that encoded the passages.

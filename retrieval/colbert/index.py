@@ -12,7 +12,7 @@ from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS
 from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.build import Progress, no_progress, start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality, settings_of
@@ -82,7 +82,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         """
         if nbits not in (1, 2, 4, 16):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
-        device = choose_device(device)
+        device, progress = choose_device(device), progress or no_progress
         with start_build(path, overwrite=overwrite) as build:
             store, digest = build.store(passages)
             state = EncodingState.resume(build, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})

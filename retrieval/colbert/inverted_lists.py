@@ -64,7 +64,7 @@ class CentroidIndex:
             raise IndexDamaged(f"{folder}: {CELLS} does not fit {CENTROIDS}; build the index again")
 
     @classmethod
-    def build(cls, vectors: TokenVectors, folder: Path, *, progress: Progress | None = None) -> CentroidIndex:
+    def build(cls, vectors: TokenVectors, folder: Path, progress: Progress = no_progress) -> CentroidIndex:
         """Cluster token vectors and write the index; the centroid of every token goes to `tokens.codes.npy`.
 
         The number of centroids is that of PLAID: 16 times the square root of the number of vectors, rounded down to a
@@ -77,7 +77,6 @@ class CentroidIndex:
         """
         total = len(vectors.vectors)
         count = min(1 << int(np.log2(16 * np.sqrt(total))), max(1, total // 4))
-        progress = progress or no_progress
         progress(0, total, "clustering token vectors")
         roots, centroids, starts = _cluster(vectors.vectors, count)
         codes = np.empty(total, dtype=np.int32)

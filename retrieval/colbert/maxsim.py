@@ -1,8 +1,8 @@
 """Exact late interaction: for each token of the query its nearest token in the passage, summed (MaxSim).
 
-Khattab and Zaharia 2020, "ColBERT", equation 3. Token vectors lie on disk in 16 bits and are read through a memory
-map. A first pass in single precision finds the passages that matter; these are scored again in double precision, so
-that a score depends on query and passage alone: not on batch, filter, thread or way of search.
+Khattab and Zaharia 2020, "ColBERT", equation 3. Token vectors are on disk in 16 bits and are read through a memory
+map. A first pass in single precision selects passages; these are scored again in double precision, so that a score
+depends on query and passage alone: not on batch, filter, thread or search settings.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = ["LENGTHS", "VECTORS", "TokenVectors", "Vectors", "runs"]
 
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
-_TOKENS_AT_ONCE = 1 << 13  # what stays in a processor's cache, widened to 32 bits
+_TOKENS_AT_ONCE = 1 << 13  # they stay in a processor's cache, widened to 32 bits
 _TOKENS_AT_ONCE_ON_GPU = 1 << 18
-_ROWS_AT_ONCE = 128  # token vectors of queries, which one product multiplies with those
-_KEPT_VALUES = 1 << 27  # of a small index, the vectors are kept in single precision: at most 512 MiB
-_MARGIN = 1e-3  # more than single precision can err on a sum of some hundred cosines
+_ROWS_AT_ONCE = 128  # token vectors of queries that one product multiplies with those
+_KEPT_VALUES = 1 << 27  # up to this size, 512 MiB, the vectors of an index are kept in single precision
+_MARGIN = 1e-3  # more than the error of single precision on a sum of some hundred cosines
 _DECIMALS = 6
 
 
 class Vectors(Protocol):
-    """An array of token vectors, or something that reads like one."""
+    """An array of token vectors, or something that is indexed like one."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -45,9 +45,9 @@ class TokenVectors:
     """The token vectors of passages, in the order of the passages.
 
     Args:
-        vectors: float16 [tokens, dim], or what gives such an array for a slice or for row numbers.
+        vectors: float16 [tokens, dim], or something that gives such an array for a slice or for row numbers.
         lengths: how many tokens each passage has, [passages], each at least 1.
-        device: where the first pass computes; a GPU keeps the vectors, if half of its free memory can hold them.
+        device: where the first pass computes; a GPU keeps the vectors if half of its free memory can hold them.
     """
 
     def __init__(self, vectors: Vectors, lengths: npt.NDArray[np.integer], *, device: str = "cpu") -> None:
@@ -63,13 +63,7 @@ class TokenVectors:
 
     @classmethod
     def open(cls, folder: Path, dim: int, *, vectors: Vectors | None = None, device: str = "cpu") -> TokenVectors:
-        """Map the files `tokens.f16` and `tokens.lengths.npy` of a folder.
-
-        Args:
-            folder: where they are.
-            dim: width of a vector.
-            vectors: what stands in for `tokens.f16`.
-            device: see the class.
+        """Map `tokens.f16`, or the vectors given in its place, and `tokens.lengths.npy` of a folder.
 
         Raises:
             IndexDamaged: they are absent or do not fit each other.
@@ -90,7 +84,7 @@ class TokenVectors:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether a GPU holds the vectors, so that scanning them all is the fastest way to search."""
+        """Whether a GPU holds the vectors, so that scanning all of them is the fastest way to search."""
         return self._resident is not None
 
     def scan(
@@ -149,7 +143,7 @@ class TokenVectors:
         return self.vectors[self._rows(positions)]
 
     def rescore(self, query: npt.NDArray[np.float32], positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """The scores of some passages, to six decimals: the same whatever else is asked for. [positions]."""
+        """The scores of some passages, to six decimals, independent of the other passages. [positions]."""
         if not len(positions):
             return np.empty(0)
         import torch
@@ -166,16 +160,16 @@ class TokenVectors:
         rough: npt.NDArray[np.float32],
         positions: npt.NDArray[np.int64] | None = None,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Score the `k` best of a first pass again, and all whose rough score ties with theirs.
+        """Score the `k` best of a first pass again, and all that tie with them.
 
         Args:
             query: token vectors, [tokens, dim].
             k: how many passages are wanted.
             rough: scores of `scan`.
-            positions: what the rough scores belong to; None means all passages in order.
+            positions: the passages that the scores are of; None means all passages in order.
 
         Returns:
-            Positions and scores, at least `k` of each where there are so many, in no order.
+            Positions and scores, at least `k` of each unless there are fewer, in no order.
         """
         if len(rough) > k:
             cut = np.partition(rough, len(rough) - k)[len(rough) - k]
@@ -193,7 +187,7 @@ def runs(starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.N
 
 
 def _fits(vectors: Vectors, device: str) -> bool:
-    """Whether the vectors, in 16 bits, take less than half of the free memory of a GPU."""
+    """Whether the device is a GPU, and the vectors, in 16 bits, take less than half of its free memory."""
     if not device.startswith("cuda") or not len(vectors):
         return False
     import torch
@@ -204,7 +198,7 @@ def _fits(vectors: Vectors, device: str) -> bool:
 def _stacked(
     queries: list[npt.NDArray[np.float32]],
 ) -> Iterator[tuple[dict[int, tuple[int, int]], npt.NDArray[np.float32]]]:
-    """Some queries under one another, so that a product serves them all; and for each, the rows that are its own."""
+    """Queries in stacks that one product serves; yields the rows of each query in a stack, and the stack."""
     first, total, rows = 0, 0, dict[int, tuple[int, int]]()
     for number, query in enumerate(queries):
         if rows and total + len(query) > _ROWS_AT_ONCE:

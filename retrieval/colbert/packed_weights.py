@@ -1,8 +1,9 @@
 """Linear layers for inference on a CPU.
 
-torch multiplies by a weight matrix as it lies in memory. For the twenty rows of a query, rather than the thousand of a
-batch of passages, most of the time goes into that; oneDNN, which torch brings with it, can lay the weights out for its
-own product once, which halves it. In half precision it saves casting the weights for every batch as well.
+torch multiplies by a weight matrix in the layout that it has in memory. For the twenty rows of a query, unlike the
+thousand of a batch of passages, that takes most of the time. oneDNN, which torch includes, can bring the weights into
+the layout of its own product once, which halves the time. In half precision it also saves casting the weights for
+every batch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["pack_linear_layers"]
 
 
 class _PackedLinear(torch.nn.Module):
-    """A linear layer whose weights oneDNN has laid out: in single precision, and in bfloat16 if it computes in that."""
+    """A linear layer with weights in oneDNN's layout: in single precision, and in bfloat16 if the CPU has it."""
 
     def __init__(self, linear: torch.nn.Linear) -> None:
         super().__init__()
@@ -25,7 +26,7 @@ class _PackedLinear(torch.nn.Module):
             self._packed[torch.bfloat16] = _packed(linear, torch.bfloat16)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """[..., in] to [..., out], in the precision that is asked for."""
+        """[..., in] to [..., out], in the precision of the current autocast."""
         wanted = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
         if wanted not in self._packed:
             return self.linear(values)
@@ -39,13 +40,10 @@ def _packed(linear: torch.nn.Linear, dtype: torch.dtype) -> tuple[torch.Tensor, 
 
 
 def pack_linear_layers(module: torch.nn.Module) -> None:
-    """Replace the linear layers of a model, which is to be used for inference on a CPU and not saved.
+    """Replace the linear layers of a model in place, for inference on a CPU; the model must not be saved afterwards.
 
-    Where this torch comes without oneDNN, or the weights are not in single precision, nothing is changed. Results
-    differ in the last digits.
-
-    Args:
-        module: the model; changed in place.
+    Nothing is changed if torch has no oneDNN, or if the weights are not in single precision. Results differ in the
+    last digits.
     """
     if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return

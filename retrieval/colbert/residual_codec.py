@@ -27,33 +27,22 @@ _SAMPLE = 50_000
 _TOKENS_AT_ONCE = 1 << 16
 
 
-def cluster(folder: Path, dim: int, nbits: int, clustered: bool | None, progress: Progress | None) -> None:
-    """Cluster and compress the token vectors in a folder, as an index keeps them; `tokens.f16` stays.
+def cluster(folder: Path, dim: int, nbits: int, clustered: bool | None, progress: Progress) -> None:
+    """Cluster the token vectors in a folder, and compress them if `nbits` < 16; `tokens.f16` stays.
 
-    Args:
-        folder: where the vectors are, and centroids and residuals go.
-        dim: width of a vector.
-        nbits: bits per dimension; 16 compresses nothing, fewer always cluster.
-        clustered: whether to cluster; None does so from 400,000 vectors on.
-        progress: called now and then.
+    With `clustered` None, vectors that are not compressed are clustered from 400,000 on.
     """
     tokens = TokenVectors.open(folder, dim)
     if clustered or nbits < 16 or (clustered is None and len(tokens.vectors) >= _WORTH_CLUSTERING):
-        centroids = CentroidIndex.build(tokens, folder, progress=progress).centroids
+        centroids = CentroidIndex.build(tokens, folder, progress).centroids
         if nbits < 16:
-            ResidualVectors.build(tokens.vectors, centroids, nbits, folder, progress=progress)
+            ResidualVectors.build(tokens.vectors, centroids, nbits, folder, progress)
         else:
             (folder / TOKEN_CODES).unlink()
 
 
 def open_vectors(folder: Path, dim: int, nbits: int, device: str) -> tuple[TokenVectors, CentroidIndex | None]:
     """Open the token vectors in a folder, and their centroids if they are clustered.
-
-    Args:
-        folder: where they are.
-        dim: width of a vector.
-        nbits: bits per dimension.
-        device: see `TokenVectors`.
 
     Raises:
         IndexDamaged: a file is absent, or does not fit the others.
@@ -87,8 +76,7 @@ class ResidualVectors:
         centroids: npt.NDArray[np.float32],
         nbits: int,
         folder: Path,
-        *,
-        progress: Progress | None = None,
+        progress: Progress = no_progress,
     ) -> ResidualVectors:
         """Compress vectors that `CentroidIndex.build` has clustered.
 
@@ -101,7 +89,6 @@ class ResidualVectors:
         """
         import torch
 
-        progress = progress or no_progress
         codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)
         sample = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), _SAMPLE)).astype(np.int64))
         differences = vectors[sample].astype(np.float32) - centroids[codes[sample]]

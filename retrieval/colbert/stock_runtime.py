@@ -1,8 +1,8 @@
-"""Imports colbert-ai without what comes with it.
+"""Imports colbert-ai without its side effects.
 
-As it is, importing colbert 0.2.22 needs a `git` program, makes "spawn" the way in which the whole process starts
-others, and changes the environment; its model classes stumble over transformers 5; loading a model compiles C++ that
-encoding never calls. All of that is put right here, and nowhere else.
+Importing colbert 0.2.22 needs a `git` program, makes "spawn" the start method of the whole process, and changes the
+environment; its model classes fail with transformers 5; loading a model compiles C++ that encoding never calls. This
+module, and no other, corrects all of that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _for_transformers_5(class_factory: Callable[[str], type]) -> Callable[[str], type]:
-    """Colbert's model classes with the two attributes in the types that transformers 5 expects."""
+    """The factory of colbert's model classes, with two attributes in the types that transformers 5 expects."""
 
     def corrected(name_or_path: str) -> type:
         model: Any = class_factory(name_or_path)
@@ -73,6 +73,6 @@ def colbert() -> ModuleType:
         factory = _for_transformers_5(hf_colbert.class_factory)
         for module in (hf_colbert, base_colbert, doc_tokenization, query_tokenization):
             setattr(module, "class_factory", factory)  # noqa: B010  # a plain assignment is a type error
-        setattr(base_colbert, "DEVICE", "cpu")  # noqa: B010  # a model goes to the device it is asked for, not to every first GPU
+        setattr(base_colbert, "DEVICE", "cpu")  # noqa: B010  # or every model goes to the first GPU
         ColBERT.loaded_extensions = True  # pyright: ignore[reportAttributeAccessIssue]  # or it compiles C++ at once
         return colbert

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
-from knowgap.retrieval.index.build import IndexBuild, Progress, no_progress
+from knowgap.retrieval.index.build import IndexBuild, Progress
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
 
@@ -87,7 +87,7 @@ class EncodingState:
         write_json(self.path, {name: value for name, value in vars(self).items() if name != "path"})
 
 
-def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress | None) -> None:
+def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
     """Encode the passages that the state says are missing, into `tokens.f16` and `tokens.lengths.npy` beside it.
 
     Equal texts are encoded once and get the same vectors.
@@ -100,7 +100,7 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
     """
     if state.passages == len(store):
         return
-    progress, folder, dim = progress or no_progress, state.path.parent, encoder.dim
+    folder, dim = state.path.parent, encoder.dim
     originals = _originals(store)
     lengths = np.zeros(len(store), dtype=np.int32)
     if state.passages:

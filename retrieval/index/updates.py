@@ -21,6 +21,7 @@ import numpy.typing as npt
 from knowgap.errors import IndexDamaged, UsageError
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster, open_vectors
+from knowgap.retrieval.index.build import no_progress
 from knowgap.retrieval.index.encoding import Encoder
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest, record_files, write_manifest
@@ -291,7 +292,7 @@ def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> Manifest:
             lengths.append(counts)
     np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
     if "nbits" in settings:
-        cluster(folder, settings["dim"], settings["nbits"], settings["clustered"], None)
+        cluster(folder, settings["dim"], settings["nbits"], settings["clustered"], no_progress)
         if settings["nbits"] < 16:
             (folder / VECTORS).unlink()
     files = {name: entry for name, entry in old.files.items() if name.startswith("checkpoint/")}
