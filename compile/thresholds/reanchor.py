@@ -83,7 +83,9 @@ def calibrate_thresholds(
     model: Any = resolve_lm(lm, program)
     errors: list[Exception] = []
     shared, close = share(program)
-    student = _DecidingProgram(shared.configure(**dict.fromkeys(active)), lambda error: errors.append(error))
+    for threshold in active.values():
+        threshold.apply(None, getattr(shared, threshold.predictor))
+    student = _DecidingProgram(shared, lambda error: errors.append(error))
     reanchor = ReAnchor(reporting(measure, progress), num_threads=num_threads, require_cache=False)
     try:
         with quiet(), dspy.context(lm=model.copy(cache=True) if hasattr(model, "cache") else model):
@@ -109,7 +111,7 @@ class _DecidingProgram(dspy.Module):
     """The program as ReAnchor sees it: thresholds are set in its predictors, and a failed question has no answer.
 
     Args:
-        program: its decisions follow the thresholds that ReAnchor sets in its predictors.
+        program: its decisions follow the thresholds in its predictors, which ReAnchor sets, not its hyperparameters.
         report_error: called with an error for which no other question can be asked.
     """
 

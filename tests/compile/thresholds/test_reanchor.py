@@ -44,10 +44,10 @@ class Decider(Program):
 @pytest.fixture
 def examples():
     """Of twenty houses, those with an even number are answered; of the others nothing is known."""
-    found = make_examples(20)
-    for example in found[1::2]:
+    examples = make_examples(20)
+    for example in examples[1::2]:
         example.answer, example.aliases = "nobody", ["nobody"]
-    return found
+    return examples
 
 
 @pytest.fixture
@@ -55,72 +55,66 @@ def program():
     return Decider(make_retriever(make_examples(20)))
 
 
-def doubting_lm(fail_on=""):
-    """Gives even houses a probability just under one half, odd ones a small one."""
+def deciding_lm(decide):
+    """A language model that gives house n the probability decide(n). Its name is new: answers are cached by name."""
 
     def rule(outputs, inputs):
-        number = int(inputs["question"].rstrip("?").split("q")[-1])
-        if fail_on and fail_on in inputs["question"]:
-            raise RuntimeError("stumbled")
-        yes = number % 2 == 0
-        return {"relevant": {"noul": round((0.4 if yes else 0.1) + number / 1000, 3)}}
+        return {"relevant": {"noul": decide(int(inputs["question"].rstrip("?").split("q")[-1]))}}
 
-    return unlike_others(rule)
-
-
-def unlike_others(rule):
-    """A scripted language model under a name of its own: answers are looked up in DSPy's cache by that."""
     lm, engine = scripted_lm(rule)
     lm.model = f"test/{next(NUMBERS)}"
     return lm, engine
 
 
+def doubt(number):
+    """Even houses get a probability just under one half, odd ones a small one."""
+    return round((0.1 if number % 2 else 0.4) + number / 1000, 3)
+
+
 def test_the_threshold_that_serves_the_answers(program, examples):
-    lm, engine = doubting_lm()
-    program.configure(relevance=0.5)
-    assert evaluate(program, examples, "exact_match", lm=lm).mean() == 0.5
+    lm, engine = deciding_lm(doubt)
+    assert evaluate(program.configure(relevance=0.5), examples, "exact_match", lm=lm).mean() == 0.5
     program.configure(relevance=None)
-    asked, seen = len(engine.calls), []
-    found = calibrate_thresholds(program, examples, metric="exact_match", lm=lm, progress=lambda *a: seen.append(a))
-    assert 0.12 < found.thresholds["relevance"] < 0.4
-    assert found.after == 1.0
-    assert len(engine.calls) - asked <= 2 * len(examples)  # once plainly, once with probabilities
-    assert len(seen) > 100
-    tuned = found.apply(program)
+    asked, reports = len(engine.calls), []
+    options = {"metric": "exact_match", "lm": lm, "progress": lambda *report: reports.append(report)}
+    calibration = calibrate_thresholds(program, examples, **options)
+    assert 0.12 < calibration.thresholds["relevance"] < 0.4
+    assert calibration.after == 1.0
+    assert len(engine.calls) - asked == 3 * len(examples)  # plainly in two formats, then with probabilities
+    assert len(reports) > 100
+    tuned = calibration.apply(program)
     assert evaluate(tuned, examples, "exact_match", lm=lm).mean() == 1.0
     assert program.relevance is None
     assert type(tuned) is Decider
 
 
-def test_a_plain_decision_stays_where_no_threshold_is_better(program):
-    everything = make_examples(20)
-
-    def rule(outputs, inputs):
-        return {"relevant": {"noul": 0.9}}
-
-    lm, _ = unlike_others(rule)
-    found = calibrate_thresholds(program, everything, metric="exact_match", lm=lm)
-    assert found.thresholds == {"relevance": None} or found.thresholds["relevance"] <= 0.9
-    assert evaluate(found.apply(program), everything, "exact_match", lm=lm).mean() == 1.0
+def test_a_plain_decision_stays_if_no_threshold_is_better(program):
+    lm, _ = deciding_lm(lambda number: 0.9)
+    calibration = calibrate_thresholds(program, make_examples(20), metric="exact_match", lm=lm)
+    assert (calibration.thresholds["relevance"] or 0.0) <= 0.9
+    assert evaluate(calibration.apply(program), make_examples(20), "exact_match", lm=lm).mean() == 1.0
 
 
 def test_a_failed_question_does_not_end_it(program, examples):
-    lm, _ = doubting_lm(fail_on="house q4?")
-    found = calibrate_thresholds(program, examples, metric="exact_match", lm=lm)
-    assert 0.12 < found.thresholds["relevance"] < 0.4
-    assert found.after == 0.95
+    def stumble(number):
+        if number == 4:
+            raise RuntimeError("stumbled")
+        return doubt(number)
+
+    calibration = calibrate_thresholds(program, examples, metric="exact_match", lm=deciding_lm(stumble)[0])
+    assert 0.12 < calibration.thresholds["relevance"] < 0.4
+    assert calibration.after == 0.95
 
 
 def test_refusals(program, examples):
-    lm, _ = doubting_lm()
+    options = {"metric": "f1", "lm": deciding_lm(doubt)[0]}
     with pytest.raises(UsageError, match="rag makes no decision"):
-        calibrate_thresholds(RAG(program.retriever), examples, metric="f1", lm=lm)
+        calibrate_thresholds(RAG(program.retriever), examples, **options)
     with pytest.raises(UsageError, match="decider makes no decision"):
-        calibrate_thresholds(program.configure(judging=False), examples, metric="f1", lm=lm)
-    program.configure(judging=True)
+        calibrate_thresholds(program.deepcopy().configure(judging=False), examples, **options)
 
-    def gone(outputs, inputs):
+    def gone(number):
         raise LanguageModelUnreachable("connection refused")
 
     with pytest.raises(LanguageModelUnreachable, match="connection refused"):
-        calibrate_thresholds(program, examples, metric="f1", lm=unlike_others(gone)[0])
+        calibrate_thresholds(program, examples, metric="f1", lm=deciding_lm(gone)[0])
