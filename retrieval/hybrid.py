@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from knowgap.errors import IndexFolderError, UsageError, ValueOutOfBounds
 from knowgap.retrieval.index.build import Progress, start_build
-from knowgap.retrieval.index.engines import ENGINES, engine_class, open_index, takes_quality
+from knowgap.retrieval.index.engines import ENGINES, check_quality, engine_class, open_index, takes_quality
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where
-from knowgap.retrieval.index.search_settings import Quality, quality_refusal
+from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
 
 __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
@@ -177,8 +178,7 @@ class HybridIndex(HybridRetriever):
         """
         manifest = Manifest.read(path, engine="hybrid")
         names = manifest.settings["parts"]
-        if quality is not None and not any(map(takes_quality, names)):
-            raise quality_refusal(path, quality)
+        check_quality(path, names, quality)
         parts = [open_index(Path(path) / name, quality=quality if takes_quality(name) else None) for name in names]
         return cls(Path(path), manifest, parts)
 
@@ -188,9 +188,7 @@ class HybridIndex(HybridRetriever):
 
 def _remove_unless(folder: Path, digest: str) -> None:
     """Remove a part that an interrupted build left, unless it is of the corpus with this digest."""
-    try:
+    with suppress(IndexFolderError):
         if Manifest.read(folder).corpus_digest == digest:
             return
-    except IndexFolderError:
-        pass
     shutil.rmtree(folder, ignore_errors=True)

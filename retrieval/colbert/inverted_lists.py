@@ -69,11 +69,6 @@ class CentroidIndex:
 
         The number of centroids is that of PLAID: 16 times the square root of the number of vectors, rounded down to a
         power of two. The same vectors give the same centroids.
-
-        Args:
-            vectors: what to cluster.
-            folder: where to write.
-            progress: called now and then.
         """
         total = len(vectors.vectors)
         count = min(1 << int(np.log2(16 * np.sqrt(total))), max(1, total // 4))

@@ -78,15 +78,7 @@ class ResidualVectors:
         folder: Path,
         progress: Progress = no_progress,
     ) -> ResidualVectors:
-        """Compress vectors that `CentroidIndex.build` has clustered.
-
-        Args:
-            vectors: [tokens, dim].
-            centroids: [centroids, dim].
-            nbits: bits per dimension: 1, 2 or 4.
-            folder: where `tokens.codes.npy` is, and where the residuals go.
-            progress: called now and then.
-        """
+        """Compress vectors to 1, 2 or 4 bits per dimension, in the folder where `CentroidIndex` clustered them."""
         import torch
 
         codes = np.load(folder / TOKEN_CODES, mmap_mode="r", allow_pickle=False)

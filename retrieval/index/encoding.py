@@ -121,7 +121,8 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
             for original in originals[chunk].tolist():
                 if original not in pieces:  # it is in an earlier chunk
                     file.flush()
-                    pieces[original] = _read(folder / VECTORS, int(starts[original]), int(lengths[original]), dim)
+                    start, values = int(starts[original]), int(lengths[original]) * dim
+                    pieces[original] = np.fromfile(folder / VECTORS, np.float16, values, offset=start * 2 * dim)
                 file.write(pieces[original].tobytes())
             file.flush()
             os.fsync(file.fileno())
@@ -135,7 +136,3 @@ def _originals(store: PassageStore) -> npt.NDArray[np.int64]:
     hashes = np.fromiter((hash_text(str(passage)) for passage in store), dtype=np.uint64, count=len(store))
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     return first[group]
-
-
-def _read(path: Path, start: int, count: int, dim: int) -> npt.NDArray[np.float16]:
-    return np.fromfile(path, np.float16, count * dim, offset=start * 2 * dim).reshape(count, dim)

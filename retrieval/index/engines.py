@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexForeign, UnknownName
+from knowgap.errors import IndexForeign, UnknownName, UsageError
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.search_settings import Quality, quality_refusal
+from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Passage, Retriever
 
-__all__ = ["ENGINES", "engine_class", "open_index", "open_or_build", "takes_quality"]
+__all__ = ["ENGINES", "check_quality", "engine_class", "open_index", "open_or_build", "takes_quality"]
 
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
@@ -45,12 +45,8 @@ def open_index(path: str | Path, *, quality: Quality | None = None, **options: A
         raise IndexForeign(
             f"{path}: an index of the engine {engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
         )
-    opened = engine_class(engine)
-    if quality is None:
-        return opened.open(path, **options)
-    if not takes_quality(engine):
-        raise quality_refusal(path, quality)
-    return opened.open(path, quality=quality, **options)
+    check_quality(path, [engine], quality)
+    return engine_class(engine).open(path, **options, **({} if quality is None else {"quality": quality}))
 
 
 def open_or_build(
@@ -61,6 +57,7 @@ def open_or_build(
     Raises as `open_index` and the `build` of the engine do.
     """
     if not Path(path).exists():
+        check_quality(path, [engine], quality)
         built = engine_class(engine).build(passages, path, progress=progress)
         if quality is None:
             return built
@@ -82,3 +79,12 @@ def engine_class(engine: str) -> Any:
 def takes_quality(engine: str) -> bool:
     """Whether `open` of an engine takes a quality."""
     return getattr(engine_class(engine), "takes_quality", False)
+
+
+def check_quality(path: str | Path, engines: Iterable[str], quality: Quality | None) -> None:
+    """Raise `UsageError` for a quality that none of an index's engines takes."""
+    if quality is not None and not any(map(takes_quality, engines)):
+        raise UsageError(
+            f"{path}: quality {str(quality)!r} goes with a ColBERT index; this index is searched in one way only, so "
+            "leave the quality out"
+        )

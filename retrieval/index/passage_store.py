@@ -63,26 +63,20 @@ def _update(sha: Any, parts: Iterable[bytes]) -> None:
         sha.update(part)
 
 
-class MemoryStore(Sequence[Passage]):
-    """Passages in memory under the interface of `PassageStore`.
+class MemoryStore(list[Passage]):
+    """Passages in memory, under the interface of `PassageStore`.
 
     Raises:
         DataError: two passages have the same id.
     """
 
     def __init__(self, passages: Iterable[Passage]) -> None:
-        self._passages = list(passages)
+        super().__init__(passages)
         self._positions: dict[str, int] = {}
-        for position, passage in enumerate(self._passages):
+        for position, passage in enumerate(self):
             first = self._positions.setdefault(passage.id, position)
             if first != position:
                 raise _duplicate(passage.id, first, position)
-
-    def __len__(self) -> int:
-        return len(self._passages)
-
-    def __getitem__(self, position: int) -> Passage:  # pyright: ignore[reportIncompatibleMethodOverride]  # no slices
-        return self._passages[position]
 
     def position(self, identifier: str) -> int | None:
         """The position of the passage with this id, or None."""
@@ -216,11 +210,7 @@ def select_positions(
 ) -> Positions | None:
     """The positions that a filter admits, ascending; None without a filter.
 
-    Args:
-        passages: what is filtered.
-        ids: admit only these ids; unknown ids are ignored.
-        where: admit only passages for which this is true; called once for each passage that `ids` admits.
-        live: the positions to choose from without `ids`; None takes all.
+    Unknown ids are ignored. Without ids, `where` is asked of all passages, or of the live positions.
     """
     if ids is None and where is None:
         return None
@@ -232,14 +222,7 @@ def select_positions(
 
 
 def scored_hits(passages: _Passages, positions: Positions, scores: npt.NDArray[np.floating], k: int) -> list[Hit]:
-    """The `k` best of some scored positions as hits, ties at the cut decided by id.
-
-    Args:
-        passages: where the passages are; those that cannot be among the `k` best are not read.
-        positions: [positions].
-        scores: one for each position, [positions].
-        k: how many hits at most.
-    """
+    """The `k` best of some positions, with a score for each, as hits; other passages are not read."""
     if len(scores) > k:
         chosen = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
         positions, scores = positions[chosen], scores[chosen]

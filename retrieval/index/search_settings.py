@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
-from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
+from knowgap.errors import UnknownName, ValueOutOfBounds
 
-__all__ = ["QUALITIES", "Quality", "SearchSettings", "quality_refusal", "settings_of"]
+__all__ = ["QUALITIES", "Quality", "SearchSettings", "settings_of"]
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,3 @@ def settings_of(quality: Quality) -> SearchSettings | None:
     if quality not in QUALITIES:
         raise UnknownName.among("quality", quality, QUALITIES)
     return QUALITIES[quality]
-
-
-def quality_refusal(where: str | Path, quality: Quality) -> UsageError:
-    """The error for a quality given to an index that is always searched in one way."""
-    return UsageError(
-        f"{where}: quality {str(quality)!r} goes with a ColBERT index; this index is searched in one way only, so "
-        "leave the quality out"
-    )

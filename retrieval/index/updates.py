@@ -107,7 +107,7 @@ class Changes:
         vectors: npt.NDArray[np.float16],
         lengths: npt.NDArray[np.integer],
         deleted: Sequence[int],
-    ) -> Changes:
+    ) -> None:
         """Add and delete in one step, on disk when this returns. Only one writer may do so at a time.
 
         Args:
@@ -115,9 +115,6 @@ class Changes:
             vectors: their vectors, passage after passage.
             lengths: how many vectors each has.
             deleted: positions of passages to delete.
-
-        Returns:
-            The changes, these included.
         """
         old = self._sizes
         # Everything that is not ASCII is escaped, so that a lone surrogate can be written, too.
@@ -134,7 +131,6 @@ class Changes:
             old.deleted + len(deleted),
         )
         write_json(self._folder / RECORD, asdict(new))
-        return Changes(self._folder, self._dim)
 
     def _append(self, name: str, start: int, content: bytes) -> None:
         if not content:
@@ -149,13 +145,7 @@ class Changes:
 
 
 class BuiltPart:
-    """The files that the last build or compaction wrote, opened.
-
-    Args:
-        path: the folder of the index.
-        manifest: its manifest.
-        device: where vectors are scored.
-    """
+    """The files that the last build or compaction of an index wrote, opened; vectors are scored on `device`."""
 
     def __init__(self, path: Path, manifest: Manifest, device: str) -> None:
         self.manifest, self.folder = manifest, path / manifest.root
@@ -165,16 +155,11 @@ class BuiltPart:
 
 
 class Snapshot:
-    """An index at one moment: the built part, and its changes.
+    """An index at one moment: the built part, and the changes that are on disk now."""
 
-    Args:
-        built: the built part.
-        changes: the changes; None reads them.
-    """
-
-    def __init__(self, built: BuiltPart, changes: Changes | None = None) -> None:
+    def __init__(self, built: BuiltPart) -> None:
         self.built = built
-        self.changes = changes = changes or Changes(built.folder, built.manifest.settings["dim"])
+        self.changes = changes = Changes(built.folder, built.manifest.settings["dim"])
         self._first = first = len(built.store)
         self._added = TokenVectors(changes.vectors, changes.lengths)
         self._deleted = set(changes.deleted.tolist())
@@ -214,13 +199,9 @@ class Snapshot:
         settings: SearchSettings | None,
         allowed: Positions | None,
     ) -> list[list[Hit]]:
-        """The `k` best passages for each query, given as its vectors.
+        """The `k` best passages for each query, given as its vectors [vectors, dim].
 
-        Args:
-            queries: [vectors, dim] each.
-            k: how many hits.
-            settings: how thoroughly to search; None scores all passages.
-            allowed: search only these positions, ascending.
+        Without settings, all passages are scored; `allowed` are the positions to search, ascending, None for all.
         """
         base, first = self.built.vectors, self._first
         built, added = self._live_built, self._live_added
@@ -260,16 +241,10 @@ class Snapshot:
         return positions, base.scan([query], positions)[0]
 
 
-def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> Manifest:
+def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> None:
     """Write the passages of a snapshot as the built part of its index.
 
-    Args:
-        path: the folder of the index; the caller holds its writer's lock.
-        snapshot: the index as it is.
-        encoder: encodes the passages again if the index keeps compressed vectors only.
-
-    Returns:
-        The new manifest, which is on disk.
+    The caller holds the writer's lock. Passages are encoded again if the index keeps compressed vectors only.
 
     Raises:
         UsageError: everything was deleted.
@@ -300,7 +275,6 @@ def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> Manifest:
     manifest = replace(old, passages=len(store), corpus_digest=digest, files=files, root=root)
     write_manifest(path, manifest)
     _sweep(path, manifest)
-    return manifest
 
 
 def _vectors(

@@ -69,7 +69,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """The digest of the passages as they are now."""
         snapshot = self._snapshot()
         if not snapshot.changes.generation:
-            return self._manifest.corpus_digest
+            return snapshot.built.manifest.corpus_digest
         return corpus_digest(snapshot[position] for position in snapshot.live().tolist())
 
     @property
@@ -168,7 +168,8 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                     deleted.append(position)
             if new:
                 vectors, lengths = self.encoder.encode_passages([str(passage) for passage in new])
-                self._use(Snapshot(snapshot.built, snapshot.changes.commit(new, vectors, lengths, deleted)))
+                snapshot.changes.commit(new, vectors, lengths, deleted)
+                self.refresh()
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -186,8 +187,9 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         with self._writer() as snapshot:
             positions = {position for position in map(snapshot.position, ids) if position is not None}
             if positions:
-                none = snapshot.changes.vectors[:0], snapshot.changes.lengths[:0]
-                self._use(Snapshot(snapshot.built, snapshot.changes.commit([], *none, sorted(positions))))
+                no_vectors, no_lengths = snapshot.changes.vectors[:0], snapshot.changes.lengths[:0]
+                snapshot.changes.commit([], no_vectors, no_lengths, sorted(positions))
+                self.refresh()
         return len(positions)
 
     def compact(self) -> None:
@@ -201,13 +203,8 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """
         with self._writer() as snapshot:
             if snapshot.changes.generation:
-                manifest = compact(self.path, snapshot, self.encoder)
-                with self._lock:
-                    self._manifest, self._current = manifest, None
-
-    def _use(self, snapshot: Snapshot) -> None:
-        with self._lock:
-            self._current = snapshot
+                compact(self.path, snapshot, self.encoder)
+                self.refresh()
 
     @contextmanager
     def _writer(self) -> Iterator[Snapshot]:
