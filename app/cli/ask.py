@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
 from rich.markup import escape
+from typer import Argument
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -18,9 +18,7 @@ __all__ = ["COMMANDS", "ask", "ls"]
 
 
 def ls(
-    what: Annotated[
-        str, typer.Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")
-    ] = "all",
+    what: Annotated[str, Argument(help="programs, datasets, metrics, costs, optimizers, or a program's name.")] = "all",
     as_json: o.Json = False,
 ) -> None:
     """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""
@@ -82,7 +80,7 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
 
 @o.grouped
 def ask(
-    *, question: Annotated[str, typer.Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
+    *, question: Annotated[str, Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
 ) -> None:
     """Answer a question and show the steps that led there."""
     import dspy

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Context, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -40,7 +40,7 @@ class CompileOptions(o.StudyOptions, o.ProgramOptions):
 def calibrate(
     *,
     options: CalibrateOptions,
-    share: Annotated[float, typer.Option("--share", help="Share of questions with a passage above δ.")] = 0.8,
+    share: Annotated[float, Option("--share", help="Share of questions with a passage above δ.")] = 0.8,
     as_json: o.Json = False,
 ) -> None:
     """Set the relevance threshold δ from the training questions (MIGRES, table 12)."""
@@ -63,54 +63,58 @@ def calibrate(
 @o.grouped
 def compile_(
     *,
-    context: typer.Context,
+    context: Context,
     options: CompileOptions,
     optimizer: Annotated[
         str,
-        typer.Option(
+        Option(
             "--optimizer",
             help="study: demonstrations and hyperparameters together; or demonstrations alone, by a DSPy optimizer: "
             "see `knowgap ls optimizers`.",
         ),
     ] = "study",
     teacher: Annotated[
-        str | None, typer.Option("--teacher-lm", help="Language model that shows how, for demonstrations.")
+        str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations.")
     ] = None,
 ) -> None:
     """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
-    if optimizer != "study" and options.num_workers > 1:
-        raise UsageError(
-            f"--num-workers {options.num_workers}: workers share a study, and --optimizer {optimizer} is none"
-        )
     from knowgap.compile import DemoConfig
 
+    teacher_lm = factories.load_lm(teacher, options.api_base) if teacher else None
+    if optimizer == "study":
+        _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)
+        return
+    if options.num_workers > 1 or options.dry_run:
+        option = "--dry-run" if options.dry_run else f"--num-workers {options.num_workers}"
+        raise UsageError(f"{option}: goes with a study, and --optimizer {optimizer} is none")
     with open_job(options, "dev") as job:
         program = factories.load_program(options, job.retriever)
-        teacher_lm = factories.load_lm(teacher, options.api_base) if teacher else None
-        demos = DemoConfig(teacher_lm=teacher_lm)
-        folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}")
-        if options.dry_run:
-            _show_estimate(job, program, options, demos)
-        elif optimizer == "study":
-            _run_and_conclude(job, program, folder, options, context.obj, demos=demos)
-        else:
-            improved = _optimize_demonstrations(job, program, optimizer, teacher_lm)
-            _conclude(job, program, improved, folder)
+        improved = _optimize_demonstrations(job, program, optimizer, teacher_lm)
+        _conclude(job, program, improved, options.output_dir or Path(f"{program.name}-{job.dataset.name}"))
 
 
 @o.grouped
-def tune(*, context: typer.Context, options: CompileOptions) -> None:
+def tune(*, context: Context, options: CompileOptions) -> None:
     """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
     from knowgap.compile import DemoConfig
 
-    demos = DemoConfig(mode="none")
+    _improve(options, DemoConfig(mode="none"), context.obj, suffix="-tuned")
+
+
+def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] | None, suffix: str = "") -> None:
+    """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
+    from knowgap.compile.study.local_processes import is_local_worker
+
     with open_job(options, "dev") as job:
         program = factories.load_program(options, job.retriever)
-        folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}-tuned")
+        folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}{suffix}")
         if options.dry_run:
             _show_estimate(job, program, options, demos)
-        else:
-            _run_and_conclude(job, program, folder, options, context.obj, demos=demos)
+            return
+        tuned = run_study(job, program, folder, options, command, demos=demos)
+        if not is_local_worker():
+            show_study(program, tuned)
+            _conclude(job, program, tuned.program, folder, tuned.spent.model_dump())
 
 
 def _optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None) -> Program:
@@ -132,24 +136,6 @@ def _optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher
         )
     remark(f"{sum(len(predictor.demos) for predictor in compiled.predictors())} demonstrations")
     return compiled
-
-
-def _run_and_conclude(
-    job: Job,
-    program: Program,
-    folder: Path,
-    options: o.StudyOptions,
-    command: Sequence[str] | None,
-    *,
-    demos: DemoConfig,
-) -> None:
-    """Run the study; then show it and conclude, unless this process is a worker that only shares its trials."""
-    from knowgap.compile.study.local_processes import is_local_worker
-
-    tuned = run_study(job, program, folder, options, command, demos=demos)
-    if not is_local_worker():
-        show_study(program, tuned)
-        _conclude(job, program, tuned.program, folder, tuned.spent.model_dump())
 
 
 def run_study(
@@ -177,7 +163,7 @@ def run_study(
     from knowgap.compile.study.local_processes import local_workers
 
     config = StudyConfig(
-        mode=cast("Any", options.mode),
+        mode=options.mode,
         cost=options.cost,
         rule=options.rule,
         prune=options.prune,

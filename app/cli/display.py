@@ -1,4 +1,4 @@
-"""What the command line shows: tables on standard output, progress and remarks on standard error."""
+"""What commands show: tables on standard output, progress and remarks on standard error."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rich.table import Table
 __all__ = ["Report", "err", "out", "progress", "remark", "show_table"]
 
 Report = Callable[..., None]
+_WIDTH = 220  # columns where there is no terminal
+_INTERVAL = 5.0  # seconds between lines of progress
 
 
-def _console(**kwargs: Any) -> Console:
-    console = Console(highlight=False, soft_wrap=False, **kwargs)
-    if not console.is_terminal:
-        console = Console(highlight=False, soft_wrap=False, width=220, **kwargs)
-    return console
+def _console(*, stderr: bool = False) -> Console:
+    console = Console(highlight=False, stderr=stderr)
+    return console if console.is_terminal else Console(highlight=False, stderr=stderr, width=_WIDTH)
 
 
 out = _console()
@@ -28,14 +28,14 @@ err = _console(stderr=True)
 
 
 def remark(text: str) -> None:
-    """A line about what is going on, on standard error."""
+    """Print a line about what is going on, on standard error."""
     err.print(escape(text), style="dim")
 
 
 def show_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str | None = None
 ) -> None:
-    """A table on standard output; columns whose cells start with a digit are set right."""
+    """Print a table on standard output; columns of numbers are aligned right."""
     table = Table(title=escape(title), caption=escape(caption) if caption else None, title_justify="left")
     for number, column in enumerate(columns):
         cells = [str(row[number]) for row in rows]
@@ -48,36 +48,36 @@ def show_table(
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """Show how far a piece of work has come: `report(done, total, text)`.
+    """Show how far a piece of work has come; the block calls `report(done, total, text)`.
 
-    A bar with a time estimate on a terminal; elsewhere a line now and then.
+    On a terminal, a bar with the remaining time; elsewhere, a line every few seconds.
     """
-    if err.is_terminal:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=30),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("[dim]{task.fields[text]}"),
-        )
-        with Progress(*columns, console=err, transient=False) as bar:
-            task = bar.add_task(escape(what), total=None, text="")
-
-            def show(done: int, total: int | None = None, text: str = "") -> None:
-                bar.update(task, completed=done, total=total, text=escape(text))
-
-            yield show
+    if not err.is_terminal:
+        yield _line_progress(what)
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    last = [0.0]
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("[dim]{task.fields[text]}"),
+    )
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task(escape(what), total=None, text="")
+        yield lambda done, total=None, text="": bar.update(task, completed=done, total=total, text=escape(text))
 
-    def line(done: int, total: int | None = None, text: str = "") -> None:
+
+def _line_progress(what: str) -> Report:
+    last = 0.0
+
+    def report(done: int, total: int | None = None, text: str = "") -> None:
+        nonlocal last
         now = time.monotonic()
-        if now - last[0] >= 5 or done == total:
-            last[0] = now
+        if now - last >= _INTERVAL or done == total:
+            last = now
             size = f"{done}/{total}" if total else str(done)
             err.print(escape(f"{what}: {size} {text}".rstrip()))
 
-    yield line
+    return report

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -60,7 +60,7 @@ def compare(
     *,
     programs: Annotated[
         str,
-        typer.Option("--programs", help="Programs and artifact folders, separated by commas; the first is the base."),
+        Option("--programs", help="Programs and artifact folders, separated by commas; the first is the base."),
     ] = "direct,rag,migres",
     options: CompareOptions,
     as_json: o.Json = False,

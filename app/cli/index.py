@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -30,39 +31,35 @@ class QdrantOptions:
 
     url: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--qdrant-url",
             help="Qdrant server or cluster, http://HOST:6333; its key is read from QDRANT_API_KEY. Without it, qdrant "
             "keeps its store in the folder.",
         ),
     ] = None
     collection: Annotated[
-        str | None, typer.Option("--collection", help="Name of the collection on the Qdrant server. [default: knowgap]")
+        str | None, Option("--collection", help="Name of the collection on the Qdrant server. [default: knowgap]")
     ] = None
-    shards: Annotated[
-        int | None, typer.Option("--shards", min=1, help="Parts of the collection on a Qdrant cluster.")
-    ] = None
-    replicas: Annotated[
-        int | None, typer.Option("--replicas", min=1, help="Copies of each part on a Qdrant cluster.")
-    ] = None
+    shards: Annotated[int | None, Option("--shards", min=1, help="Parts of the collection on a Qdrant cluster.")] = None
+    replicas: Annotated[int | None, Option("--replicas", min=1, help="Copies of each part on a Qdrant cluster.")] = None
 
 
 @o.grouped
 def index(
     *,
-    folder: Annotated[Path, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
-    data: Annotated[str | None, typer.Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
-    corpus: Annotated[Path | None, typer.Option("--corpus", help="Passages: JSON Lines or TSV.")] = None,
+    folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
+    data: Annotated[str | None, Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
+    corpus: Annotated[Path | None, Option("--corpus", help="Passages: JSON Lines or TSV.")] = None,
     engine: o.Engine = "colbert",
     checkpoint: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--checkpoint", help="ColBERTv2 checkpoint (or a dense encoder) by path or hub name; embedded if absent."
         ),
     ] = None,
     qdrant: QdrantOptions,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace another index in the folder, and the Qdrant collection.")
+        bool, Option("--overwrite", help="Replace another index in the folder, and the Qdrant collection.")
     ] = False,
     as_json: o.Json = False,
 ) -> None:
@@ -119,9 +116,9 @@ def _reporting(passages: Iterable[Passage], report: Report) -> Iterator[Passage]
 @o.grouped
 def search(
     *,
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, Argument(help="What to look for.")],
     options: o.IndexOptions,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many passages.")] = 5,
+    k: Annotated[int, Option("-k", min=1, help="How many passages.")] = 5,
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
@@ -142,10 +139,10 @@ def _shorten(text: str, width: int = 160) -> str:
 
 
 def size(
-    passages: Annotated[list[int], typer.Argument(min=1, help="How many passages. Can be repeated.")],
+    passages: Annotated[list[int], Argument(min=1, help="How many passages. Can be repeated.")],
     folder: Annotated[
         Path,
-        typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="ColBERT index of some thousand such passages."),
+        Option("--index", "-i", envvar="KNOWGAP_INDEX", help="ColBERT index of some thousand such passages."),
     ],
     as_json: o.Json = False,
 ) -> None:
@@ -170,12 +167,12 @@ def size(
 
 
 def serve_index(
-    folder: Annotated[str, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
+    folder: Annotated[str, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
     quality: o.Quality = None,
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; the default is this machine only.")] = (
+    host: Annotated[str, Option("--host", help="Address to listen on; the default is this machine only.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8893,
+    port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8893,
 ) -> None:
     """Serve an index over HTTP, in the protocol of dspy.ColBERTv2, until it is interrupted."""
     from knowgap.retrieval import IndexServer
@@ -189,7 +186,7 @@ def serve_index(
 
 def doctor(
     folder: Annotated[
-        Path | None, typer.Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
+        Path | None, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
     ] = None,
     as_json: o.Json = False,
 ) -> None:

@@ -43,7 +43,7 @@ def options(
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command be stopped by the keyboard without a traceback."""
+    """Let Ctrl-C stop a command without a traceback."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -62,17 +62,17 @@ for module in (demo, ask, index, evaluate, compile, report, experiment):
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; exits 2, with one line, for what the user can mend.
+    """Run the command. An error that knowgap raises on purpose is one line and exit code 2.
 
     Args:
-        arguments: the words after `knowgap`; this process' own where absent.
+        arguments: the words after `knowgap`; None takes those of this process.
     """
-    # Set before torch is loaded: threads that wait should not spin, which on a busy machine takes most of the time.
+    # Must be set before torch is loaded: waiting threads then sleep instead of taking the time of busy ones.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments, obj=[sys.executable, *again])  # what a command runs to have the same done by more processes
+        app(arguments, obj=[sys.executable, *again])  # the command line that other workers of a study run
     except KnowgapError as error:
         if "--debug" in arguments:
             raise

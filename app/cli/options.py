@@ -9,23 +9,22 @@ from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_type_hints
 
-import typer
+from typer import Option
 
 Lm = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--lm",
         envvar="KNOWGAP_LM",
         help="Language model: a DSPy name (openai/…, ollama_chat/…), hf/PATH, or extractive (embedded; the default).",
     ),
 ]
 ApiBase = Annotated[
-    str | None,
-    typer.Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server."),
+    str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
 ]
 Engine = Annotated[
     str,
-    typer.Option(
+    Option(
         "--engine",
         envvar="KNOWGAP_ENGINE",
         help="Index engine: colbert (late interaction of token vectors), bm25 (words in common), dense (one vector a "
@@ -34,47 +33,44 @@ Engine = Annotated[
 ]
 Quality = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--quality", help="How thoroughly a large ColBERT index is searched: fast, balanced (the default) or exact."
     ),
 ]
 Reranker = Annotated[
-    str | None,
-    typer.Option("--reranker", help="Cross-encoder by path or hub name, or embedded; for programs that rerank."),
+    str | None, Option("--reranker", help="Cross-encoder by path or hub name, or embedded; for programs that rerank.")
 ]
 Entailment = Annotated[
     str | None,
-    typer.Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
+    Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
 ]
-Split = Annotated[str, typer.Option("--split", help="Split: train, dev or test.")]
-Limit = Annotated[int | None, typer.Option("--limit", "-n", help="The first so many questions only.")]
-Seed = Annotated[int, typer.Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
+Split = Annotated[str, Option("--split", help="Split: train, dev or test.")]
+Limit = Annotated[int | None, Option("--limit", "-n", help="The first so many questions only.")]
+Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
 Threads = Annotated[
-    int, typer.Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
+    int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
 ]
 OutputDir = Annotated[
-    Path | None,
-    typer.Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for what the command writes."),
+    Path | None, Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for what the command writes.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 
 
 @dataclass(frozen=True)
 class ProgramOptions:
     """A program: a compiled one, or a named one with its settings; and the models beside the language model."""
 
-    program: Annotated[
-        str, typer.Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")
-    ] = "migres"
+    program: Annotated[str, Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")] = (
+        "migres"
+    )
     artifact: Annotated[
-        Path | None, typer.Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
+        Path | None, Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
     ] = None
     preset: Annotated[
-        str | None,
-        typer.Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`."),
+        str | None, Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`.")
     ] = None
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
+        list[str] | None, Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
     ] = None
     reranker: Reranker = None
     entailment: Entailment = None
@@ -85,14 +81,11 @@ class IndexOptions:
     """An index, or the data set whose passages are indexed at first use."""
 
     data: Annotated[
-        str,
-        typer.Option(
-            "--data", "-d", envvar="KNOWGAP_DATA", help="Data set: a name of `knowgap ls`, a file or a folder."
-        ),
+        str, Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: a name of `knowgap ls`, a file or a folder.")
     ] = "sample"
     folder: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--index",
             "-i",
             envvar="KNOWGAP_INDEX",
@@ -110,7 +103,7 @@ class DataOptions(IndexOptions):
 
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
+        Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
     ] = None
     limit: Limit = None
     seed: Seed = 0
@@ -121,9 +114,7 @@ class SplitOptions:
     """One split of a data set."""
 
     split: Split = "test"
-    whole: Annotated[bool, typer.Option("--whole", help="Take all questions of the data as that split, undivided.")] = (
-        False
-    )
+    whole: Annotated[bool, Option("--whole", help="Take all questions of the data as that split, undivided.")] = False
 
 
 @dataclass(frozen=True)
@@ -140,9 +131,7 @@ class JobOptions(ModelOptions, DataOptions):
 
     metric: Annotated[
         list[str] | None,
-        typer.Option(
-            "--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."
-        ),
+        Option("--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."),
     ] = None
     num_threads: Threads = 4
     output_dir: OutputDir = None
@@ -152,15 +141,15 @@ class JobOptions(ModelOptions, DataOptions):
 class StudyOptions(JobOptions):
     """An Optuna study: its trials, its limits, and where it is kept."""
 
-    n_trials: Annotated[
-        int, typer.Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")
-    ] = 20
-    study_name: Annotated[
-        str | None, typer.Option("--study-name", help="Name of the study; the same name continues it.")
-    ] = None
+    n_trials: Annotated[int, Option("--n-trials", min=1, help="Trials in all, earlier runs of the study included.")] = (
+        20
+    )
+    study_name: Annotated[str | None, Option("--study-name", help="Name of the study; the same name continues it.")] = (
+        None
+    )
     storage: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--storage",
             envvar="KNOWGAP_STORAGE",
             help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
@@ -168,41 +157,33 @@ class StudyOptions(JobOptions):
     ] = None
     mode: Annotated[
         Literal["single", "pareto"],
-        typer.Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning."),
+        Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning."),
     ] = "single"
-    cost: Annotated[str, typer.Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")] = (
+    cost: Annotated[str, Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")] = (
         "lm_calls"
     )
     rule: Annotated[
-        str,
-        typer.Option(
-            "--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls)."
-        ),
+        str, Option("--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls).")
     ] = "best"
     prune: Annotated[
-        bool,
-        typer.Option("--prune/--no-prune", help="Stop a trial early that falls behind, or has little to gain."),
+        bool, Option("--prune/--no-prune", help="Stop a trial early that falls behind, or has little to gain.")
     ] = True
-    max_calls: Annotated[int | None, typer.Option("--max-calls", help="End the study after so many LM calls.")] = None
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", help="End the study after so many tokens.")] = None
-    max_money: Annotated[float | None, typer.Option("--max-money", help="End the study after so many US dollars.")] = (
+    max_calls: Annotated[int | None, Option("--max-calls", help="End the study after so many LM calls.")] = None
+    max_tokens: Annotated[int | None, Option("--max-tokens", help="End the study after so many tokens.")] = None
+    max_money: Annotated[float | None, Option("--max-money", help="End the study after so many US dollars.")] = None
+    timeout: Annotated[float | None, Option("--timeout", help="End this call of the study after so many seconds.")] = (
         None
     )
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", help="End this call of the study after so many seconds.")
-    ] = None
     prices: Annotated[
         tuple[float, float] | None,
-        typer.Option(
-            "--prices", help="US dollars per million prompt and completion tokens, where DSPy does not know them."
-        ),
+        Option("--prices", help="US dollars per million prompt and completion tokens, where DSPy does not know them."),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Ask nothing; estimate calls, tokens and price of the study.")
+        bool, Option("--dry-run", help="Ask nothing; estimate calls, tokens and price of the study.")
     ] = False
     num_workers: Annotated[
         int,
-        typer.Option(
+        Option(
             "--num-workers",
             envvar="KNOWGAP_NUM_WORKERS",
             min=1,

@@ -116,9 +116,8 @@ def test_what_workers_finish_after_a_limit_counts(knowgap, monkeypatch: pytest.M
     assert tuned.program.values() == tuned.best.values
 
 
-def test_refuses_workers_without_a_study_or_none_of_them(knowgap):
-    message = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", "--num-workers", "2")
-    assert "--num-workers 2" in message
-    assert "bootstrap" in message
-    assert "--num-workers" in knowgap("tune", *STUDY, "--num-workers", "0", code=2)[1]
+@pytest.mark.parametrize("option", [["--num-workers", "2"], ["--dry-run"]])
+def test_refuses_what_goes_with_a_study_without_one(knowgap, option: list[str]):
+    message = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", *option)
+    assert f"{' '.join(option)}: goes with a study, and --optimizer bootstrap is none" in message
     assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
