@@ -1,4 +1,4 @@
-"""The command that shows what was found: report."""
+"""The command that writes studies and evaluations as a page: report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def report(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     study_name: Annotated[
-        str | None, typer.Option("--study-name", help="Which study, where the storage keeps several.")
+        str | None, typer.Option("--study-name", help="Which study, if the storage keeps several.")
     ] = None,
     base: Annotated[
         str | None,
