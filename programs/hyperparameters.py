@@ -29,7 +29,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-_SWITCH_WORDS = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(("false", "off", "no", "0"), False)
+_SWITCH_WORDS: dict[str, bool] = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(
+    ("false", "off", "no", "0"), False
+)
 
 
 class Hyperparameter(Generic[T]):

@@ -1,7 +1,6 @@
 """What the tests of MIGRES share: its modules' replies in short, and a question that takes two steps."""
 
-import dspy
-from support import TableEntailment, TableReranker, TableRetriever, by_output, scripted_lm
+from support import TableEntailment, TableReranker, TableRetriever, play
 
 from knowgap.programs.migres import MIGRES
 from knowgap.retrieval.passage import Passage
@@ -33,47 +32,17 @@ def scores(table, default=-9.0, **kwargs):
     """A reranker from a table: (query, beginning of the text) → score."""
 
     def score(query, text):
-        found = [value for (q, start), value in table.items() if q == query and text.startswith(start)]
-        return found[0] if found else default
+        return next((value for (q, start), value in table.items() if q == query and text.startswith(start)), default)
 
     return TableReranker(score, **kwargs)
 
 
 def kinds(prediction):
     """The kinds of steps, iteration by iteration."""
-    found = {}
+    by_iteration = {}
     for step in prediction.trace.steps:
-        found.setdefault(step.iteration, []).append(step.kind)
-    return found
-
-
-def acts(engine):
-    """Which module was called, in order."""
-    names = {
-        ("statements",): "leaf",
-        ("explanation", "answer", "confidence", "missing"): "main",
-        ("explanation", "answer", "confidence"): "last",
-        ("queries",): "query",
-        ("passage",): "knowledge",
-        ("summary",): "summary",
-        ("snippet",): "snippet",
-    }
-    return [names[outputs] for outputs, _ in engine.calls]
-
-
-def inputs(engine, act):
-    """The inputs of every call of one module."""
-    return [given for name, (_, given) in zip(acts(engine), engine.calls, strict=True) if name == act]
-
-
-def run(program, question, **script):
-    """Ask a question with the modules' replies in order, each under its output field."""
-    order = ("statements", "missing", "explanation", "queries", "passage", "summary", "snippet")
-    renamed = {"leaf": "statements", "main": "missing", "last": "explanation", "query": "queries"}
-    given = {renamed.get(act, {"knowledge": "passage"}.get(act, act)): replies for act, replies in script.items()}
-    lm, engine = scripted_lm(by_output({name: given[name] for name in order if name in given}))
-    with dspy.context(lm=lm):
-        return program(question=question), engine
+        by_iteration.setdefault(step.iteration, []).append(step.kind)
+    return by_iteration
 
 
 # A question of two steps, on a small corpus.
@@ -98,10 +67,10 @@ GAP = "Where Ada Moor was born."
 
 
 def small(table=None, score=None, threshold=3.0, entails=lambda *_: 1.0, **kwargs):
-    reranker = scores(score or SCORES, default_threshold=threshold)
+    """A program on the small corpus."""
     return MIGRES(
         TableRetriever(TABLE if table is None else table),
-        reranker=reranker,
+        reranker=scores(score or SCORES, default_threshold=threshold),
         entailment=TableEntailment(entails),
         **kwargs,
     )
@@ -113,7 +82,7 @@ def two_steps(program, **script):
         "leaf": [learn((PAINTED, 1)), learn((BORN, 1))],
         "main": [decide(NOT_YET, GAP), decide("Wick", confidence=5)],
         "query": [ask(SECOND, THIRD)],
-        "last": [last("Wick")],
+        "last": [],
         "knowledge": [],
     }
     rest = {
@@ -124,7 +93,5 @@ def two_steps(program, **script):
         "knowledge": {"passage": "unknown"},
     }
     replies = {**plan, **script}
-    for act, reply in rest.items():
-        if not callable(replies[act]):
-            replies[act] = [*replies[act], *[reply] * 9]
-    return run(program, QUESTION, **replies)
+    replies |= {act: [*replies[act], *[rest[act]] * 9] for act in rest if isinstance(replies[act], list)}
+    return play(program, QUESTION, **replies)

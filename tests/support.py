@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -65,7 +65,12 @@ class ScriptedEngine:
 def scripted_lm(rule: Rule, *, cache: bool = False) -> tuple[dspy.LM, ScriptedEngine]:
     """A language model that answers by `rule`, and its engine, which keeps the calls."""
     engine = ScriptedEngine(rule)
-    return dspy.LM("test/scripted", engine=engine, cache=cache, num_retries=0), engine
+    return lm_of(engine, cache=cache), engine
+
+
+def lm_of(engine: Any, *, cache: bool = False) -> dspy.LM:
+    """A language model that an engine answers for."""
+    return dspy.LM("test/scripted", engine=engine, cache=cache, num_retries=0)
 
 
 def by_output(script: Mapping[str, Sequence[Mapping[str, Any] | str] | Rule]) -> Rule:
@@ -84,6 +89,60 @@ def by_output(script: Mapping[str, Sequence[Mapping[str, Any] | str] | Rule]) ->
         raise AssertionError(f"the script has no reply for {outputs}: {inputs}")
 
     return rule
+
+
+UNREADABLE = "no field in sight"
+"""A reply that no adapter can read; each call of a predictor asks for it twice, in the chat and in the JSON format."""
+
+
+class ProgramEngine(ScriptedEngine):
+    """Plays the predictors of a program by their names.
+
+    Each predictor has its replies in order (a list), one reply for every call, or a function of the inputs. A reply is
+    a mapping of outputs, the last output alone, or `UNREADABLE`.
+    """
+
+    def __init__(self, program: dspy.Module, script: Mapping[str, Any]):
+        super().__init__(self._play)
+        self.script = {act: iter(replies) if isinstance(replies, list) else replies for act, replies in script.items()}
+        self.names = {
+            (tuple(predictor.signature.output_fields), frozenset(predictor.signature.input_fields)): name
+            for name, predictor in program.named_predictors()
+        }
+
+    def _play(self, outputs: tuple[str, ...], inputs: dict[str, Any]) -> Mapping[str, Any] | str:
+        act = self.names[outputs, frozenset(inputs)]
+        reply = self.script.get(act)
+        if callable(reply):
+            reply = reply(inputs)
+        elif isinstance(reply, Iterator):
+            with self._lock:
+                reply = next(reply, None)
+        assert reply is not None, f"the script has no reply for {act}: {inputs}"
+        return (
+            reply
+            if reply == UNREADABLE or isinstance(reply, Mapping)
+            else {
+                **dict.fromkeys(outputs, "because"),
+                outputs[-1]: reply,
+            }
+        )
+
+    @property
+    def acts(self) -> list[str]:
+        """The predictors that asked, in order."""
+        return [self.names[outputs, frozenset(inputs)] for outputs, inputs in self.calls]
+
+    def asked(self, act: str) -> list[dict[str, Any]]:
+        """The inputs of every call of one predictor."""
+        return [inputs for name, (_, inputs) in zip(self.acts, self.calls, strict=True) if name == act]
+
+
+def play(program: dspy.Module, question: str, **script: Any) -> tuple[dspy.Prediction, ProgramEngine]:
+    """Ask a program a question, with its predictors scripted."""
+    engine = ProgramEngine(program, script)
+    with dspy.context(lm=lm_of(engine)):
+        return program(question=question), engine
 
 
 class TableRetriever:
