@@ -13,7 +13,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import Job, open_job, score_rows, show_comparisons
-from knowgap.errors import UsageError
+from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -79,7 +79,12 @@ def compile_(
 ) -> None:
     """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
     from knowgap.compile import DemoConfig
+    from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
 
+    if optimizer not in ("study", *OPTIMIZERS):
+        raise UnknownName.among("optimizer", optimizer, ["study", *OPTIMIZERS])
+    if optimizer != "study" and not OPTIMIZERS[optimizer].can_save:
+        raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
     teacher_lm = factories.load_lm(teacher, options.api_base) if teacher else None
     if optimizer == "study":
         _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)

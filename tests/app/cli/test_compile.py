@@ -120,4 +120,6 @@ def test_what_workers_finish_after_a_limit_counts(knowgap, monkeypatch: pytest.M
 def test_refuses_what_goes_with_a_study_without_one(knowgap, option: list[str]):
     message = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", *option)
     assert f"{' '.join(option)}: goes with a study, and --optimizer bootstrap is none" in message
+    assert "unknown optimizer 'boot'" in knowgap.refusal("compile", *STUDY, "--optimizer", "boot")
+    assert "cannot be saved" in knowgap.refusal("compile", *STUDY, "--optimizer", "knn")
     assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
