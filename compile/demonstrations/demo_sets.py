@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 import dspy
@@ -75,16 +74,6 @@ class DemoSets(BaseModel):
         for name, number in chosen.items():
             cast("Any", predictors[name]).demos = [dspy.Example(**demo) for demo in self.sets[name][number]]
         return program
-
-    def pieces(self, size: int = 20_000) -> list[str]:
-        """The sets as JSON, cut into pieces that fit a database column; `join` is the inverse."""
-        text = json.dumps(self.model_dump())
-        return [text[start : start + size] for start in range(0, len(text), size)]
-
-    @classmethod
-    def join(cls, pieces: Sequence[str]) -> DemoSets:
-        """Put together what `pieces` cut."""
-        return cls.model_validate_json("".join(pieces))
 
 
 def _demos(program: Program) -> dict[str, Demos]:

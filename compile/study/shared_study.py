@@ -22,6 +22,7 @@ call work together as follows.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +48,8 @@ INITIAL = "initial"
 """The trial attribute that holds the position of an initial trial in the list."""
 
 _FINGERPRINT, _RECORD, _POOL = "fingerprint", "record", "pool"
+_PIECE = 20_000
+"""ASCII characters in a user attribute, which any database column takes."""
 _LOCK_SECONDS = 0.5
 _SERVER_LOCKS = {
     "postgresql": "SELECT pg_advisory_lock(hashtext(:name))",
@@ -146,12 +149,13 @@ def read_set_up(study: Study) -> SetUp:
     """
     attributes = study.user_attrs
     record = dict(attributes[_RECORD])
-    pool = DemoSets.join([attributes[f"{_POOL}.{n}"] for n in range(record.pop("pool_pieces"))])
-    return SetUp(**record, pool=pool)
+    text = "".join(attributes[f"{_POOL}.{n}"] for n in range(record.pop("pool_pieces")))
+    return SetUp(**record, pool=DemoSets.model_validate_json(text))
 
 
 def _store_set_up(study: Study, made: SetUp) -> None:
-    pieces = made.pool.pieces()
+    text = json.dumps(made.pool.model_dump())
+    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces):
         study.set_user_attr(f"{_POOL}.{number}", piece)
     study.set_user_attr(_RECORD, made.model_dump(mode="json", exclude={"pool"}) | {"pool_pieces": len(pieces)})
