@@ -24,6 +24,7 @@ from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
+from knowgap.programs.trace.usage import UsageTracker, track_usage
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 
 __all__ = ["Program"]
@@ -43,50 +44,6 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     for base in reversed(cls.__mro__):
         declared |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
     return declared
-
-
-class _Meter:
-    """Collects the language model's history entries of one predictor call.
-
-    DSPy appends an entry to the `history` of every module in `caller_modules`; this stands there as one more, and so
-    sees each call, also those answered from the cache, whose usage DSPy clears elsewhere. It always seems empty, so
-    that DSPy's limit on the length of a history drops nothing.
-    """
-
-    def __init__(self) -> None:
-        self.history, self.entries = self, []
-
-    def __len__(self) -> int:
-        return 0
-
-    def append(self, entry: dict[str, Any]) -> None:
-        """Take one call."""
-        self.entries.append(entry)
-
-    def charge(self, run: TraceRecorder, seconds: float) -> None:
-        """Put the calls on the run's ledger."""
-        for entry in self.entries:
-            billed, response = entry.get("usage"), entry.get("response")
-            parts = response if isinstance(response, tuple) else (response,)
-            usages = [billed] if billed else [getattr(part, "usage", None) for part in parts]
-            prompt = sum(_number(usage, "prompt_tokens", "input_tokens") for usage in usages)
-            answer = sum(_number(usage, "completion_tokens", "output_tokens") for usage in usages)
-            # A call from the cache is billed nothing, but its response still knows what it took.
-            cached = getattr(response, "cache_hit", False) or (not billed and prompt + answer > 0)
-            run.cost.lm_calls += 1
-            run.cost.cached_calls += bool(cached)
-            run.cost.prompt_tokens += prompt
-            run.cost.completion_tokens += answer
-            run.cost.critical_calls += 1
-        run.cost.critical_seconds += seconds
-
-
-def _number(source: Any, *names: str) -> int:
-    for name in names:
-        value = source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-        if value:
-            return int(value)
-    return 0
 
 
 class Program(dspy.Module):
@@ -216,27 +173,23 @@ class Program(dspy.Module):
             The outputs, or None if they could not be read even by the fallback of DSPy's adapter; the trace then gets
             a `Malformed` step. Errors of the language model itself are raised.
         """
-        recorder, meter, started = current_recorder(), _Meter(), time.perf_counter()
+        recorder, tracker, started = current_recorder(), UsageTracker(), time.perf_counter()
         inputs, listed = number_passages(inputs)
         passages = [*inlined, *listed]
         recorder.count_read(passages)
-        limit = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
-        callers = [*(dspy.settings.caller_modules or []), meter] if limit else [meter]
         prediction, problem = None, ""
         self._configure_decision(predictor)
         try:
-            # The meter reads the history, so at least one entry is kept even if the user keeps none.
-            settings = {"caller_modules": callers, "disable_history": False, "max_history_size": max(limit, 1)}
-            with dspy.context(**settings, adapter=dspy.settings.adapter or _ADAPTER):
+            with track_usage(tracker), dspy.context(adapter=dspy.settings.adapter or _ADAPTER):
                 prediction = predictor(**inputs)
         except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
             # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before
             # one, something is wrong with the request itself.
-            if not meter.entries:
+            if not tracker.usage.asked:
                 raise
             problem = " ".join(str(error).split())[:300] or type(error).__name__
-        meter.charge(recorder, time.perf_counter() - started)
-        recorder.cost.knowledge_tokens += len(meter.entries) * knowledge_tokens(passages, recorder.model_texts)
+        recorder.count_calls(tracker.usage, time.perf_counter() - started)
+        recorder.cost.knowledge_tokens += tracker.usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
             self.record(Malformed(act=self._name_of(predictor), problem=problem))
         else:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compile.evaluation.costs import COSTS
+from knowgap.compile.evaluation.statistics import pareto_front
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
@@ -161,22 +162,20 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     if place is None or not rows:
         return None
     rows.sort(key=lambda row: (row[0], -row[1].mean))
-    front: list[tuple[float, float]] = []
+    front = pareto_front(rows, cost=lambda row: row[0], score=lambda row: row[1].mean)
     points: list[Point] = []
-    for spent, ours, label in rows:
+    for row in rows:
+        spent, ours, label = row
         score, low, high = 100 * ours.mean, 100 * ours.low, 100 * ours.high
-        on_front = not front or score > front[-1][1]
-        if on_front:
-            front.append((spent, score))
         said = f"{label}: {score:.1f} [{low:.1f}–{high:.1f}], {spent:.3g} {in_words(counted)} per question"
-        points.append(Point(spent, score, "front" if on_front else "row", said, low, high))
+        points.append(Point(spent, score, "front" if row in front else "row", said, low, high))
     return Chart(
         caption=f"{data.title}, {max(cell.questions for cell in cells)} questions",
         points=points,
         x_name=f"{in_words(counted)} per question",
         y_name=f"{in_words(data.metrics[place])}, percent",
         size="half",
-        line=front,
+        line=[(spent, 100 * ours.mean) for spent, ours, _ in front],
         logarithmic=True,
         names=[label for _, _, label in rows],
     )

@@ -1,16 +1,17 @@
-"""Means with bootstrap intervals, and the paired comparison of two lists of scores."""
+"""Means with bootstrap intervals, the paired comparison of two lists of scores, and the Pareto front."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Comparison", "Interval", "mean_interval", "paired_comparison"]
+__all__ = ["Comparison", "Interval", "mean_interval", "paired_comparison", "pareto_front"]
 
+T = TypeVar("T")
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
 
@@ -121,3 +122,12 @@ def paired_comparison(metric: str, before: Sequence[float], after: Sequence[floa
         ties=int((gain == 0).sum()),
         n=int(gain.size),
     )
+
+
+def pareto_front(items: Iterable[T], cost: Callable[[T], float], score: Callable[[T], float]) -> list[T]:
+    """The items that no other beats in both cost and score, cheapest first; of equal ones, the first."""
+    front: list[T] = []
+    for item in sorted(items, key=lambda item: (cost(item), -score(item))):
+        if not front or score(item) > score(front[-1]) + 1e-12:
+            front.append(item)
+    return front

@@ -20,7 +20,7 @@ from knowgap.compile.experiments.call_bounds import call_bounds
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.runner import run_experiment
 from knowgap.compile.experiments.table import ExperimentTable, read_table
-from knowgap.compile.study.estimate import token_price
+from knowgap.programs.trace.usage import Prices, dollars, token_prices
 
 __all__ = ["CALL", "PASSAGE", "REPLY", "CellCost", "CostEstimate", "estimate_cost"]
 
@@ -80,7 +80,7 @@ class CostEstimate(BaseModel):
 
     table: str
     cells: list[CellCost]
-    prices: tuple[float, float] | None = None
+    prices: Prices | None = None
     lm: str = ""
 
     @property
@@ -98,8 +98,7 @@ class CostEstimate(BaseModel):
         """US dollars in all, least and most; None if prices are not known."""
         if self.prices is None:
             return None
-        prompt, completion = self.prices
-        return _range((prompt * self._total("prompt_tokens") + completion * self._total("completion_tokens")) / 1e6)
+        return _range(dollars(self._total("prompt_tokens"), self._total("completion_tokens"), self.prices))
 
     def _total(self, name: str) -> np.ndarray:
         return np.sum([getattr(cell, name) for cell in self.cells], axis=0)
@@ -114,7 +113,7 @@ def estimate_cost(
     *,
     output: str | Path,
     ask: int = 0,
-    prices: tuple[float, float] | None = None,
+    prices: Prices | None = None,
     **setup: Any,
 ) -> CostEstimate:
     """Estimate what `run_experiment` will ask of the language model.
@@ -138,7 +137,7 @@ def estimate_cost(
     for cell in cells:
         costs.setdefault(_answers_identity(cell), _cell_cost(cell, measured.get((cell.row_number, cell.column_number))))
     lm = options.lm or dspy.settings.lm
-    prices = prices or token_price(lm)
+    prices = prices or token_prices(lm_name(lm))
     return CostEstimate(table=table.name, cells=list(costs.values()), prices=prices, lm=lm_name(lm))
 
 

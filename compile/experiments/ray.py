@@ -8,7 +8,6 @@ it; it opens the index from its folder, which therefore has to be at the same pa
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -18,9 +17,9 @@ from typing import Any
 import dspy
 
 from knowgap.compile.evaluation.delegating_program import ask_among
-from knowgap.compile.study.budget import Meter, Spent, metering
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
 from knowgap.retrieval.index.search_settings import Quality
 
 __all__ = ["Cluster", "connect"]
@@ -32,7 +31,7 @@ _RETRIES = 5
 
 
 @contextmanager
-def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[Cluster]:
+def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Cluster]:
     """Connect to a cluster, and disconnect at the end.
 
     The value is a function that makes a program known to the workers. It takes what makes the program from a retriever,
@@ -41,7 +40,7 @@ def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[Cluster]:
 
     Args:
         address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
-        meter: counts the calls of the workers.
+        tracker: counts the calls of the workers.
         lm_cache: folder of the language model's answers, for workers that see it.
 
     Raises:
@@ -60,7 +59,6 @@ def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[Cluster]:
             reason = " ".join(str(error).split())[:200]
             raise UsageError(f"no Ray cluster at {address!r}: {reason}") from error
     task: Any = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
-    lock = threading.Lock()
 
     def publish(make_program: Callable[..., Program], index: Path | None, quality: Quality | None, lm: Any) -> Ask:
         folder = str(index.resolve()) if index is not None else None
@@ -69,8 +67,7 @@ def connect(address: str, meter: Meter, lm_cache: Path) -> Iterator[Cluster]:
 
         def ask(question: str, ids: Collection[str] | None) -> dspy.Prediction:
             prediction, spent = ray.get(task.remote(key, [recipe], question, ids))
-            with lock:
-                meter.spent = meter.spent + Spent.model_validate(spent)
+            tracker.add(Usage.model_validate(spent))
             return prediction
 
         return ask
@@ -95,10 +92,10 @@ def _answer(
 
         _programs[key] = _make(*ray.get(recipe[0]))
     program, lm = _programs[key]
-    meter = Meter()
-    with dspy.context(lm=lm), metering(meter):
+    tracker = UsageTracker()
+    with dspy.context(lm=lm), track_usage(tracker):
         prediction = ask_among(program, program.retriever, question, ids)
-    return prediction, meter.spent.model_dump()
+    return prediction, tracker.usage.model_dump()
 
 
 def _make(

@@ -14,7 +14,7 @@ from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Comparison, Interval
 from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.table import ExperimentTable
-from knowgap.compile.study.budget import Spent
+from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.index.files import write_file
 
 __all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values", "figures_of"]
@@ -90,7 +90,7 @@ class ExperimentResult(_Part):
     table: ExperimentTable
     baseline: str
     cells: list[CellResult]
-    spent: Spent = Spent()
+    spent: Usage = Usage()
     limit: int | None = None
     seed: int = 0
 

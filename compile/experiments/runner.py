@@ -30,12 +30,12 @@ from knowgap.compile.experiments.paper_differences import paper_differences
 from knowgap.compile.experiments.ray import Cluster, connect
 from knowgap.compile.experiments.result import CellResult, ExperimentResult, correct_p_values, figures_of
 from knowgap.compile.experiments.table import ExperimentTable, read_table
-from knowgap.compile.study.budget import Meter, metering
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.skr import SKR
+from knowgap.programs.trace.usage import UsageTracker, track_usage
 
 __all__ = ["run_experiment"]
 
@@ -79,9 +79,9 @@ def run_experiment(
     options = ExperimentSetup(output=Path(output), **setup)
     options = replace(options, lm=resolve_lm(options.lm))
     cells = prepare(table, options, progress=progress)
-    meter, results = Meter(prices), []
-    cluster = connect(ray_address, meter, options.output / "lm-cache") if ray_address else nullcontext()
-    with lm_cache(options.output / "lm-cache"), metering(meter), cluster as connected:
+    tracker, results = UsageTracker(prices), []
+    cluster = connect(ray_address, tracker, options.output / "lm-cache") if ray_address else nullcontext()
+    with lm_cache(options.output / "lm-cache"), track_usage(tracker), cluster as connected:
         run = _Run(options, num_threads, connected)
         for number, cell in enumerate(cells):
             evaluation = None
@@ -94,7 +94,7 @@ def run_experiment(
         table=table,
         baseline=label,
         cells=[result for result, _ in results],
-        spent=meter.spent,
+        spent=tracker.usage,
         limit=options.limit,
         seed=options.seed,
     )

@@ -9,10 +9,12 @@ import dspy
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.study.budget import Spent
+from knowgap.compile.evaluation.provenance import lm_name
 from knowgap.compile.study.storage import HEARTBEAT
 from knowgap.compile.study.trials import parse_rule
 from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.providers import EXTRACTIVE
+from knowgap.programs.trace.usage import Prices, Usage
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -103,6 +105,12 @@ class DemoConfig(_Config):
     max_demos: int = Field(default=4, ge=1)
     teacher_lm: dspy.BaseLM | None = Field(default=None, exclude=True)
 
+    def resolved(self, lm: dspy.BaseLM | None) -> DemoConfig:
+        """The same with the mode that "auto" stands for."""
+        if self.mode != "auto":
+            return self
+        return self.model_copy(update={"mode": "none" if lm_name(lm) == EXTRACTIVE else "search"})
+
 
 class Budget(_Config):
     """Limits that end a study cleanly; None sets none.
@@ -119,14 +127,14 @@ class Budget(_Config):
     tokens: int | None = Field(default=None, ge=0)
     money: float | None = Field(default=None, ge=0)
     seconds: float | None = Field(default=None, gt=0)
-    prices: tuple[float, float] | None = None
+    prices: Prices | None = None
 
     @property
     def limits_spending(self) -> bool:
         """Whether what other processes spend matters."""
         return not (self.calls is None and self.tokens is None and self.money is None)
 
-    def exceeded(self, spent: Spent, seconds: float) -> str:
+    def exceeded(self, spent: Usage, seconds: float) -> str:
         """Which limit is reached, in words; empty if none is."""
         for what, limit, used in (
             ("calls", self.calls, spent.calls),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import dspy
 from pydantic import BaseModel, ConfigDict
 
+from knowgap.compile.evaluation.provenance import lm_name
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, run_example
 from knowgap.compile.evaluation.shared_cache import share
-from knowgap.compile.study.budget import Meter, metering
 from knowgap.compile.study.config import DemoConfig, StudyConfig
 from knowgap.compile.study.search_space import SearchSpace
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage
 
-__all__ = ["Estimate", "estimate_study", "token_price"]
+__all__ = ["Estimate", "estimate_study"]
 
 
 class Estimate(BaseModel):
@@ -62,7 +61,7 @@ def estimate_study(
     lm: dspy.BaseLM | None = None,
     study: StudyConfig | None = None,
     demos: DemoConfig | None = None,
-    prices: tuple[float, float] | None = None,
+    prices: Prices | None = None,
     settings: int = 4,
     questions: int = 4,
     seed: int = 0,
@@ -97,28 +96,27 @@ def estimate_study(
     ids = check_examples(devset, "devset")
     chosen = random.Random(seed).sample(range(len(ids)), min(questions, len(ids)))
     space = SearchSpace(program, study)
-    demos = demos or DemoConfig()
+    demos = (demos or DemoConfig()).resolved(lm)
     shared, close = share(program)
-    study_meter, asked = Meter(), 0
+    tracker, asked = UsageTracker(), 0
     with quiet(), dspy.context(lm=extractive_lm(cache=False)):
         draws = create_study(sampler=RandomSampler(seed=seed))
         for number in range(settings):
             values = program.values() if number == 0 else space.suggest(draws.ask())[0]
             candidate = shared.deepcopy().configure(**values)
-            with metering(study_meter):
+            with track_usage(tracker):
                 records = [run_example(candidate, devset[i], ids[i], {}) for i in chosen]
             asked += sum(not record.error for record in records)
     close()
     if not asked:
         raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")
-    spent = study_meter.spent
+    spent = tracker.usage
     train = len(trainset or ()) if demos.mode != "none" else 0
     rounds = n_trials * len(ids) + train
     longer = 1 + demos.max_demos / 2 if train else 1
     prompt = round(spent.prompt_tokens / asked * rounds * longer)
     completion = round(spent.completion_tokens / asked * rounds)
-    price = prices if prices is not None else token_price(lm)
-    money = None if price is None else (prompt * price[0] + completion * price[1]) / 1e6
+    known = prices or token_prices(lm_name(lm))
     return Estimate(
         trials=n_trials,
         questions=len(ids),
@@ -126,26 +124,6 @@ def estimate_study(
         calls=round(spent.calls / asked * rounds),
         prompt_tokens=prompt,
         completion_tokens=completion,
-        money=money,
+        money=dollars(prompt, completion, known) if known is not None else None,
         measured=asked,
     )
-
-
-def token_price(lm: Any) -> tuple[float, float] | None:
-    """US dollars per million prompt and completion tokens, from DSPy's packaged table; None where it is not there."""
-    from dspy.clients.costs import estimate_cost
-    from dspy.lm15 import Message, Response, TextPart, Usage
-
-    provider, _, model = str(getattr(lm, "model", "")).partition("/")
-    if not model:
-        return None
-
-    def cost(prompt: int, completion: int) -> float | None:
-        usage = Usage(input_tokens=prompt, output_tokens=completion, total_tokens=prompt + completion)
-        message = Message.assistant([TextPart("")])
-        response = Response(id=None, model=model, message=message, finish_reason="stop", usage=usage)
-        return estimate_cost(response, provider=provider, requested_model=model)[0]
-
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # DSPy would look for newer prices on the network
-    parts = cost(1000, 0), cost(0, 1000)
-    return None if parts[0] is None or parts[1] is None else (parts[0] * 1000, parts[1] * 1000)

@@ -11,7 +11,6 @@ from knowgap.compile.demonstrations.compile_program import compile_program
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.study.budget import Meter, metering
 from knowgap.compile.study.config import DemoConfig, StudyConfig
 from knowgap.compile.study.search_space import SearchSpace
 from knowgap.compile.study.shared_study import InitialTrial, SetUp
@@ -19,6 +18,7 @@ from knowgap.compile.study.trials import PAPER
 from knowgap.compile.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import UsageTracker, track_usage
 
 __all__ = ["make_set_up"]
 
@@ -49,15 +49,15 @@ def make_set_up(
         prices: US dollars per million prompt and completion tokens; None for DSPy's.
         progress: called after every training question.
     """
-    meter, pool = Meter(prices), DemoSets()
+    tracker, pool = UsageTracker(prices), DemoSets()
     if demos.mode != "none":
-        with metering(meter):
+        with track_usage(tracker):
             pool = _bootstrap(program, trainset, metric, demos, seed, progress)
     calibrated = _calibrate_delta(program, trainset) if "delta" not in config.exclude else []
     known = [*config.start, *calibrated]
     space = SearchSpace(program, config, num_demo_sets=pool.sizes, known=known)
     initial = _initial_trials(program, space, pool, config.start, calibrated)
-    return SetUp(initial=initial, known=known, spent=meter.spent, pool=pool)
+    return SetUp(initial=initial, known=known, spent=tracker.usage, pool=pool)
 
 
 def _bootstrap(

@@ -33,10 +33,10 @@ from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.config import StudyConfig
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_path
 from knowgap.errors import StudyError
+from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -86,7 +86,7 @@ class SetUp(BaseModel):
 
     initial: list[InitialTrial]
     known: list[dict[str, Any]]
-    spent: Spent
+    spent: Usage
     pool: DemoSets
 
 

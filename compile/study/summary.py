@@ -14,10 +14,10 @@ from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
-from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.shared_study import read_set_up
 from knowgap.compile.study.trials import PAPER, Calls, TrialResult, choose, count_calls, finished
 from knowgap.errors import StudyError, UnknownName
+from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -61,7 +61,7 @@ class StudyFacts:
     parameters: dict[int, dict[str, Any]]
     unfinished: int
     chosen: TrialResult | None
-    setup: Spent
+    setup: Usage
     pool: DemoSets
     importances: dict[str, float]
 
@@ -81,7 +81,7 @@ class StudyFacts:
         return paired_comparison(self.metric, before.scores, self.chosen.scores)
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> Usage:
         """What the whole study cost, as far as trials ended."""
         return sum((trial.spent for trial in self.trials), self.setup)
 

@@ -11,8 +11,9 @@ from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.study.budget import Spent
+from knowgap.compile.evaluation.statistics import pareto_front
 from knowgap.errors import StudyError, UsageError
+from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -67,7 +68,7 @@ class TrialResult(BaseModel):
     scores: list[float]
     costs: dict[str, float]
     failed: int = 0
-    spent: Spent = Spent()
+    spent: Usage = Usage()
     same_as: int | None = None
 
     @property
@@ -99,7 +100,7 @@ class Calls:
     without_pruning: int
 
 
-def count_calls(trials: Sequence[TrialResult], setup: Spent, n_questions: int) -> Calls:
+def count_calls(trials: Sequence[TrialResult], setup: Usage, n_questions: int) -> Calls:
     """Count the calls of a study, with and without what saves calls.
 
     Args:
@@ -159,12 +160,8 @@ def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_ca
 
 def front(trials: Sequence[TrialResult], cost: str = "lm_calls") -> list[TrialResult]:
     """The complete trials that no other beats in both score and cost, cheapest first."""
-    ranked = sorted((t for t in trials if t.complete), key=lambda t: (t.costs[cost], -t.score, t.number))
-    kept: list[TrialResult] = []
-    for trial in ranked:
-        if not kept or trial.score > kept[-1].score + 1e-12:
-            kept.append(trial)
-    return kept
+    complete = [trial for trial in trials if trial.complete]
+    return pareto_front(complete, cost=lambda trial: trial.costs[cost], score=lambda trial: trial.score)
 
 
 def parse_rule(rule: str) -> tuple[str, float]:

@@ -27,7 +27,6 @@ from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, resolve_lm
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
-from knowgap.compile.study.budget import Spent
 from knowgap.compile.study.config import Budget, DemoConfig, StudyConfig
 from knowgap.compile.study.initial_trials import make_set_up
 from knowgap.compile.study.search_space import SearchSpace
@@ -36,8 +35,8 @@ from knowgap.compile.study.summary import importances
 from knowgap.compile.study.trials import PAPER, Calls, TrialResult, choose, count_calls, finished, front
 from knowgap.compile.study.worker import TrialSeededSampler, Worker
 from knowgap.errors import StudyError, UsageError
-from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -72,7 +71,7 @@ class Tuning(Generic[P]):
     questions: list[str]
     metric: str
     cost: str
-    setup: Spent
+    setup: Usage
     stopped: str
     base: P
     pool: DemoSets
@@ -91,7 +90,7 @@ class Tuning(Generic[P]):
         return front(self.trials, self.cost)
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> Usage:
         """What all finished trials and the set-up cost."""
         return sum((trial.spent for trial in self.trials), self.setup)
 
@@ -181,7 +180,7 @@ def tune(
     config, limits, train = study or StudyConfig(), budget or Budget(), list(trainset or ())
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, program)
-    demo_config = _resolve_mode(demos or DemoConfig(), model)
+    demo_config = (demos or DemoConfig()).resolved(model)
     SearchSpace(program, config, known=config.start)  # refuses what does not fit before anything is opened
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
@@ -235,12 +234,6 @@ def tune(
         pool=set_up.pool,
     )
     return replace(result, program=result.program_of(best))
-
-
-def _resolve_mode(demos: DemoConfig, model: dspy.BaseLM) -> DemoConfig:
-    if demos.mode != "auto":
-        return demos
-    return demos.model_copy(update={"mode": "none" if lm_name(model) == EXTRACTIVE else "search"})
 
 
 def _identity(

@@ -20,7 +20,6 @@ from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, run_example
-from knowgap.compile.study.budget import Meter, Spent, metering
 from knowgap.compile.study.config import Budget, StudyConfig
 from knowgap.compile.study.pruning import Pruner
 from knowgap.compile.study.search_space import SearchSpace
@@ -28,6 +27,7 @@ from knowgap.compile.study.shared_study import INITIAL, SetUp, enqueue
 from knowgap.compile.study.trials import CONFIG, PAPER, RESULT, choose, finished
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -114,7 +114,7 @@ class Worker:
             trials = self.study.get_trials(deepcopy=False)
             self._n_finished = sum(trial.state in _FINISHED for trial in trials)
             self._spent_elsewhere = self._spent_by(trials)
-            limit = self._limit_reached(Spent())
+            limit = self._limit_reached(Usage())
             if self._n_finished >= self.n_trials:
                 paper = {trial.state for trial in trials if trial.user_attrs.get(INITIAL) == 0}
                 if limit or paper & {*_FINISHED}:
@@ -142,7 +142,7 @@ class Worker:
         same = self._finished_trial_with(trial.params)
         if same is not None:
             complete = same.state == TrialState.COMPLETE
-            result = {**same.user_attrs[RESULT], "same_as": same.number, "spent": Spent().model_dump()}
+            result = {**same.user_attrs[RESULT], "same_as": same.number, "spent": Usage().model_dump()}
             self._report(trial, result["scores"])
         else:
             program = self.set_up.pool.apply(self.program.deepcopy().configure(**values), chosen)
@@ -169,7 +169,7 @@ class Worker:
             _BudgetSpent: a limit is reached.
         """
         name, metric = self.metric
-        meter = Meter(self.budget.prices)
+        tracker = UsageTracker(self.budget.prices)
         records: list[QuestionRecord] = []
         scores: list[float] = []
         pruner = self._pruner() if label != PAPER else None  # the paper's settings, a yardstick, are always finished
@@ -179,7 +179,7 @@ class Worker:
 
         try:
             stream = map_ordered(ask, self.questions, self.num_threads, 2 * self.num_threads)
-            with metering(meter), closing(cast("Any", stream)):
+            with track_usage(tracker), closing(cast("Any", stream)):
                 for record in stream:
                     if record.lost:
                         raise LanguageModelUnreachable(f"the language model could not be reached: {record.error}")
@@ -191,18 +191,18 @@ class Worker:
                     if len(scores) % _CHECK_EVERY == 0:
                         if pruner is not None and pruner.should_prune(scores):
                             break
-                        self._exchange_spending(trial, meter.spent)
-                    limit = self._limit_reached(meter.spent)
+                        self._exchange_spending(trial, tracker.usage)
+                    limit = self._limit_reached(tracker.usage)
                     if limit:
                         raise _BudgetSpent(limit)
         finally:
-            trial.set_user_attr(_SPENT, meter.spent.model_dump())
+            trial.set_user_attr(_SPENT, tracker.usage.model_dump())
         self._report(trial, scores)
         result = {
             "scores": scores,
             "costs": mean_costs([record.cost for record in records]),
             "failed": sum(bool(record.error) for record in records),
-            "spent": meter.spent.model_dump(),
+            "spent": tracker.usage.model_dump(),
             "same_as": None,
         }
         return result, len(scores) == len(self.questions)
@@ -214,18 +214,18 @@ class Worker:
             return None
         return Pruner(choose(trials).scores, max(_LEAST_ASKED, len(self.questions) // 10))
 
-    def _spent_by(self, trials: Sequence[FrozenTrial]) -> Spent:
+    def _spent_by(self, trials: Sequence[FrozenTrial]) -> Usage:
         started = [trial for trial in trials if trial.state != TrialState.WAITING]
-        return sum((Spent(**trial.user_attrs.get(_SPENT, {})) for trial in started), self.set_up.spent)
+        return sum((Usage(**trial.user_attrs.get(_SPENT, {})) for trial in started), self.set_up.spent)
 
-    def _exchange_spending(self, trial: Trial, spent: Spent) -> None:
+    def _exchange_spending(self, trial: Trial, spent: Usage) -> None:
         """Tell other processes what this trial has spent so far, and read what theirs have."""
         if self.budget.limits_spending:
             trial.set_user_attr(_SPENT, spent.model_dump())
             others = [other for other in self.study.get_trials(deepcopy=False) if other.number != trial.number]
             self._spent_elsewhere = self._spent_by(others)
 
-    def _limit_reached(self, spent: Spent) -> str:
+    def _limit_reached(self, spent: Usage) -> str:
         return self.budget.exceeded(self._spent_elsewhere + spent, time.monotonic() - self._started)
 
     def _report(self, trial: Trial, scores: list[float]) -> None:

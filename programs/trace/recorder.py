@@ -19,6 +19,7 @@ import dspy
 
 from knowgap.programs.trace.steps import Prompted, Step
 from knowgap.programs.trace.trace import Cost, Trace
+from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["TraceRecorder", "current_recorder", "recording", "run_concurrently"]
@@ -63,6 +64,15 @@ class TraceRecorder:
         """Count passages as read by the language model."""
         self._keep(passages)
         self.read.update(passage.id for passage in passages)
+
+    def count_calls(self, usage: Usage, seconds: float) -> None:
+        """Count the calls of one request to the language model, which took so many seconds."""
+        self.cost.lm_calls += usage.asked
+        self.cost.cached_calls += usage.cached_calls
+        self.cost.prompt_tokens += usage.prompt_tokens + usage.cached_prompt_tokens
+        self.cost.completion_tokens += usage.completion_tokens + usage.cached_completion_tokens
+        self.cost.critical_calls += usage.asked
+        self.cost.critical_seconds += seconds
 
     def _keep(self, passages: Sequence[Passage]) -> None:
         for passage in passages:

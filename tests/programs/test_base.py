@@ -11,11 +11,11 @@ from support import OverlapRetriever, TableRetriever, by_output, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
-from knowgap.programs.base import Program, _Meter
+from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.trace.recorder import TraceRecorder, run_concurrently
+from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerDirectly
@@ -149,15 +149,6 @@ def test_ledger_counts_whatever_history_the_user_keeps(rag, setting):
         cost = rag(question=QUESTION).trace.cost
     assert cost.lm_calls == cost.critical_calls == 2
     assert len(rag.history) <= setting.get("max_history_size", 0)
-
-
-def test_ledger_takes_calls_without_usage_for_fresh_ones():
-    meter, run = _Meter(), TraceRecorder(0.0, True)
-    meter.history.append({"usage": {}, "response": None})
-    meter.history.append({"usage": {}, "response": ({"usage": None}, {"usage": None})})
-    meter.charge(run, 0.5)
-    assert (run.cost.lm_calls, run.cost.cached_calls, run.cost.prompt_tokens) == (2, 0, 0)
-    assert run.cost.critical_seconds == 0.5
 
 
 def test_ledger_counts_the_calls_of_a_nested_predictor():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
 
-from knowgap.compile import StudyConfig, estimate_study
-from knowgap.compile.study.estimate import token_price
+from knowgap.compile import DemoConfig, StudyConfig, estimate_study
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
 
@@ -19,15 +17,15 @@ def examples():
 
 def test_calls_are_scaled_up_and_nothing_is_asked(examples):
     lm, engine = reading_lm()
-    found = estimate_study(RAG(make_retriever(examples)), devset=examples, n_trials=10, lm=lm)
+    estimate = estimate_study(RAG(make_retriever(examples)), devset=examples, n_trials=10, lm=lm)
     assert engine.calls == []
-    assert (found.trials, found.questions, found.bootstrapping) == (10, 12, 0)
-    assert found.calls == 10 * 12  # one call for each question
-    assert found.measured == 16
-    assert found.prompt_tokens > found.completion_tokens > 0
-    assert found.money is None
-    assert "at most 120 calls" in str(found)
-    assert "price not known" in str(found)
+    assert (estimate.trials, estimate.questions, estimate.bootstrapping) == (10, 12, 0)
+    assert estimate.calls == 10 * 12  # one call for each question
+    assert estimate.measured == 16
+    assert estimate.prompt_tokens > estimate.completion_tokens > 0
+    assert estimate.money is None
+    assert "at most 120 calls" in str(estimate)
+    assert "price not known" in str(estimate)
 
 
 def test_settings_that_cost_more_calls_count(examples):
@@ -39,20 +37,15 @@ def test_settings_that_cost_more_calls_count(examples):
 
 
 def test_demonstrations_and_prices(examples):
+    options = {"devset": examples, "n_trials": 4, "prices": (2.0, 8.0)}
     program = RAG(make_retriever(examples))
-    plain = estimate_study(program, devset=examples, n_trials=4, prices=(2.0, 8.0))
+    plain = estimate_study(program, trainset=examples[:6], demos=DemoConfig(mode="none"), **options)
     assert plain.money == pytest.approx((2 * plain.prompt_tokens + 8 * plain.completion_tokens) / 1e6)
-    shown = estimate_study(program, devset=examples, trainset=examples[:6], n_trials=4, prices=(2.0, 8.0))
-    assert shown.bootstrapping == 6
+    shown = estimate_study(program, trainset=examples[:6], **options)
+    assert (plain.bootstrapping, shown.bootstrapping) == (0, 6)
     assert shown.calls == 4 * 12 + 6
     assert shown.prompt_tokens > 3 * plain.prompt_tokens
     assert "$" in str(shown)
-
-
-def test_prices_come_from_the_packaged_table():
-    assert token_price(dspy.LM("openai/gpt-4o")) == pytest.approx((2.5, 10.0))
-    assert token_price(dspy.LM("nobody/knows-this-model")) is None
-    assert token_price(None) is None
 
 
 def test_nothing_to_estimate_from(examples):
