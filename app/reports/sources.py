@@ -9,25 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-import orjson
-from pydantic import ValidationError
 
 from knowgap.compile.artifact import read_config
-from knowgap.compile.evaluation.provenance import Provenance, digest
+from knowgap.compile.evaluation.answers_file import HEADER, load_answers
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.compile.study.storage import describe_storage, open_storage
 from knowgap.compile.study.summary import StudyFacts, matching, read_study
 from knowgap.compile.study.tuning import Tuning
-from knowgap.errors import DataError, StudyError, UsageError
+from knowgap.errors import StudyError, UsageError
 
 __all__ = ["ReportSource", "Source", "read_source"]
 
 Source = str | Path | Tuning[Any] | Evaluation | Mapping[str, Evaluation]
-
-_ANSWERS = b'{"kind":"knowgap evaluation"'
-_SPLITS = {digest(split)[:16]: split for split in ("train", "dev", "test")}
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,7 @@ def _read_files(place: Path, files: list[Path], study_name: str | None, cost: st
         names = ", ".join(path.name for path in studies)
         raise UsageError(f"{place} holds several studies ({names}): name one of these files")
     evaluations = {path.stem: Evaluation.load(path) for path, kind in kinds.items() if kind == "evaluation"}
-    answers = {p.stem: _read_answers(p) for p, kind in kinds.items() if kind == "answers" and p.stem not in evaluations}
+    answers = {p.stem: load_answers(p) for p, kind in kinds.items() if kind == "answers" and p.stem not in evaluations}
     artifact = next((p for p in (place, place / "artifact") if (p / "config.json").exists()), None)
     config = read_config(artifact) if artifact is not None else None
     study = None
@@ -118,7 +112,7 @@ def _kind(path: Path) -> str:
         start = file.read(4096)
     if start.startswith(b"SQLite format 3\x00"):
         return "sqlite" if _has_studies(path) else ""
-    if start.startswith(_ANSWERS):
+    if start.startswith(HEADER):
         return "answers"
     if start.startswith(b"{") and b'"op_code"' in start.partition(b"\n")[0]:
         return "journal"
@@ -151,24 +145,3 @@ def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
         if name not in names:
             raise StudyError(f"{place} holds no study {name!r}: there are {', '.join(names)}")
         return read_study(optuna.load_study(study_name=name, storage=opened), cost=cost)
-
-
-def _read_answers(path: Path) -> Evaluation:
-    """Read a file of answers as an evaluation; its provenance knows the split and the digest of the data only."""
-    records: dict[str, QuestionRecord] = {}
-    identity: dict[str, str] = {}
-    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):  # the last piece may be cut short
-        try:
-            if number == 1:
-                identity = dict(orjson.loads(line)["identity"])
-            else:
-                record = QuestionRecord.model_validate_json(line)
-                records[record.id] = record
-        except (orjson.JSONDecodeError, ValidationError, KeyError, TypeError, ValueError):
-            raise DataError("damaged line", path=path, line=number) from None
-    if not records:
-        raise DataError("no question has been answered yet", path=path)
-    names = dict.fromkeys(name for record in records.values() for name in record.scores)
-    metrics = [name for name in names if not name.startswith("recall@")]
-    origin = Provenance(split=_SPLITS.get(identity.get("split", ""), ""), data=f"answers:{identity.get('data', '')}")
-    return Evaluation(records=list(records.values()), metrics=metrics or list(names), provenance=origin)

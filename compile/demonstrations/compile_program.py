@@ -11,13 +11,13 @@ from dspy.utils import exceptions as lm_errors
 
 from knowgap.compile.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram
-from knowgap.compile.evaluation.evaluator import Progress, named_metrics
-from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.evaluation.metrics import Metric, named_metrics
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
+from knowgap.retrieval.index.build import Progress
 
 __all__ = ["compile_program"]
 

@@ -1,108 +1,157 @@
-"""A file that an evaluation writes as it goes, and continues from after a crash: JSON Lines, one question a line."""
+"""The answers file: an evaluation writes it question by question, and continues from it after it was killed.
+
+The file is JSON Lines. The first line is a header::
+
+    {"kind": "knowgap evaluation", "identity": {"program": "3f…", "data": "a0…", …}}
+
+Its identity has a digest for each thing that answers and scores depend on. Every other line is a `QuestionRecord`, in
+the order in which the questions were finished; it is handed to the operating system before its thread takes the next
+question. Of several records of one question the last one counts.
+
+To continue, an evaluation
+
+1. takes the lock `.NAME.lock` beside the file, which it holds until it ends: one evaluation at a time writes to a file;
+2. cuts off everything behind the last line end, since a kill can leave a part of a line there;
+3. refuses a file with another identity;
+4. asks the questions that have no record, and once more those for which the language model could not be reached.
+
+A reader needs no lock: it ignores what is behind the last line end.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
+from filelock import FileLock, Timeout
+from typing_extensions import Self
 
+from knowgap.compile.evaluation.provenance import Provenance, digest
+from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.errors import DataError, UsageError
 
-__all__ = ["AnswersFile"]
+__all__ = ["HEADER", "AnswersFile", "identity_of", "load_answers"]
 
-_KIND = "knowgap evaluation"
+HEADER = b'{"kind":"knowgap evaluation"'
+"""How an answers file begins."""
+
+
+def identity_of(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[int]) -> dict[str, str]:
+    """Digests of everything that answers and scores depend on, by name."""
+    index = [origin.retriever.get(key) for key in ("name", "digest", "corpus_digest", "quality")]
+    parts: dict[str, Any] = {
+        "program": [origin.program, origin.state],
+        "data": origin.data,
+        "language model": [origin.lm, origin.lm_settings],
+        "metrics": [list(metrics), list(k_recall)],
+        "index": index,
+        "reranker and entailment": [origin.reranker, origin.entailment],
+        "split": origin.split,
+    }
+    return {name: digest(value)[:16] for name, value in parts.items()}
 
 
 class AnswersFile:
-    """Records of one evaluation on disk.
-
-    The first line says what is evaluated; a line is appended and flushed for every question. A last line that a crash
-    cut short is dropped.
+    """An answers file that is being written. Use it as a context manager.
 
     Args:
-        path: the file; made where it is absent, with its folder.
-        identity: what is evaluated, as digests by name; an existing file with another identity is refused.
+        path: the file; it is made, with its folder, if it is not there.
+        identity: what is evaluated: from `identity_of`.
+
+    Attributes:
+        records: those that were in the file when it was opened, by question id.
 
     Raises:
         UsageError: the file holds another evaluation, or something else, or is being written to.
-        DataError: a line before the last one is damaged.
+        DataError: a line is damaged.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, str]):
-        self.path, self.identity = Path(path), identity
-        self._lock = threading.Lock()
-        self.records: dict[str, QuestionRecord] = {}
+        self.path, self._writing = Path(path), threading.Lock()
         if self.path.is_dir():
             raise UsageError(f"{self.path} is a folder: name a file for the answers")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("a+b")
+        self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
         try:
-            self._keep_to_itself()
-            whole = self._read()
-        except BaseException:
-            self._file.close()
-            raise
-        self._file.truncate(whole)
-        if not whole:
-            self._write({"kind": _KIND, "identity": identity})
-
-    def append(self, record: QuestionRecord) -> None:
-        """Add a question's record; it is on its way to the disk when this returns."""
-        self._write(record.model_dump(mode="json"))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def _write(self, value: dict[str, Any]) -> None:
-        with self._lock:
-            self._file.write(orjson.dumps(value) + b"\n")
-            self._file.flush()
-
-    def _keep_to_itself(self) -> None:
-        try:
-            import fcntl
-        except ImportError:
-            return  # a system without such locks: two evaluations at once are not noticed there
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            self._lock.acquire(timeout=0)
+        except Timeout:
             raise UsageError(
                 f"another evaluation is writing to {self.path}: wait for it, or name another file"
             ) from None
+        with ExitStack() as stack:
+            stack.callback(self._release)
+            self._file = stack.enter_context(self.path.open("a+b"))
+            self._file.seek(0)
+            content = self._file.read()
+            if content and not content.startswith(HEADER) and not HEADER.startswith(content):
+                raise UsageError(f"{self.path} is not a file of answers: name another one")
+            earlier, self.records = _parse(self.path, content)
+            differing = sorted(key for key in {*earlier, *identity} if earlier.get(key) != identity.get(key))
+            if earlier and differing:
+                raise UsageError(
+                    f"{self.path} holds another evaluation (it differs in: {', '.join(differing)}): "
+                    "name another file, or remove this one"
+                )
+            self._file.truncate(content.rfind(b"\n") + 1)
+            if not earlier:
+                self._write({"kind": "knowgap evaluation", "identity": identity})
+            self._held = stack.pop_all()
 
-    def _read(self) -> int:
-        """Take over the records that are there; return how many bytes of the file are whole lines."""
-        self._file.seek(0)
-        content = self._file.read()
-        whole = content.rfind(b"\n") + 1
-        for number, line in enumerate(content[:whole].splitlines(), start=1):
-            try:
-                value = orjson.loads(line)
-                if number == 1:
-                    self._check(value)
-                    continue
-                record = QuestionRecord.model_validate(value)
-            except (orjson.JSONDecodeError, ValidationError):
-                if number == 1:
-                    self._check(None)
-                raise DataError("damaged line: remove it, or the file", path=self.path, line=number) from None
-            self.records[record.id] = record
-        if content and not whole and not content.startswith(b'{"kind"'):
-            self._check(None)
-        return whole
+    def _release(self) -> None:
+        # Removed while it is held: filelock makes a process that waits for the removed file start over.
+        with suppress(OSError):
+            os.unlink(self._lock.lock_file)
+        self._lock.release()
 
-    def _check(self, header: Any) -> None:
-        if not isinstance(header, dict) or header.get("kind") != _KIND:
-            raise UsageError(f"{self.path} is not a file of answers: name another one")
-        found = header.get("identity", {})
-        differing = sorted(key for key in {*found, *self.identity} if found.get(key) != self.identity.get(key))
-        if differing:
-            raise UsageError(
-                f"{self.path} holds another evaluation (it differs in: {', '.join(differing)}): "
-                "name another file, or remove this one"
-            )
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._held.close()
+
+    def append(self, record: QuestionRecord) -> None:
+        """Add a question's record."""
+        self._write(record.model_dump(mode="json"))
+
+    def _write(self, value: dict[str, Any]) -> None:
+        with self._writing:
+            self._file.write(orjson.dumps(value) + b"\n")
+            self._file.flush()
+
+
+def load_answers(path: Path) -> Evaluation:
+    """Read an answers file as an evaluation; its provenance has the split and a digest of the data only.
+
+    Raises:
+        DataError: a line is damaged, or there is no answer yet.
+    """
+    identity, records = _parse(path, path.read_bytes())
+    if not records:
+        raise DataError("no question has been answered yet", path=path)
+    names = dict.fromkeys(name for record in records.values() for name in record.scores)
+    metrics = [name for name in names if not name.startswith("recall@")]
+    splits = {digest(split)[:16]: split for split in ("train", "dev", "test")}
+    origin = Provenance(split=splits.get(identity.get("split", ""), ""), data=f"answers:{identity.get('data', '')}")
+    return Evaluation(records=list(records.values()), metrics=metrics or list(names), provenance=origin)
+
+
+def _parse(path: Path, content: bytes) -> tuple[dict[str, str], dict[str, QuestionRecord]]:
+    """The identity, empty if there is no whole header, and the records by question id."""
+    identity: dict[str, str] = {}
+    records: dict[str, QuestionRecord] = {}
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            if number == 1:
+                identity = dict(orjson.loads(line)["identity"])
+            else:
+                record = QuestionRecord.model_validate_json(line)
+                records[record.id] = record
+        except (KeyError, TypeError, ValueError):  # pydantic's and orjson's errors are ValueErrors
+            raise DataError("damaged line: remove it, or the file", path=path, line=number) from None
+    return identity, records

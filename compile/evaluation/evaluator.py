@@ -1,29 +1,28 @@
-"""How well a program answers, question by question: nothing is left out, and a killed run continues."""
+"""Evaluate a program: ask every question, score the answers, and continue a run that was killed."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from knowgap.compile.evaluation.answers_file import AnswersFile
-from knowgap.compile.evaluation.metrics import Metric, get_metric
-from knowgap.compile.evaluation.provenance import Provenance, digest, provenance_of
+from knowgap.compile.evaluation.answers_file import AnswersFile, identity_of
+from knowgap.compile.evaluation.metrics import Metrics, named_metrics
+from knowgap.compile.evaluation.provenance import provenance_of
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.runner import QuestionRecord, check_examples, map_ordered, resolve_lm, run_example
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
+from knowgap.retrieval.index.build import Progress
 
 if TYPE_CHECKING:
     from knowgap.compile.data.dataset import Dataset
 
-__all__ = ["Metrics", "Progress", "evaluate", "evaluate_on_test", "evaluate_split", "named_metrics"]
-
-Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
-Progress = Callable[[int, int, str], None]
+__all__ = ["evaluate", "evaluate_on_test", "evaluate_split"]
 
 
 def evaluate(
@@ -47,24 +46,24 @@ def evaluate(
 
     Args:
         program: what is evaluated.
-        examples: `dspy.Example`s with `question` and `answer`; `id`, `aliases`, `gold_ids` and `type` where known.
+        examples: `dspy.Example`s with `question` and `answer`, and `id`, `aliases`, `gold_ids` and `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
             functions; the first is the main one.
-        lm: the language model; the one DSPy is configured with where absent.
+        lm: the language model; default: the one DSPy is configured with.
         num_threads: questions at a time; the result does not depend on it.
         seed: of the bootstrap intervals.
-        output: a JSON Lines file to which every record is written at once; the same call continues from it.
+        output: a JSON Lines file that gets every record at once; the same call continues from it.
         progress: called after every question with how many are done, how many there are, and the running mean.
-        provenance: more to be kept with the result.
-        split: which split the questions are; say "test" by `evaluate_on_test`.
+        provenance: more facts to keep with the result.
+        split: which split the questions are; for "test", call `evaluate_on_test`.
         k_recall: the cut-offs of `recall@k`, measured on the passages that the program retrieves first.
-        traces: keep the trace of every question in its record, for reports; some 10 kB for each.
+        traces: keep the trace of every question in its record, for reports; some 10 kB each.
 
     Raises:
         UsageError: no questions, no language model, or an `output` that holds another evaluation.
         DataError: the main metric is not defined for a question.
         LanguageModelUnreachable: several questions in a row could not reach the language model; what was answered is
-            in `output`, and the same call goes on from there.
+            in `output`, and the same call continues from there.
     """
     if split == "test":
         raise UsageError('split="test" is set by evaluate_on_test(program, dataset, …) alone')
@@ -97,24 +96,16 @@ def evaluate_on_test(
 
     Args:
         program: what is evaluated.
-        dataset: its "test" split is asked; the other splits are held against it.
+        dataset: its test questions are asked, after a check that none is in another split.
         metrics: as for `evaluate`.
-        limit: the first so many questions only.
-        provenance: more to be kept with the result.
+        limit: ask the first questions only, at most this many.
+        provenance: more facts to keep with the result.
         **options: the other arguments of `evaluate`.
 
     Raises:
-        UsageError: the data set has no test questions, or one of them stands in another split as well.
+        UsageError: the test split is empty, or one of its questions is in another split as well.
     """
-    test = list(dataset.splits.get("test", ()))[:limit]
-    if not test:
-        raise UsageError(f"the data set {dataset.name} has no test split")
-    seen = {e.question for name, split in dataset.splits.items() if name != "test" for e in split}
-    both = next((e.question for e in test if e.question in seen), None)
-    if both is not None:
-        raise UsageError(f"the data set {dataset.name} asks a test question in another split as well: {both!r}")
-    more = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint, **(provenance or {})}
-    return _evaluate(program, test, metrics, provenance=more, split="test", **options)
+    return evaluate_split(program, dataset, "test", metrics, limit=limit, provenance=provenance, **options)
 
 
 def evaluate_split(
@@ -124,9 +115,10 @@ def evaluate_split(
     metrics: Metrics = ("exact_match", "f1"),
     *,
     limit: int | None = None,
+    provenance: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Evaluate on a split of a data set, which the result names; on "test" as `evaluate_on_test` does.
+    """Evaluate on a split of a data set, which the result names.
 
     Args:
         program: what is evaluated.
@@ -134,39 +126,21 @@ def evaluate_split(
         split: "train", "dev" or "test".
         metrics: as for `evaluate`.
         limit: ask the first questions only, at most this many.
+        provenance: more facts to keep with the result.
         **options: the other arguments of `evaluate`.
 
     Raises:
-        UsageError: the split is empty, or a test question stands in another split as well.
+        UsageError: the split is empty, or a test question is in another split as well.
     """
+    examples = dataset.questions(split, limit)
     if split == "test":
-        return evaluate_on_test(program, dataset, metrics, limit=limit, **options)
-    facts = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint}
-    return evaluate(program, dataset.questions(split, limit), metrics, split=split, provenance=facts, **options)
-
-
-def named_metrics(metrics: Metrics) -> dict[str, Metric]:
-    """Metrics by name, from whatever way they were given in.
-
-    Raises:
-        UnknownName: for a name that is not in the registry.
-        UsageError: for no metric at all, or two of one name.
-    """
-    if isinstance(metrics, Mapping):
-        found = dict(metrics)
-    else:
-        several = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
-        pairs = [(m, get_metric(m)) if isinstance(m, str) else (_metric_name(m), m) for m in several]
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            raise UsageError("two metrics have the same name: pass a mapping from names to metrics")
-    if not found:
-        raise UsageError("no metric: name at least one")
-    return found
-
-
-def _metric_name(metric: Any) -> str:
-    return getattr(metric, "__name__", None) or type(metric).__name__
+        elsewhere = {e.question for name, part in dataset.splits.items() if name != "test" for e in part}
+        for example in examples:
+            if example.question in elsewhere:
+                message = f"the data set {dataset.name} asks a test question in another split as well"
+                raise UsageError(f"{message}: {example.question!r}")
+    facts = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint, **(provenance or {})}
+    return _evaluate(program, examples, metrics, provenance=facts, split=split, **options)
 
 
 def _evaluate(
@@ -184,49 +158,33 @@ def _evaluate(
     k_recall: Sequence[int] = (5, 10),
     traces: bool = False,
 ) -> Evaluation:
-    measures, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
+    by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
     origin = provenance_of(program, examples, model, split=split, seed=seed, **(provenance or {}))
-    file = AnswersFile(output, _identity(origin, list(measures), k_recall)) if output is not None else None
-    known = {name: r for name, r in file.records.items() if name in set(ids) and not r.lost} if file else {}
-    tally = _Tally(len(ids), next(iter(measures)), max(3, num_threads), progress)
-    for record in known.values():
-        tally.add(record)
+    tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress)
+    identity = identity_of(origin, list(by_name), k_recall)
+    with AnswersFile(output, identity) if output is not None else nullcontext() as file, dspy.context(lm=model):
+        earlier = file.records if file is not None else {}
+        records = {name: earlier[name] for name in ids if name in earlier and not earlier[name].lost}
+        for record in records.values():
+            tally.add(record)
 
-    def ask(position: int) -> QuestionRecord:
-        record = run_example(program, examples[position], ids[position], measures, k_recall, keep_trace=traces)
-        if file is not None:
-            file.append(record)
-        tally.add(record)
-        return record
+        def run(position: int) -> QuestionRecord:
+            record = run_example(program, examples[position], ids[position], by_name, k_recall, keep_trace=traces)
+            if file is not None:
+                file.append(record)
+            tally.add(record)
+            return record
 
-    todo = [position for position, name in enumerate(ids) if name not in known]
-    try:
-        with dspy.context(lm=model):
-            known |= {record.id: record for record in map_ordered(ask, todo, num_threads)}
-    finally:
-        if file is not None:
-            file.close()
-    return Evaluation(records=[known[name] for name in ids], metrics=list(measures), provenance=origin)
-
-
-def _identity(origin: Provenance, metrics: list[str], k_recall: Sequence[int]) -> dict[str, str]:
-    parts: dict[str, Any] = {
-        "program": [origin.program, origin.state],
-        "data": origin.data,
-        "language model": [origin.lm, origin.lm_settings],
-        "metrics": [metrics, list(k_recall)],
-        "index": [origin.retriever.get(key) for key in ("name", "digest", "corpus_digest")],
-        "reranker and entailment": [origin.reranker, origin.entailment],
-        "split": origin.split,
-    }
-    return {name: digest(value)[:16] for name, value in parts.items()}
+        remaining = [position for position, name in enumerate(ids) if name not in records]
+        records |= {record.id: record for record in map_ordered(run, remaining, num_threads)}
+    return Evaluation(records=[records[name] for name in ids], metrics=list(by_name), provenance=origin)
 
 
 class _Tally:
-    """Counts records as they come, tells the caller, and notices when the language model is gone."""
+    """Counts records as they come, reports progress, and notices when the language model is gone."""
 
     def __init__(self, total: int, metric: str, patience: int, progress: Progress | None):
-        self.total, self.metric, self.patience, self.progress = total, metric, patience, progress
+        self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
         self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
         self._lock = threading.Lock()
 
@@ -239,7 +197,7 @@ class _Tally:
             if self.progress is not None:
                 failed = f", {self.failed} failed" if self.failed else ""
                 self.progress(self.done, self.total, f"{self.metric} {self.points / self.done:.3f}{failed}")
-            if self.lost_in_a_row >= min(self.patience, self.total):
+            if self.lost_in_a_row >= self.patience:
                 raise LanguageModelUnreachable(
                     f"{self.lost_in_a_row} questions in a row could not reach the language model: {record.error}"
                 )

@@ -19,7 +19,7 @@ import dspy
 
 from knowgap.compile.data import Dataset
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram, ask_among
-from knowgap.compile.evaluation.evaluator import Progress, evaluate_split
+from knowgap.compile.evaluation.evaluator import evaluate_split
 from knowgap.compile.evaluation.provenance import digest, provenance_of
 from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import resolve_lm
@@ -36,6 +36,7 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.usage import UsageTracker, track_usage
+from knowgap.retrieval.index.build import Progress
 
 __all__ = ["run_experiment"]
 

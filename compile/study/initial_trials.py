@@ -9,7 +9,6 @@ import dspy
 
 from knowgap.compile.demonstrations.compile_program import compile_program
 from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.study.config import DemoConfig, StudyConfig
 from knowgap.compile.study.search_space import SearchSpace
@@ -19,6 +18,7 @@ from knowgap.compile.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import UsageTracker, track_usage
+from knowgap.retrieval.index.build import Progress
 
 __all__ = ["make_set_up"]
 

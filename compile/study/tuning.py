@@ -13,8 +13,7 @@ import dspy
 import orjson
 
 from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.evaluator import Progress, named_metrics
-from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.evaluation.metrics import Metric, named_metrics
 from knowgap.compile.evaluation.provenance import (
     digest,
     examples_digest,
@@ -37,6 +36,7 @@ from knowgap.compile.study.worker import TrialSeededSampler, Worker
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage
+from knowgap.retrieval.index.build import Progress
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -17,7 +17,6 @@ from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from knowgap.compile.evaluation.costs import mean_costs
-from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, run_example
 from knowgap.compile.study.config import Budget, StudyConfig
@@ -28,6 +27,7 @@ from knowgap.compile.study.trials import CONFIG, PAPER, RESULT, choose, finished
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
+from knowgap.retrieval.index.build import Progress
 
 if TYPE_CHECKING:
     from optuna import Trial

@@ -9,12 +9,12 @@ from typing import TypeVar, cast
 import dspy
 from pydantic import BaseModel, ConfigDict
 
-from knowgap.compile.evaluation.evaluator import Progress
 from knowgap.compile.evaluation.provenance import model_name
 from knowgap.compile.evaluation.runner import check_examples
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import OptionalReal
+from knowgap.retrieval.index.build import Progress
 
 __all__ = ["Calibration", "calibrate"]
 

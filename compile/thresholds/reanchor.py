@@ -10,14 +10,14 @@ from dspy.teleprompt.reanchor import ReAnchor
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.demonstrations.optimizers import reporting
-from knowgap.compile.evaluation.evaluator import Progress, named_metrics
-from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.evaluation.metrics import Metric, named_metrics
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.compile.evaluation.shared_cache import share
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
+from knowgap.retrieval.index.build import Progress
 
 __all__ = ["ThresholdCalibration", "calibrate_thresholds"]
 

@@ -1,14 +1,17 @@
-"""Metrics, one file each, in DSPy's shape: `metric(example, prediction, trace=None) -> float` in [0, 1].
+"""Metrics, one file each, in DSPy's form: `metric(example, prediction, trace=None) -> float` in [0, 1].
 
-`get_metric` finds one by name; `recall`, `precision` and `mrr` take a cut-off in the name, as in `recall@5`. Some
-ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they come with the
-model in DSPy's settings and the embedded one; construct them for another. A metric that is not defined for an example
-raises `DataError`.
+The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields that a metric names. The prediction has
+`answer`; without one it scores 0. DSPy passes a `trace` while it bootstraps; no metric uses it. A metric that is not
+defined for an example raises `DataError`.
+
+`get_metric` finds a metric by name; `recall`, `precision` and `mrr` take a cut-off in the name, as in `recall@5`. Some
+metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they use the
+language model in DSPy's settings and the embedded entailment model; construct them for another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from knowgap.compile.evaluation.metrics.accuracy import accuracy
@@ -23,7 +26,7 @@ from knowgap.compile.evaluation.metrics.rag_quest_eval import RAGQuestEval
 from knowgap.compile.evaluation.metrics.retrieval import mrr, precision, recall
 from knowgap.compile.evaluation.metrics.s_precision import s_precision
 from knowgap.compile.evaluation.metrics.upper_bound import UpperBound
-from knowgap.errors import UnknownName, ValueOutOfBounds
+from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 
 __all__ = [
     "METRICS",
@@ -31,6 +34,7 @@ __all__ = [
     "CitationRecall",
     "JudgedAccuracy",
     "Metric",
+    "Metrics",
     "RAGQuestEval",
     "UpperBound",
     "accuracy",
@@ -38,6 +42,7 @@ __all__ = [
     "f1",
     "get_metric",
     "mrr",
+    "named_metrics",
     "normalize_answer",
     "popqa_match",
     "precision",
@@ -48,6 +53,8 @@ __all__ = [
 ]
 
 Metric = Callable[..., float]
+Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
+"""One metric or several, by their names or as functions."""
 
 METRICS: dict[str, Metric] = {
     "exact_match": exact_match,
@@ -75,7 +82,7 @@ _WITH_CUTOFF = ("recall", "precision", "mrr")
 
 
 def get_metric(name: str) -> Metric:
-    """The metric of that name, such as `exact_match`, `f1` or `recall@5`.
+    """The metric of a name, such as `exact_match`, `f1` or `recall@5`.
 
     Raises:
         UnknownName: there is no such metric.
@@ -96,3 +103,27 @@ def get_metric(name: str) -> Metric:
     at_k.__name__ = at_k.__qualname__ = name
     at_k.__doc__ = metric.__doc__
     return at_k
+
+
+def named_metrics(metrics: Metrics) -> dict[str, Metric]:
+    """Metrics by name.
+
+    Raises:
+        UnknownName: a name is not in the registry.
+        UsageError: there is no metric, or two have the same name.
+    """
+    if isinstance(metrics, Mapping):
+        by_name = dict(metrics)
+    else:
+        several = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+        pairs = [(m, get_metric(m)) if isinstance(m, str) else (_name_of(m), m) for m in several]
+        by_name = dict(pairs)
+        if len(by_name) != len(pairs):
+            raise UsageError("two metrics have the same name: pass a mapping from names to metrics")
+    if not by_name:
+        raise UsageError("no metric: name at least one")
+    return by_name
+
+
+def _name_of(metric: Any) -> str:
+    return getattr(metric, "__name__", None) or type(metric).__name__

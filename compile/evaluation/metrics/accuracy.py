@@ -40,11 +40,6 @@ def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
     A reference of "yes" or "no" is compared with the first yes or no in the prediction. A reference of one letter or
     digit is compared with the option that the prediction names; where it names none, the text of the option (an
     alias) counts too. Any other reference is matched exactly after normalisation.
-
-    Args:
-        example: has `answer: str` and perhaps `aliases: list[str]`.
-        prediction: has `answer: str`; without an answer it scores 0.
-        trace: unused; DSPy passes one while it bootstraps.
     """
     answer = predicted_answer(prediction)
     if answer is None:

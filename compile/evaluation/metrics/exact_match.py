@@ -10,13 +10,7 @@ __all__ = ["exact_match"]
 
 
 def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
-    """1.0 where the normalised answer equals a normalised reference, else 0.0.
-
-    Args:
-        example: has `answer: str` and perhaps `aliases: list[str]`.
-        prediction: has `answer: str`; without an answer it scores 0.
-        trace: unused; DSPy passes one while it bootstraps.
-    """
+    """1.0 where the normalised answer equals a normalised reference, else 0.0."""
     answer = predicted_answer(prediction)
     if answer is None:
         return 0.0

@@ -30,13 +30,7 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def f1(example: Any, prediction: Any, trace: Any = None) -> float:
-    """The best `token_f1` of the prediction over the example's answer and aliases.
-
-    Args:
-        example: has `answer: str` and perhaps `aliases: list[str]`.
-        prediction: has `answer: str`; without an answer it scores 0.
-        trace: unused; DSPy passes one while it bootstraps.
-    """
+    """The best `token_f1` of the prediction over the example's answer and aliases."""
     answer = predicted_answer(prediction)
     if answer is None:
         return 0.0

@@ -13,11 +13,6 @@ def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
     """1.0 where the prediction contains an acceptable answer, as it is, in lower case or capitalised, else 0.0.
 
     This is the accuracy of Mallen et al. (2023), section 3: a substring, without normalisation.
-
-    Args:
-        example: has `answer: str` and perhaps `aliases: list[str]`.
-        prediction: has `answer: str`; without an answer it scores 0.
-        trace: unused; DSPy passes one while it bootstraps.
     """
     answer = predicted_answer(prediction)
     if answer is None:
