@@ -84,28 +84,21 @@ def test_refuses_what_is_no_entailment_model(models, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "hypothesis",
-    ["Silver Harbour is a 1961 drama film directed by Ida Brenner.", "Ida Brenner directed Silver Harbour in 1961."],
-)
-def test_embedded_accepts_what_is_said(hypothesis):
-    assert EmbeddedEntailment().entails([(FILM, hypothesis)])[0] >= 0.5
-
-
-@pytest.mark.parametrize(
-    "hypothesis",
+    ("hypothesis", "entailed"),
     [
-        "Silver Harbour was directed by Tom Hale.",
-        "Silver Harbour is a 1975 drama film directed by Ida Brenner.",
-        "Rivers rise in the hills.",
-        "",
+        ("Silver Harbour is a 1961 drama film directed by Ida Brenner.", True),
+        ("Ida Brenner directed Silver Harbour in 1961.", True),
+        ("Silver Harbour was directed by Tom Hale.", False),
+        ("Silver Harbour is a 1975 drama film directed by Ida Brenner.", False),
+        ("Rivers rise in the hills.", False),
+        ("", False),
     ],
 )
-def test_embedded_rejects_what_is_not_said(hypothesis):
-    assert EmbeddedEntailment().entails([(FILM, hypothesis)])[0] < 0.5
+def test_embedded_tells_what_is_said_from_what_is_not(hypothesis, entailed):
+    assert (EmbeddedEntailment().entails([(FILM, hypothesis)])[0] >= 0.5) == entailed
 
 
 def test_embedded_weighs_negation():
-    said, denied = EmbeddedEntailment().entails(
-        [(FILM, "The film was not shown in Aldern."), (FILM, "The film was shown in Aldern.")]
-    )
+    hypotheses = ["The film was not shown in Aldern.", "The film was shown in Aldern."]
+    said, denied = EmbeddedEntailment().entails([(FILM, hypothesis) for hypothesis in hypotheses])
     assert said > denied

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module
 
@@ -30,38 +31,31 @@ def server(index):
         yield server
 
 
-class _Remote(RetrieverConformance):
+class TestRemoteInBatches(RetrieverConformance):
     batch = True
-    running: list
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def stop_afterwards(cls):
-        cls.running = []
-        yield
-        for service in reversed(cls.running):
-            getattr(service, "stop", getattr(service, "close", None))()
+        with ExitStack() as cls.running:
+            yield
 
     @classmethod
     def make(cls, passages, folder):
-        server = IndexServer(BM25Index.from_passages(passages), port=0).start()
-        remote = RemoteRetriever(server.url, batch=cls.batch)
-        cls.running += [server, remote]
-        return remote
+        server = cls.running.enter_context(IndexServer(BM25Index.from_passages(passages), port=0))
+        return cls.running.enter_context(RemoteRetriever(server.url, batch=cls.batch))
 
 
-class TestRemoteInBatches(_Remote):
-    pass
-
-
-class TestRemoteOneByOne(_Remote):
+class TestRemoteOneByOne(TestRemoteInBatches):
     batch = False
 
 
 def test_remote_equals_local(server, index, monkeypatch):
+    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
+    assert httpx.get(f"{server.url}/health").json() == {"engine": "bm25", **digests, "quality": None}
     with RemoteRetriever(server.url) as remote:
         assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
-        assert (remote.digest, remote.corpus_digest) == (index.manifest.digest, index.manifest.corpus_digest)
+        assert {"digest": remote.digest, "corpus_digest": remote.corpus_digest} == digests
         assert remote.quality is None
         monkeypatch.setattr(index, "quality", "fast", raising=False)
         assert remote.quality == "fast"
@@ -87,33 +81,16 @@ def test_under_load(server, index):
     assert results == index.search(queries, 5)
 
 
-def test_health(server, index):
-    answer = httpx.get(f"{server.url}/health")
-    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
-    assert answer.json() == {"engine": "bm25", **digests, "quality": None}
-
-
 @pytest.mark.parametrize(
-    ("query", "message"),
+    "asked",
     [
-        ("", "either a query, or a list"),
-        ("?k=3", "either a query, or a list"),
-        ("?query=a&k=0", "k: "),
-        ("?query=a&k=1001", "k: "),
-        ("?query=a&k=x", "k: "),
-        ("?query=a&colour=red", "colour: "),
-        (f"?query={'a' * 32_769}", "query: "),
-    ],
-)
-def test_refuses_a_bad_query_string(server, query, message):
-    answer = httpx.get(f"{server.url}/{query}")
-    assert (answer.status_code, answer.json()["error"]) == (400, True)
-    assert message in answer.json()["message"]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
+        "",
+        "?k=3",
+        "?query=a&k=0",
+        "?query=a&k=1001",
+        "?query=a&k=x",
+        "?query=a&colour=red",
+        f"?query={'a' * 32_769}",
         b"",
         b"{",
         b"[]",
@@ -130,22 +107,20 @@ def test_refuses_a_bad_query_string(server, query, message):
         json.dumps({"queries": ["a"] * 257}).encode(),
         json.dumps({"queries": ["a" * 32_769]}).encode(),
     ],
+    ids=lambda asked: repr(asked[:30]),
 )
-def test_refuses_a_bad_body(server, body):
-    answer = httpx.post(server.url, content=body)
-    assert (answer.status_code, answer.json()["error"]) == (400, True)
+def test_refuses_a_bad_request(server, asked):
+    bad = httpx.get(f"{server.url}/{asked}") if isinstance(asked, str) else httpx.post(server.url, content=asked)
+    assert (bad.status_code, bad.json()["error"]) == (400, True)
+    assert bad.json()["message"]
 
 
-def test_accepts_no_queries(server):
+def test_says_what_is_wrong_with_a_request(server):
+    assert "k: " in httpx.get(f"{server.url}/?query=a&k=0").json()["message"]
+    assert "either a query, or a list" in httpx.post(server.url, json={"k": 3}).json()["message"]
     assert httpx.post(server.url, json={"queries": [], "k": 3}).json() == {"results": []}
-
-
-def test_refuses_too_large_a_body_of_unknown_length(server):
-    def chunks():
-        for _ in range(3):
-            yield b" " * (2 << 20)
-
-    assert httpx.post(server.url, content=chunks()).status_code == 413
+    too_large = (b" " * (2 << 20) for _ in range(3))
+    assert httpx.post(server.url, content=too_large).status_code == 413
 
 
 class _Slow:
@@ -159,11 +134,6 @@ class _Slow:
         self.begun.set()
         assert self.go_on.wait(SECONDS)
         return [[] for _ in queries]
-
-
-def test_a_server_that_does_not_tell_has_no_digest():
-    with IndexServer(_Slow(), port=0) as server, RemoteRetriever(server.url) as remote:
-        assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
 
 
 def test_stopping_answers_what_has_begun():
@@ -184,6 +154,7 @@ def test_stopping_answers_what_has_begun():
 def test_a_search_over_the_deadline_is_answered_and_the_server_lives():
     slow = _Slow()
     with IndexServer(slow, port=0, threads=1, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
+        assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
         for query in ("begun", "waiting"):
             with pytest.raises(IndexFolderError, match=r"no answer within 0\.2 s"):
                 remote.search([query], 3)
@@ -239,13 +210,12 @@ def test_a_signal_ends_it_though_a_search_hangs(number):
             assert answer.exception(SECONDS) is not None or answer.result().status_code >= 500
 
 
-class _Broken:
-    def search(self, queries, k):
-        raise RuntimeError("the disk is gone")
-
-
 def test_a_failing_search_is_reported_and_the_server_lives(caplog):
-    with IndexServer(_Broken(), port=0) as server, RemoteRetriever(server.url) as remote:
+    class Broken:
+        def search(self, queries, k):
+            raise RuntimeError("the disk is gone")
+
+    with IndexServer(Broken(), port=0) as server, RemoteRetriever(server.url) as remote:
         for _ in range(2):
             with pytest.raises(IndexFolderError, match="the search failed"):
                 remote.search(["a"], 1)

@@ -1,4 +1,5 @@
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -55,9 +56,8 @@ class TestQdrantIndex(IndexConformance):
         shutil.copytree(tmp_path / "first", tmp_path / "copy")
         shutil.move(tmp_path / "first", tmp_path / "moved")
         for folder in (tmp_path / "copy", tmp_path / "moved"):
-            index = open_index(folder)
-            assert index.search(QUERIES, 7) == expected
-            index.close()
+            with closing(open_index(folder)) as index:
+                assert index.search(QUERIES, 7) == expected
 
     def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
         self.make(passages, tmp_path / "index").close()
@@ -69,9 +69,14 @@ class TestQdrantIndex(IndexConformance):
 
 @pytest.fixture
 def index(tmp_path, checkpoint):
-    index = QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
-    yield index
-    index.close()
+    with closing(QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)) as index:
+        yield index
+
+
+@pytest.fixture
+def server():
+    with closing(QdrantServer()) as server:
+        yield server
 
 
 def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
@@ -80,7 +85,7 @@ def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
         assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-2)
 
 
-def test_add_and_delete(index, checkpoint):
+def test_add_and_delete(index):
     before = index.digest
     assert index.add(NEW) == 4
     assert index.search([str(NEW[2])], 1)[0][0].passage == NEW[2]
@@ -94,9 +99,8 @@ def test_add_and_delete(index, checkpoint):
     with pytest.raises(DataError, match="used twice"):
         index.add([NEW[0], NEW[0]], replace=True)
     index.close()
-    again = open_index(index.path)
-    assert len(again) == len(corpus()) + 3
-    again.close()
+    with closing(open_index(index.path)) as again:
+        assert len(again) == len(corpus()) + 3
 
 
 @pytest.mark.parametrize(("changed", "steps"), [(False, [64, 128, 150]), (True, [0, 64, 128, 150])])
@@ -106,66 +110,41 @@ def test_interrupted_build_continues_unless_the_checkpoint_has_changed(tmp_path,
             raise KeyboardInterrupt
 
     texts = [*map(str, corpus(150)), *QUERIES]
-    arguments = {"checkpoint": write_colbert(tmp_path / "tiny", texts)}
+    arguments = {"path": tmp_path / "index", "checkpoint": write_colbert(tmp_path / "tiny", texts)}
     with pytest.raises(KeyboardInterrupt):
-        QdrantIndex.build(corpus(150), tmp_path / "index", progress=stop, **arguments)
+        QdrantIndex.build(corpus(150), progress=stop, **arguments)
     if changed:
         write_colbert(tmp_path / "tiny", [*texts, "another word"])
     seen = []
-    index = QdrantIndex.build(
-        corpus(150), tmp_path / "index", progress=lambda done, total, what: seen.append(done), **arguments
-    )
-    assert seen == steps
-    assert sorted(map(str, index)) == sorted(map(str, corpus(150)))
-    index.close()
+    built = QdrantIndex.build(corpus(150), progress=lambda done, total, what: seen.append(done), **arguments)
+    with closing(built):
+        assert seen == steps
+        assert sorted(map(str, built)) == sorted(map(str, corpus(150)))
 
 
-def test_one_process_at_a_time(index):
-    with pytest.raises(IndexFolderError, match="the store is open elsewhere"):
-        open_index(index.path)
-
-
-def test_no_server(checkpoint, tmp_path):
-    with pytest.raises(IndexMissing, match=r"127\.0\.0\.1:9: Qdrant does not answer"):
-        QdrantIndex.build(corpus(), tmp_path / "index", url="http://127.0.0.1:9", checkpoint=checkpoint)
-
-
-@pytest.fixture
-def server():
-    server = QdrantServer()
-    yield server
-    server.close()
-
-
-def test_on_a_server(server, checkpoint, tmp_path):
-    index = QdrantIndex.build(
-        corpus(), tmp_path / "index", url=server.url, collection="docs", checkpoint=checkpoint, shards=6, replicas=2
-    )
-    [made] = server.bodies("PUT", "/collections/docs")
-    assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (6, 2, True)
-    assert made["vectors"]["tokens"]["on_disk"] is True
-    assert made["vectors"]["tokens"]["hnsw_config"]["m"] == 0
-    local = QdrantIndex.build(corpus(), tmp_path / "local", checkpoint=checkpoint)
-    assert index.search(QUERIES, 7) == local.search(QUERIES, 7)
-    assert {body["prefetch"]["using"] for body in server.bodies("POST", "/points/query")} == {"pooled"}
-    wanted = [corpus()[3].id, corpus()[30].id]
-    assert {hit.passage.id for hit in index.search(QUERIES[:1], 5, ids=wanted)[0]} == set(wanted)
-    assert index.add(NEW) == 4
-    assert index.delete([NEW[0].id]) == 1
-    assert len(index) == len(list(index)) == len(corpus()) + 3
-    local.close()
-    index.close()
+def test_on_a_server(server, index, checkpoint, tmp_path):
+    arguments = {"url": server.url, "collection": "docs", "checkpoint": checkpoint, "shards": 6, "replicas": 2}
+    with closing(QdrantIndex.build(corpus(), tmp_path / "served", **arguments)) as served:
+        [made] = server.bodies("PUT", "/collections/docs")
+        assert (made["shard_number"], made["replication_factor"], made["on_disk_payload"]) == (6, 2, True)
+        assert made["vectors"]["tokens"]["on_disk"] is True
+        assert made["vectors"]["tokens"]["hnsw_config"]["m"] == 0
+        assert served.search(QUERIES, 7) == index.search(QUERIES, 7)
+        assert {body["prefetch"]["using"] for body in server.bodies("POST", "/points/query")} == {"pooled"}
+        wanted = [corpus()[3].id, corpus()[30].id]
+        assert {hit.passage.id for hit in served.search(QUERIES[:1], 5, ids=wanted)[0]} == set(wanted)
+        assert served.add(NEW) == 4
+        assert served.delete([NEW[0].id]) == 1
+        assert len(served) == len(list(served)) == len(corpus()) + 3
 
 
 def test_another_machine_needs_the_folder_alone(server, checkpoint, tmp_path):
     elsewhere = server.url.replace("127.0.0.1", "localhost")
-    built = QdrantIndex.build(corpus(), tmp_path / "index", url=elsewhere, checkpoint=checkpoint)
-    expected = built.search(QUERIES, 3)
-    built.close()
+    with closing(QdrantIndex.build(corpus(), tmp_path / "index", url=elsewhere, checkpoint=checkpoint)) as built:
+        expected = built.search(QUERIES, 3)
     shutil.copytree(tmp_path / "index", tmp_path / "copy")
-    again = open_index(tmp_path / "copy", url=server.url)
-    assert again.search(QUERIES, 3) == expected
-    again.close()
+    with closing(open_index(tmp_path / "copy", url=server.url)) as again:
+        assert again.search(QUERIES, 3) == expected
 
 
 def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, tmp_path):
@@ -173,15 +152,28 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, 
     QdrantIndex.build(corpus(), tmp_path / "one", **arguments).close()
     with pytest.raises(IndexFolderError, match="'knowgap' is there already"):
         QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
-    index = QdrantIndex.build(corpus(20), tmp_path / "two", overwrite=True, **arguments)
-    assert len(index) == 20
-    index.close()
+    with closing(QdrantIndex.build(corpus(20), tmp_path / "two", overwrite=True, **arguments)) as index:
+        assert len(index) == 20
+    server.store.delete_collection("knowgap")
+    with pytest.raises(IndexDamaged, match="the collection 'knowgap' is gone"):
+        open_index(tmp_path / "two")
 
 
-def test_what_belongs_to_a_server_is_refused_without_one(index, checkpoint, tmp_path):
-    with pytest.raises(UsageError, match="give its URL"):
-        QdrantIndex.build(corpus(), tmp_path / "other", checkpoint=checkpoint, shards=2)
-    with pytest.raises(ValueOutOfBounds, match="replicas = 0"):
-        QdrantIndex.build(corpus(), tmp_path / "other", url="http://127.0.0.1:9", checkpoint=checkpoint, replicas=0)
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"url": "http://127.0.0.1:9"}, IndexMissing, r"127\.0\.0\.1:9: Qdrant does not answer"),
+        ({"shards": 2}, UsageError, "give its URL"),
+        ({"url": "http://127.0.0.1:9", "replicas": 0}, ValueOutOfBounds, "replicas = 0"),
+    ],
+)
+def test_refuses_a_build(checkpoint, tmp_path, arguments, error, message):
+    with pytest.raises(error, match=message):
+        QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **arguments)
+
+
+def test_refuses_to_open(index):
+    with pytest.raises(IndexFolderError, match="the store is open elsewhere"):
+        open_index(index.path)
     with pytest.raises(UsageError, match="inside the folder"):
         QdrantIndex.open(index.path, url="http://127.0.0.1:9")

@@ -51,19 +51,16 @@ class TestEveryReranker:
         some = [*PAIRS[::-7], PAIRS[0]]
         assert make().score(some) == pytest.approx([scores[PAIRS.index(pair)] for pair in some], abs=2e-3)
 
-    def test_no_pairs_and_blank_texts(self, make):
-        reranker = make()
-        assert reranker.score([]) == []
-        assert len(reranker.score([("", ""), (" ", "text"), ("query", " ")])) == 3
-
     def test_threads(self, make):
         reranker = make()
         with ThreadPoolExecutor(6) as pool:
             parts = list(pool.map(reranker.score, [PAIRS[i : i + 9] for i in range(0, 54, 3)]))
         assert parts == [reranker.score(PAIRS[i : i + 9]) for i in range(0, 54, 3)]
 
-    def test_says_what_it_is(self, make):
+    def test_says_what_it_is_and_scores_blank_texts(self, make):
         reranker = make()
+        assert reranker.score([]) == []
+        assert len(reranker.score([("", ""), (" ", "text"), ("query", " ")])) == 3
         assert reranker.name
         assert reranker.scale
         assert reranker.default_threshold is None or isinstance(reranker.default_threshold, float)
