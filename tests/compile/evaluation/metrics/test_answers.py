@@ -7,7 +7,7 @@ import string
 import dspy
 import pytest
 
-from knowgap.compile.evaluation.metrics import METRICS, accuracy, exact_match, f1, get_metric, normalize_answer
+from knowgap.compile.evaluation.metrics import METRICS, accuracy, exact_match, f1, get_metric
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
 
@@ -20,11 +20,9 @@ def said(answer):
 
 
 def oracle_tokens(text):
-    """Normalised tokens, letter by letter."""
-    kept = "".join(letter for letter in text.lower() if letter not in set(string.punctuation))
+    kept = "".join(letter for letter in text.lower() if letter not in string.punctuation)
     words = re.split(r"(\W+)", kept)  # an article is one between word boundaries, wherever white space stands
-    words = [" " if word in {"a", "an", "the"} else word for word in words]
-    return "".join(words).split()
+    return "".join(" " if word in {"a", "an", "the"} else word for word in words).split()
 
 
 def oracle_f1(left, right):
@@ -32,11 +30,7 @@ def oracle_f1(left, right):
     closed = (["yes"], ["no"], ["noanswer"])
     if (first in closed or second in closed) and first != second:
         return 0.0
-    rest, shared = list(second), 0
-    for token in first:
-        if token in rest:
-            rest.remove(token)
-            shared += 1
+    shared = sum(min(first.count(token), second.count(token)) for token in set(first))
     # The harmonic mean of shared/len(first) and shared/len(second).
     return 2 * shared / (len(first) + len(second)) if shared else 0.0
 
@@ -45,7 +39,7 @@ def generated_pairs(count):
     dice = random.Random(20)
     words = ["the", "a", "an", "yes", "no", "noanswer", "Müller's", "rock'n'roll", "U.S.", "1961", "May", "Straße",
              "東京", "New-York", "—", "...", "(film)", "Anna", "the\u00a0end", "ångström", "THE", "café", "cafe\u0301",
-             "and"]  # fmt: skip
+             "and", "“the”", "Theatre"]  # fmt: skip
 
     def text():
         return " ".join(dice.choice(words) for _ in range(dice.randint(1, 5)))
@@ -67,44 +61,10 @@ def test_em_and_f1_equal_the_oracle_on_ten_thousand_pairs():
     assert partial > 500
 
 
-@pytest.mark.parametrize(
-    ("text", "normal"),
-    [
-        ("The  Beatles!", "beatles"),
-        ("An apple a day", "apple day"),
-        ("rock-n-roll", "rocknroll"),
-        ("Theatre and Athens", "theatre and athens"),
-        ("U.S.", "us"),
-        ("“quoted”", "“quoted”"),  # punctuation outside ASCII stays, as in the official scripts
-        ("A", ""),
-    ],
-)
-def test_normalisation_by_hand(text, normal):
-    assert normalize_answer(text) == normal
-
-
-@pytest.mark.parametrize(
-    ("gold", "answer", "score"),
-    [
-        ("the Eiffel Tower", "Eiffel Tower", 1.0),
-        ("Eiffel Tower", "the tower in Paris", 2 / 5),  # 1 of 3 right, 1 of 2 found
-        ("yes", "yes", 1.0),
-        ("yes", "yes, it is", 0.0),
-        ("no", "yes", 0.0),
-        ("it is no", "no", 0.0),
-        ("new york new york", "new york", 2 / 3),
-        ("Paris", "London", 0.0),
-    ],
-)
-def test_f1_by_hand(gold, answer, score):
-    assert f1(ask(gold), said(answer)) == pytest.approx(score)
-
-
 def test_the_best_alias_counts():
     example = ask("4 March 1921", "March 4, 1921")
     assert exact_match(example, said("March 4 1921")) == 1.0
-    assert exact_match(example, said("March 1921")) == 0.0
-    assert f1(example, said("March 1921")) == pytest.approx(4 / 5)
+    assert f1(example, said("March 1921")) == pytest.approx(4 / 5)  # 2 of 2 words right, 2 of 3 given
     assert f1(ask("somebody else", "no"), said("no")) == 1.0
     assert exact_match(dspy.Example(question="?", answer="x"), said("X")) == 1.0
 
@@ -117,38 +77,32 @@ def test_a_prediction_without_an_answer_scores_0(metric, prediction):
 
 
 @pytest.mark.parametrize(
-    ("gold", "answer", "score"),
+    ("gold", "right", "wrong"),
     [
-        ("yes", "Yes.", 1.0),
-        ("yes", "The answer is yes, since no river is longer.", 1.0),
-        ("no", "No, it is not true.", 1.0),
-        ("no", "It is false", 1.0),
-        ("yes", "I know nothing", 0.0),
-        ("no", "Norway", 0.0),
-        ("B", "B", 1.0),
-        ("B", "(b) photosynthesis", 1.0),
-        ("B", "B. photosynthesis", 1.0),
-        ("B", "The answer is B", 1.0),
-        ("B", "The answer is (C), not (B)", 0.0),
-        ("B", "photosynthesis", 1.0),
-        ("B", "respiration", 0.0),
-        ("A", "A plant makes it", 0.0),
-        ("Paris", "paris", 1.0),
+        ("yes", ["Yes.", "The answer is yes, since no river is longer."], ["I know nothing"]),
+        ("no", ["No, it is not true.", "It is false"], ["Norway"]),
+        (
+            "B",
+            ["B", "(b) photosynthesis", "B. photosynthesis", "The answer is B", "photosynthesis"],
+            ["The answer is (C), not (B)", "respiration"],
+        ),
+        ("A", [], ["A plant makes it"]),
+        ("Paris", ["paris"], []),
     ],
 )
-def test_accuracy_by_hand(gold, answer, score):
-    aliases = ["photosynthesis"] if gold == "B" else []
-    assert accuracy(ask(gold, *aliases), said(answer)) == score
+def test_accuracy_by_hand(gold, right, wrong):
+    example = ask(gold, *["photosynthesis"] * (gold == "B"))
+    assert {text: accuracy(example, said(text)) for text in right + wrong} == dict.fromkeys(right, 1) | dict.fromkeys(
+        wrong, 0
+    )
 
 
 def test_metrics_are_found_by_name():
-    for name in METRICS:
-        assert get_metric(name) is METRICS[name]
+    assert [get_metric(name) for name in METRICS] == list(METRICS.values())
     assert get_metric("recall@5").__name__ == "recall@5"
-    with pytest.raises(UnknownName, match="did you mean 'exact_match'"):
-        get_metric("exact-match")
-    with pytest.raises(UnknownName, match="known are"):
-        get_metric("f1@5")
+    for name, problem in (("exact-match", "did you mean 'exact_match'"), ("f1@5", "known are")):
+        with pytest.raises(UnknownName, match=problem):
+            get_metric(name)
     for name in ("recall@0", "recall@", "recall@x", "mrr@-1"):
         with pytest.raises(ValueOutOfBounds, match="cut-off"):
             get_metric(name)

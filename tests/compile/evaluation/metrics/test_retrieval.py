@@ -17,28 +17,18 @@ def found(*ids):
 
 def test_by_hand():
     ranking = found("x", "g2", "y", "g1", "z")
-    assert recall(EXAMPLE, ranking) == 1.0
-    assert precision(EXAMPLE, ranking) == 2 / 5
-    assert mrr(EXAMPLE, ranking) == 1 / 2
-    assert get_metric("recall@2")(EXAMPLE, ranking) == 1 / 2
-    assert get_metric("precision@2")(EXAMPLE, ranking) == 1 / 2
-    assert get_metric("precision@4")(EXAMPLE, ranking) == 1 / 2
-    assert get_metric("mrr@1")(EXAMPLE, ranking) == 0.0
-    assert get_metric("recall@100")(EXAMPLE, ranking) == 1.0
+    scores = {"recall": 1, "precision": 2 / 5, "mrr": 1 / 2, "recall@2": 1 / 2, "precision@2": 1 / 2, "mrr@1": 0}
+    scores |= {"precision@4": 1 / 2, "recall@100": 1}
+    assert {name: get_metric(name)(EXAMPLE, ranking) for name in scores} == scores
 
 
 @pytest.mark.parametrize("metric", [recall, precision, mrr])
-def test_nothing_found_scores_0(metric):
-    assert metric(EXAMPLE, found()) == 0.0
-    assert metric(EXAMPLE, dspy.Prediction(answer="a")) == 0.0
-    assert metric(EXAMPLE, found("x", "y")) == 0.0
-
-
-@pytest.mark.parametrize("metric", [recall, precision, mrr])
-@pytest.mark.parametrize("example", [dspy.Example(question="why?"), dspy.Example(question="why?", gold_ids=[])])
-def test_without_gold_passages_it_refuses(metric, example):
-    with pytest.raises(DataError, match=r"gold_ids.*'why\?'"):
-        metric(example, found("x"))
+def test_nothing_found_scores_0_and_no_gold_passages_are_refused(metric):
+    for prediction in (found(), dspy.Prediction(answer="a"), found("x", "y")):
+        assert metric(EXAMPLE, prediction) == 0.0
+    for example in (dspy.Example(question="why?"), dspy.Example(question="why?", gold_ids=[])):
+        with pytest.raises(DataError, match=r"gold_ids.*'why\?'"):
+            metric(example, found("x"))
 
 
 def test_passages_come_in_every_shape_and_count_once():
@@ -51,15 +41,11 @@ def test_passages_come_in_every_shape_and_count_once():
 
 def test_equal_to_a_count_by_hand_on_random_rankings():
     dice = random.Random(4)
+    pool = [f"p{n}" for n in range(12)]
     for _ in range(2000):
-        pool = [f"p{n}" for n in range(12)]
-        gold, ranking, k = (
-            dice.sample(pool, dice.randint(1, 4)),
-            dice.sample(pool, dice.randint(1, 8)),
-            dice.randint(1, 9),
-        )
-        example, top = dspy.Example(question="?", gold_ids=gold), ranking[:k]
-        right = [n for n, item in enumerate(top, start=1) if item in gold]
-        assert recall(example, ranking, k=k) == len(right) / len(gold)
-        assert precision(example, ranking, k=k) == len(right) / len(top)
-        assert mrr(example, ranking, k=k) == (1 / right[0] if right else 0.0)
+        gold, ranking = dice.sample(pool, dice.randint(1, 4)), dice.sample(pool, dice.randint(1, 8))
+        k = dice.randint(1, 9)
+        right = [n for n, item in enumerate(ranking[:k], start=1) if item in gold]
+        expected = (len(right) / len(gold), len(right) / min(k, len(ranking)), 1 / right[0] if right else 0.0)
+        example = dspy.Example(question="?", gold_ids=gold)
+        assert tuple(metric(example, ranking, k=k) for metric in (recall, precision, mrr)) == expected
