@@ -47,9 +47,8 @@ def engine(folder):
 
 
 def request(**config):
-    return Request(
-        model="hf/tiny", messages=(Message.user("who wrote it?"),), system="Answer.", config=Config(**config)
-    )
+    question = Message.user("who wrote it?")
+    return Request(model="hf/tiny", messages=(question,), system="Answer.", config=Config(**config))
 
 
 def test_greedy_replies_are_equal_and_bounded(engine):

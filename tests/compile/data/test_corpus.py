@@ -60,7 +60,6 @@ def test_is_a_stream(tmp_path):
     ],
 )
 def test_faults_are_named(tmp_path, name, text, problem):
-    path = tmp_path / name
-    path.write_text(text)
+    (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=problem):
-        list(read_corpus(path))
+        list(read_corpus(tmp_path / name))

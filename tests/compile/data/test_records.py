@@ -86,15 +86,10 @@ def test_only_one_record_of_an_array_is_held(tmp_path):
     assert [next(records).line for _ in range(3)] == [1, 2, 3]
 
 
-@pytest.mark.parametrize("text", [ROW, f"[{ROW}]"])
-def test_a_byte_order_mark_is_skipped(tmp_path, text):
-    path = tmp_path / "mine.jsonl"
-    path.write_text(text, encoding="utf-8-sig")
-    assert size(path) == 1
-
-
 @pytest.mark.parametrize("text", [f"{ROW}\n" * 3, f"[{ROW}, {ROW}, {ROW}]"])
-def test_compressed_files(tmp_path, text):
+def test_a_byte_order_mark_and_compression(tmp_path, text):
+    (tmp_path / "marked.jsonl").write_text(text, encoding="utf-8-sig")
+    assert size(tmp_path / "marked.jsonl") == 3
     path = tmp_path / "mine.jsonl.gz"
     whole = gzip.compress(text.encode(), mtime=0)
     path.write_bytes(whole)

@@ -51,16 +51,18 @@ def test_values(name, relation, text, title, expected):
     assert read(name, relation, text, title) == expected
 
 
-FILMS = [
-    *read_passage("Blue Sea", "Blue Sea is a 1950 Danish film. It was directed by Ilse Morn.", 1),
-    *read_passage("Red Sand", "Red Sand is a 1961 film directed by Ola Fisk and starring Ann Lee.", 2),
-    *read_passage(
-        "Ilse Morn", "Ilse Morn (4 May 1920 – 1 June 1999) was a Danish director. She was born in Aarhus.", 3
-    ),
-    *read_passage(
-        "Ola Fisk", "Ola Fisk (born 7 July 1931 in Bergen) is a Norwegian director. He never worked again.", 4
-    ),
-]
+def read_all(passages):
+    return [s for number, passage in enumerate(passages.items(), start=1) for s in read_passage(*passage, number)]
+
+
+FILMS = read_all(
+    {
+        "Blue Sea": "Blue Sea is a 1950 Danish film. It was directed by Ilse Morn.",
+        "Red Sand": "Red Sand is a 1961 film directed by Ola Fisk and starring Ann Lee.",
+        "Ilse Morn": "Ilse Morn (4 May 1920 – 1 June 1999) was a Danish director. She was born in Aarhus.",
+        "Ola Fisk": "Ola Fisk (born 7 July 1931 in Bergen) is a Norwegian director. He never worked again.",
+    }
+)
 
 
 @pytest.mark.parametrize(
@@ -82,29 +84,32 @@ def test_answers_from_several_passages(question, expected):
 
 
 def test_an_open_step_is_named_and_nothing_is_guessed():
-    found = answer(parse("Where was the director of Blue Sea born?"), FILMS[:2], guess=False)
-    assert found.text == ""
-    assert [step.missing for step in found.lacks] == ["the place of birth of Ilse Morn"]
-    assert [step.relation.question(step.name) for step in found.lacks] == ["Where was Ilse Morn born?"]
+    reply = answer(parse("Where was the director of Blue Sea born?"), FILMS[:2], guess=False)
+    assert reply.text == ""
+    assert [step.missing for step in reply.lacks] == ["the place of birth of Ilse Morn"]
+    assert [step.relation.question(step.name) for step in reply.lacks] == ["Where was Ilse Morn born?"]
+    compared = answer(parse("Who is older, Ann Lee or Tom Hill?"), FILMS, guess=False)
+    assert [step.name for step in compared.lacks] == ["Ann Lee", "Tom Hill"]
 
 
-def test_both_sides_of_a_comparison_can_be_missing():
-    found = answer(parse("Who is older, Ann Lee or Tom Hill?"), FILMS, guess=False)
-    assert [step.name for step in found.lacks] == ["Ann Lee", "Tom Hill"]
+KIN = {"Mia Dorn": "Mia Dorn had a son, Kit Rowe. She sang.", "Karl Rowe": "Karl Rowe had a son, Kit Rowe. He painted."}
 
 
-def test_a_dead_end_gives_way_to_the_name_that_leads_on():
-    text = read_passage("Gold", "Gold is a film directed by Kit Rowe and Ola Fisk.", 5)
-    assert answer(parse("Where was the director of Gold born?"), [*text, *FILMS]).text == "Bergen"
-
-
-def test_kin_are_told_apart_by_how_they_are_spoken_of():
-    known = [
-        *read_passage("Mia Dorn", "Mia Dorn had a son, Kit Rowe. She sang.", 1),
-        *read_passage("Karl Rowe", "Karl Rowe had a son, Kit Rowe. He painted.", 2),
-    ]
-    assert answer(parse("Who is the father of Kit Rowe?"), known).text == "Karl Rowe"
-    assert answer(parse("Who is the mother of Kit Rowe?"), known).text == "Mia Dorn"
+@pytest.mark.parametrize(
+    ("question", "passages", "expected"),
+    [
+        # The first director's place of birth is not known.
+        (
+            "Where was the director of Gold born?",
+            {"Gold": "Gold is a film directed by Kit Rowe and Ola Fisk."},
+            "Bergen",
+        ),
+        ("Who is the father of Kit Rowe?", KIN, "Karl Rowe"),
+        ("Who is the mother of Kit Rowe?", KIN, "Mia Dorn"),
+    ],
+)
+def test_names_are_told_apart_by_what_is_said_of_them(question, passages, expected):
+    assert answer(parse(question), [*read_all(passages), *FILMS]).text == expected
 
 
 @pytest.mark.parametrize(
