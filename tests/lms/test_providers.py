@@ -60,16 +60,17 @@ def test_a_model_by_name(address):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "problem"),
+    ("names", "options", "problem"),
     [
-        *((name, {}, "give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL") for name in ("", "gpt", "openai/", "/x")),
-        *((name, {}, r"must hold a config\.json") for name in ("hf/./nowhere", "hf//nowhere/at/all", "hf/nowhere")),
-        ("extractive", {"api_base": "http://127.0.0.1:1/v1"}, "leave out --api-base"),
+        (["", "gpt", "openai/", "/x"], {}, "give extractive, hf/PATH_OR_ID, or PROVIDER/MODEL"),
+        (["hf/./nowhere", "hf//nowhere/at/all", "hf/nowhere"], {}, r"must hold a config\.json"),
+        (["extractive"], {"api_base": "http://127.0.0.1:1/v1"}, "leave out --api-base"),
     ],
 )
-def test_a_name_or_option_that_means_no_model(name, options, problem):
-    with pytest.raises(UsageError, match=problem):
-        make_lm(name, **options)
+def test_a_name_or_option_that_means_no_model(names, options, problem):
+    for name in names:
+        with pytest.raises(UsageError, match=problem):
+            make_lm(name, **options)
 
 
 def test_an_endpoint_that_does_not_answer():

@@ -46,7 +46,9 @@ def test_it_answers_with_reasoning_on_request_and_without_blocking():
 
 
 CONTEXT = [f"{passage.title} | {passage.text}" for passage in PASSAGES]
+NATIONS = "Is Ilse Morn of the same nationality as Ola Fisk?"
 DIRECTORS = ["Ilse Morn was a Danish director.", "Ola Fisk is a Norwegian director."]
+PEOPLE = ["Orle | Orle has 1,200 inhabitants."]
 
 
 @pytest.mark.parametrize(
@@ -54,12 +56,10 @@ DIRECTORS = ["Ilse Morn was a Danish director.", "Ola Fisk is a Norwegian direct
     [
         ("question, context -> answer", QUESTION, CONTEXT, "Aarhus"),
         ("context: list[str], question -> answer: str, reasoning: str", QUESTION, CONTEXT, "Aarhus"),
-        ("question, context: list[str] -> answer: bool", "Is Ilse Morn of the same nationality as Ola Fisk?",
-         DIRECTORS, False),
-        ("question, context: list[str] -> answer: int", "What is the population of Orle?",
-         ["Orle | Orle has 1,200 inhabitants."], 1200),
+        ("question, context: list[str] -> answer: bool", NATIONS, DIRECTORS, False),
+        ("question, context: list[str] -> answer: int", "What is the population of Orle?", PEOPLE, 1200),
     ],
-)  # fmt: skip
+)
 def test_any_signature_that_asks_for_an_answer(signature, question, context, expected):
     assert ask(signature, question=question, context=context).answer == expected
 
@@ -187,10 +187,9 @@ def test_equal_requests_get_equal_replies_from_many_threads():
 
 
 def test_it_is_saved_and_loaded_with_a_program(tmp_path):
-    program = dspy.Predict(AnswerFromPassages)
+    program, loaded = dspy.Predict(AnswerFromPassages), dspy.Predict(AnswerFromPassages)
     program.set_lm(extractive_lm())
     program.save(tmp_path / "program.json")
-    loaded = dspy.Predict(AnswerFromPassages)
     loaded.load(tmp_path / "program.json", allow_unsafe_lm_state=True)
     assert isinstance(loaded.lm.engine, ExtractiveEngine)
     assert loaded(question=QUESTION, passages=PASSAGES, style="short").answer == "Aarhus"

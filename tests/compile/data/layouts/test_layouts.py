@@ -87,8 +87,8 @@ def save(folder: Path, name: str, records: list[dict]) -> Path:
     return path
 
 
-def only(folder: Path, name: str):
-    data = load_dataset(save(folder, name, [RECORDS[name]]), split_as="test")
+def only(folder: Path, name: str, **changes):
+    data = load_dataset(save(folder, name, [RECORDS[name] | changes]), split_as="test")
     return data, data.splits["test"][0]
 
 
@@ -155,33 +155,36 @@ def test_a_bad_record_is_named_by_number_and_field(tmp_path, name, field, value,
     assert (Path(caught.value.path), caught.value.line, caught.value.field) == (path, 3, named)
 
 
-def test_hotpotqa(tmp_path):
-    data, example = only(tmp_path, "hotpotqa")
-    texts = ["Orle: Orle is a town. It has a bridge.", "Ada Venn: Ada Venn built bridges."]
-    assert [str(p) for p in data.corpus] == texts
-    assert (example.gold_ids, example.candidates) == (["Ada Venn", "Orle"], ["Orle", "Ada Venn"])
-    # Gold outside the question's own paragraphs keeps its title.
-    record = {**RECORDS["hotpotqa"], "supporting_facts": [["Elsewhere", 0]]}
-    assert load_dataset(save(tmp_path, "hotpotqa", [record]), split_as="dev").splits["dev"][0].gold_ids == ["Elsewhere"]
-
-
-def test_twowiki(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "texts", "fields"),
+    [
+        ("hotpotqa", ["Orle is a town. It has a bridge.", "Ada Venn built bridges."],
+         {"gold_ids": ["Ada Venn", "Orle"], "candidates": ["Orle", "Ada Venn"]}),
+        # The repeated paragraph is pooled once.
+        ("2wikimultihopqa", ["Orle is a town. It has a bridge.", "Ada Venn built bridges."],
+         {"aliases": ["Ada Venn", "A. Venn"], "evidences": [["Orle bridge", "architect", "Ada Venn"]],
+          "decomposition": [{"question": "Who built it?", "answer": "Ada Venn did."}]}),
+        ("musique", ["A town.", "A river."],
+         {"gold_ids": ["Orle"], "candidates": ["Orle", "Orle#2"], "type": "2hop", "aliases": ["Ada Venn", "Venn"]}),
+        ("asqa", ["Built 1900."], {"short_answers": [["1900", "in 1900"], ["1950"]], "candidates": ["55"]}),
+        ("triviaqa", [], {"aliases": ["Ada Venn", "Ada"]}),
+    ],
+)  # fmt: skip
+def test_fields_of_a_layout(tmp_path, name, texts, fields):
     (tmp_path / "id_aliases.json").write_text('{"Q_id": "Q1", "aliases": ["A. Venn"], "demonyms": []}\n')
-    data, example = only(tmp_path, "2wikimultihopqa")
-    assert len(data.corpus) == 2  # the repeated paragraph is pooled once
-    assert example.aliases == ["Ada Venn", "A. Venn"]
-    assert example.evidences == [["Orle bridge", "architect", "Ada Venn"]]
-    assert example.decomposition == [{"question": "Who built it?", "answer": "Ada Venn did."}]
+    data, example = only(tmp_path, name)
+    assert [passage.text for passage in data.corpus] == texts
+    assert {field: example[field] for field in fields} == fields
 
 
-def test_musique(tmp_path):
-    data, example = only(tmp_path, "musique")
-    assert [p.id for p in data.corpus] == ["Orle", "Orle#2"]
-    assert (example.gold_ids, example.type, example.aliases) == (["Orle"], "2hop", ["Ada Venn", "Venn"])
-    assert example.decomposition[1]["question"] == "Who built the Orle bridge?"
-    # MuSiQue-Full asks each question twice under one id.
+def test_gold_outside_the_paragraphs_of_a_hotpotqa_question_keeps_its_title(tmp_path):
+    assert only(tmp_path, "hotpotqa", supporting_facts=[["Elsewhere", 0]])[1].gold_ids == ["Elsewhere"]
+
+
+def test_musique_full_asks_each_question_twice_under_one_id(tmp_path):
     pair = [RECORDS["musique"], {**RECORDS["musique"], "answerable": False}]
     one, other = load_dataset(save(tmp_path, "musique", pair), split_as="dev").splits["dev"]
+    assert one.decomposition[1]["question"] == "Who built the Orle bridge?"
     assert (other.id, other.answer, other.type) == (f"{one.id}-unanswerable", "unanswerable", "unanswerable")
 
 
@@ -198,13 +201,6 @@ def test_strategyqa_with_and_without_paragraphs(tmp_path):
     release.write_text('{"Orle-1": {"title": "Orle"')
     with pytest.raises(DataError, match=r"dev_paragraphs.json:1: is not JSON"):
         only(tmp_path, "strategyqa")
-
-
-def test_asqa_and_triviaqa(tmp_path):
-    data, example = only(tmp_path, "asqa")
-    assert example.short_answers == [["1900", "in 1900"], ["1950"]]
-    assert (example.candidates, [p.id for p in data.corpus]) == (["55"], ["55"])
-    assert only(tmp_path, "triviaqa")[1].aliases == ["Ada Venn", "Ada"]
 
 
 def test_crud(tmp_path):
