@@ -21,13 +21,13 @@ from knowgap.compile.data import Dataset
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram, ask_among
 from knowgap.compile.evaluation.evaluator import evaluate_split
 from knowgap.compile.evaluation.provenance import digest, provenance_of
+from knowgap.compile.evaluation.ray import Cluster, connect
 from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import resolve_lm
 from knowgap.compile.evaluation.shared_cache import lm_cache, share
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.paper_differences import paper_differences
-from knowgap.compile.experiments.ray import Cluster, connect
 from knowgap.compile.experiments.result import CellResult, ExperimentResult, correct_p_values, figures_of
 from knowgap.compile.experiments.table import ExperimentTable, read_table
 from knowgap.errors import UsageError

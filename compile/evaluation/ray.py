@@ -1,7 +1,7 @@
-"""Questions answered by a Ray cluster, for an experiment that outgrows one machine.
+"""Questions answered by a Ray cluster, for a run that outgrows one machine.
 
-Each question is a task. If the worker that has it dies, Ray gives it to another one. The process that runs the
-experiment writes the record of a question once, when its answer arrives. A worker makes each program once and keeps
+Each question is a task. If the worker that has it dies, Ray gives it to another one. The process that
+evaluates writes the record of a question once, when its answer arrives. A worker makes each program once and keeps
 it; it opens the index from its folder, which therefore has to be at the same path on all machines.
 """
 
