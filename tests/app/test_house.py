@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import py_compile
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -16,17 +18,44 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+MAPPED = PROJECT["tool"]["setuptools"]["package-dir"]
+SOURCES = sorted(
+    file
+    for floor in {folder.split("/")[0] for folder in MAPPED.values()}
+    for file in (ROOT / floor).rglob("*.py")
+    if "__pycache__" not in file.parts
+)
+COLLECTIONS = {"programs/baselines", "compile/evaluation/metrics"}  # one file for each of many things of a kind
+LONG_FUNCTIONS = {"compile/study/tuning.py: tune"}  # still over the limit: this set may only shrink
+
+
+def place(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
 def test_every_folder_with_modules_is_mapped_and_every_mapped_folder_exists():
-    mapped = PROJECT["tool"]["setuptools"]["package-dir"]
-    assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(mapped)
-    parts = {name.split("/")[0] for name in mapped.values()}
-    found = {
-        file.parent.relative_to(ROOT).as_posix()
-        for part in parts
-        for file in (ROOT / part).rglob("*.py")
-        if "__pycache__" not in file.parts
-    }
-    assert found == set(mapped.values())
+    assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == sorted(MAPPED)
+    assert {place(file.parent) for file in SOURCES} == set(MAPPED.values())
+
+
+def test_a_folder_has_at_most_twelve_modules():
+    modules = Counter(place(file.parent) for file in SOURCES if file.name != "__init__.py")
+    assert {folder for folder, count in modules.items() if count > 12} <= COLLECTIONS
+
+
+def test_a_file_has_at_most_350_lines():
+    assert [place(file) for file in SOURCES if len(file.read_text(encoding="utf-8").splitlines()) > 350] == []
+
+
+def test_a_function_has_at_most_60_lines_besides_its_docstring():
+    long = set()
+    for file in SOURCES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                docstring = (ast.get_docstring(node, clean=False) or "").count("\n") + 1
+                if node.end_lineno - node.lineno + 1 - docstring > 60:
+                    long.add(f"{place(file)}: {node.name}")
+    assert long <= LONG_FUNCTIONS
 
 
 def test_nothing_at_the_root_shadows_a_package():
