@@ -29,9 +29,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-_SWITCH_WORDS: dict[str, bool] = dict.fromkeys(("true", "on", "yes", "1"), True) | dict.fromkeys(
-    ("false", "off", "no", "0"), False
-)
+_TRUE = {"true": True, "on": True, "yes": True, "1": True}
+_FALSE = {"false": False, "off": False, "no": False, "0": False}
+_SWITCH_WORDS = _TRUE | _FALSE
 
 
 class Hyperparameter(Generic[T]):
