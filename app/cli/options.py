@@ -45,13 +45,14 @@ Entailment = Annotated[
     Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
 ]
 Split = Annotated[str, Option("--split", help="Split: train, dev or test.")]
-Limit = Annotated[int | None, Option("--limit", "-n", help="The first so many questions only.")]
-Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Seed of all that is drawn at random.")]
+Limit = Annotated[int | None, Option("--limit", "-n", help="Only the first questions, this many.")]
+Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Seed of everything random.")]
 Threads = Annotated[
     int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
 ]
 OutputDir = Annotated[
-    Path | None, Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for what the command writes.")
+    Path | None,
+    Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for the files that the command writes."),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
 
@@ -163,15 +164,20 @@ class StudyOptions(JobOptions):
         "lm_calls"
     )
     rule: Annotated[
-        str, Option("--rule", help="Which trial is chosen: best, 'within 0.02' (cheapest so near), 'under 12' (calls).")
+        str,
+        Option(
+            "--rule",
+            help="Which trial is chosen: best; 'within 0.02', the cheapest so close to the best; 'under 12', the best "
+            "below that cost per question.",
+        ),
     ] = "best"
     prune: Annotated[
-        bool, Option("--prune/--no-prune", help="Stop a trial early that falls behind, or has little to gain.")
+        bool, Option("--prune/--no-prune", help="Stop a trial early if it falls behind or has little to gain.")
     ] = True
-    max_calls: Annotated[int | None, Option("--max-calls", help="End the study after so many LM calls.")] = None
-    max_tokens: Annotated[int | None, Option("--max-tokens", help="End the study after so many tokens.")] = None
-    max_money: Annotated[float | None, Option("--max-money", help="End the study after so many US dollars.")] = None
-    timeout: Annotated[float | None, Option("--timeout", help="End this call of the study after so many seconds.")] = (
+    max_calls: Annotated[int | None, Option("--max-calls", help="End the study after this many LM calls.")] = None
+    max_tokens: Annotated[int | None, Option("--max-tokens", help="End the study after this many tokens.")] = None
+    max_money: Annotated[float | None, Option("--max-money", help="End the study after this many US dollars.")] = None
+    timeout: Annotated[float | None, Option("--timeout", help="End this run of the study after this many seconds.")] = (
         None
     )
     prices: Annotated[

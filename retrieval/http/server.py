@@ -8,9 +8,10 @@
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
 
-A request that cannot be answered gets `{"error": true, "message": "…"}` with status 400 if it is not as above or over
-a limit, 413 if its body is too large, 500 if the search fails, 503 if too many requests wait, or 504 if there is no
-answer before the deadline. A request whose client disconnects is dropped if its search has not begun.
+A request that cannot be answered gets `{"error": true, "message": "…"}`, with status 400 if it is not as above or over
+a limit, 413 if its body is too large, 500 if the search fails, or 504 if there is no answer before the deadline. If too
+many connections are open, the answer is 503 in plain text. A request whose client disconnects is dropped, unless its
+search has begun.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class IndexServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    async def _health(self, request: Request) -> Response:
+    def _health(self, request: Request) -> Response:
         manifest = getattr(self._retriever, "manifest", None)
         health = {"engine": getattr(manifest, "engine", type(self._retriever).__name__)}
         for name in ("digest", "corpus_digest"):
