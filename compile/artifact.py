@@ -55,23 +55,22 @@ def save_artifact(
 ) -> Path:
     """Write a program to a folder that `load_artifact` reads.
 
-    No secret, endpoint or path is written. The folder is complete or not there; an artifact that stands there is
-    replaced.
+    No secret, endpoint or path is written. The folder appears in one step and replaces an earlier artifact.
 
     Args:
         program: one of `knowgap.programs.PROGRAMS`.
-        folder: made where it is absent.
-        lm: the language model it was compiled with, or its name; the one DSPy is configured with where absent.
-        index: the index it was compiled with; the program's own where absent.
-        data: the data set it was compiled on.
-        evaluations: scores to keep with it, by a label such as "test after"; each knows its split.
+        folder: the folder of the artifact.
+        lm: the language model the program was compiled with, or its name; default: the one DSPy is configured with.
+        index: the index the program was compiled with; default: the program's own.
+        data: the data set the program was compiled on.
+        evaluations: scores to keep with the program, by a label such as "test after"; each knows its split.
         cost: what compiling cost, as JSON values by name.
 
     Returns:
         The folder.
 
     Raises:
-        UsageError: the program is not in the registry or cannot be saved, or something else stands at the folder.
+        UsageError: the program is not in the registry or cannot be saved, or the folder holds something else.
     """
     target = Path(folder)
     if isinstance(program, DelegatingProgram):
@@ -102,12 +101,13 @@ def save_artifact(
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
-    files = {
-        "program.json": _json(state),
-        "config.json": _json(config),
-        "card.md": model_card(config, program).encode(),
-    }
-    _write_folder(target, files)
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+    write_file(unfinished / "program.json", orjson.dumps(state, option=options))
+    write_file(unfinished / "config.json", orjson.dumps(config, option=options))
+    write_file(unfinished / "card.md", model_card(config, program))
+    replace_folder(unfinished, target)
     return target
 
 
@@ -127,13 +127,13 @@ def load_artifact(
     instructions and hyperparameters are.
 
     Args:
-        folder: the artifact.
+        folder: the folder of the artifact.
         retriever: the index to search, or its folder.
         quality: how thoroughly the index in that folder is searched; see `open_index`.
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
-        lm: the language model of all its predictors; the one DSPy is configured with where absent.
-        expect: the program's name or class, where another one is to be refused.
+        lm: the language model of all its predictors; default: the one DSPy is configured with.
+        expect: the program's name or class; another program is refused.
 
     Raises:
         ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
@@ -159,14 +159,14 @@ def load_artifact(
         retriever = open_index(retriever, quality=quality)
     elif quality is not None:
         raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
-    parts = {"reranker": reranker, "entailment": entailment}
-    given = {part: value for part, value in parts.items() if value is not None and part in cls.part_names}
+    models = {"reranker": reranker, "entailment": entailment}
+    given = {name: model for name, model in models.items() if model is not None and name in cls.part_names}
     program = cls(retriever, **given)
     try:
         program.load_state(_known_state(program, state, path))
     except ValueOutOfBounds as error:
         raise ArtifactError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # what DSPy makes of values of another shape
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # DSPy meets values of another shape
         if isinstance(error, KnowgapError):
             raise
         raise ArtifactError(f"{path / 'program.json'} is damaged: {error!r}") from error
@@ -203,7 +203,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
 
 
 def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Of a saved state, what is meant to be there: a file could name any attribute, an endpoint among them."""
+    """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
         if name not in state:
@@ -223,20 +223,20 @@ def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[st
 
 
 def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> None:
-    found = retriever_facts(program.retriever)
+    then, now = config["retriever"], retriever_facts(program.retriever)
     compared = [
-        ("index", config["retriever"].get("digest"), found.get("digest")),
-        ("corpus", config["retriever"].get("corpus_digest"), found.get("corpus_digest")),
-        ("quality of the index", config["retriever"].get("quality"), found.get("quality")),
+        ("index", then.get("digest"), now.get("digest")),
+        ("corpus", then.get("corpus_digest"), now.get("corpus_digest")),
+        ("quality of the index", then.get("quality"), now.get("quality")),
         ("reranker", config.get("reranker"), model_name(program.parts().get("reranker"))),
         ("entailment model", config.get("entailment"), model_name(program.parts().get("entailment"))),
         ("language model", config.get("lm"), lm_name(lm)),
         ("DSPy version", config["versions"].get("dspy"), versions().get("dspy")),
     ]
-    for what, then, now in compared:
-        if then and now and then != now:
+    for what, before, after in compared:
+        if before and after and before != after:
             warnings.warn(
-                f"this {config['program']} was compiled with another {what}: {_short(then)}, not {_short(now)}",
+                f"this {config['program']} was compiled with another {what}: {_short(before)}, not {_short(after)}",
                 stacklevel=3,
             )
 
@@ -252,10 +252,6 @@ def _data_facts(data: Any) -> dict[str, Any]:
     return {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)}
 
 
-def _json(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
-
-
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         value = orjson.loads(path.read_bytes())
@@ -266,11 +262,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ArtifactError(f"{path} is damaged: it is not a JSON object")
     return value
-
-
-def _write_folder(target: Path, files: Mapping[str, bytes]) -> None:
-    beside = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
-    shutil.rmtree(beside, ignore_errors=True)
-    for name, content in files.items():
-        write_file(beside / name, content)
-    replace_folder(beside, target)

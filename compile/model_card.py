@@ -1,9 +1,11 @@
-"""The card of a compiled program: what its `config.json` says, for a reader."""
+"""The model card of a compiled program: its `config.json` in Markdown, for a reader."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from knowgap.compile.evaluation.statistics import Interval
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
@@ -18,20 +20,21 @@ _SPLITS = {
 
 
 def model_card(config: dict[str, Any], program: Program) -> str:
-    """The card in Markdown."""
-    retriever = config["retriever"]
-    data = config["data"]
-    made = config["versions"]
+    """The text of `card.md`, from the contents of `config.json`."""
+    retriever, data, versions = config["retriever"], config["data"], config["versions"]
     facts = [
         ("Program", f"`{config['program']}`"),
         ("Language model", f"`{config['lm'] or 'not said'}`"),
-        ("Index", f"{retriever.get('name', 'none')}, digest `{_start(retriever.get('digest'))}`"),
-        ("Corpus", f"{retriever.get('passages', '?')} passages, digest `{_start(retriever.get('corpus_digest'))}`"),
+        ("Index", f"{retriever.get('name', 'none')}, digest `{_first_digits(retriever.get('digest'))}`"),
+        (
+            "Corpus",
+            f"{retriever.get('passages', '?')} passages, digest `{_first_digits(retriever.get('corpus_digest'))}`",
+        ),
         ("Reranker", config["reranker"] or "none"),
         ("Entailment model", config["entailment"] or "none"),
-        ("Data", f"{data.get('name', 'not said')}, fingerprint `{_start(data.get('fingerprint'))}`"),
-        ("Made", f"{config['created']}, at commit `{_start(config['git_commit'])}`"),
-        ("Versions", f"knowgap {made.get('knowgap', '?')}, DSPy {made.get('dspy', '?')}"),
+        ("Data", f"{data.get('name', 'not said')}, fingerprint `{_first_digits(data.get('fingerprint'))}`"),
+        ("Made", f"{config['created']}, at commit `{_first_digits(config['git_commit'])}`"),
+        ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),
     ]
     lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], facts), "", "## Scores", ""]
     lines += _scores(config["evaluations"])
@@ -64,7 +67,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
     return "\n".join(lines)
 
 
-def _start(digest: str | None) -> str:
+def _first_digits(digest: str | None) -> str:
     return digest[:16] if digest else "not known"
 
 
@@ -76,20 +79,18 @@ def _scores(evaluations: dict[str, Any]) -> list[str]:
     if not evaluations:
         return ["None were kept."]
     rows = []
-    for label, found in evaluations.items():
-        costs = found["costs"]
-        for metric, score in found["scores"].items():
-            interval = f"{score['mean']:.3f} [{score['low']:.3f}, {score['high']:.3f}]"
-            split = _SPLITS.get(found["split"], found["split"])
-            rows.append((label, split, metric, interval, score["n"], found["failed"], f"{costs['lm_calls']:.1f}"))
-    heads = ["", "split", "metric", "mean [95% interval]", "questions", "failed", "LM calls per question"]
-    return _table(heads, rows)
+    for label, evaluation in evaluations.items():
+        split, failed = _SPLITS.get(evaluation["split"], evaluation["split"]), evaluation["failed"]
+        for metric, score in evaluation["scores"].items():
+            interval = str(Interval.model_validate(score))
+            rows.append((label, split, metric, interval, score["n"], failed, f"{evaluation['costs']['lm_calls']:.1f}"))
+    return _table(["", "split", "metric", "mean [95% interval]", "questions", "failed", "LM calls per question"], rows)
 
 
-def _table(heads: list[str], rows: Any) -> list[str]:
+def _table(header: list[str], rows: Sequence[Sequence[object]]) -> list[str]:
     cells = [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
     return [
-        f"| {' | '.join(heads)} |",
-        f"|{'|'.join(' --- ' for _ in heads)}|",
+        f"| {' | '.join(header)} |",
+        f"|{'|'.join(' --- ' for _ in header)}|",
         *(f"| {' | '.join(row)} |" for row in cells),
     ]

@@ -1,4 +1,4 @@
-"""Where a result comes from: everything in which two results can differ."""
+"""The provenance of a result: everything in which two results can differ."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import hashlib
 import platform
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -37,21 +38,21 @@ _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "head
 
 
 class Provenance(BaseModel):
-    """What stood behind a result.
+    """What a result was obtained with.
 
     Attributes:
         program: name in the registry.
         hyperparameters: value by name.
         state: digest of demonstrations, instructions and hyperparameters together.
         retriever: engine, digest, corpus digest and number of passages of the index, and how thoroughly it is searched.
-        reranker: its name; empty where the program has none.
-        entailment: its name; empty where the program has none.
+        reranker: its name; empty if the program has none.
+        entailment: its name; empty if the program has none.
         lm: model name, without secrets or endpoint.
         lm_settings: temperature and the like.
-        split: which split of the data the questions are ("train", "dev", "test"); empty where the caller did not say.
+        split: the split of the data ("train", "dev", "test"); empty if the caller did not say.
         data: digest of the questions and their answers.
-        seed: of the bootstrap intervals, and of whatever else was drawn.
-        git_commit: of the working directory, where it is a checkout.
+        seed: of the bootstrap intervals and other random numbers.
+        git_commit: of the working directory, if it is a checkout.
         versions: of Python and the packages that matter.
     """
 
@@ -75,7 +76,7 @@ class Provenance(BaseModel):
 def provenance_of(
     program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM, *, split: str = "", seed: int = 0, **more: Any
 ) -> Provenance:
-    """Collect what stands behind a result; `more` is kept as it is."""
+    """Collect the provenance of a result; `more` is kept as it is."""
     return Provenance(
         program=program.name,
         hyperparameters=program.values(),
@@ -116,7 +117,7 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
-    """Engine, digests, size and quality of an index, as far as it tells; empty for a program without one."""
+    """Engine, digests, size and quality of an index, as far as it knows them; empty if there is none."""
     if retriever is None:
         return {}
     manifest, quality = getattr(retriever, "manifest", None), getattr(retriever, "quality", None)
@@ -132,7 +133,7 @@ def retriever_facts(retriever: Any) -> dict[str, Any]:
 
 
 def model_name(model: Any) -> str:
-    """The name of a reranker or entailment model, of a path its last part alone; empty for None."""
+    """The name of a reranker or entailment model, of a path only its last part; empty for None."""
     if model is None:
         return ""
     name = str(getattr(model, "name", type(model).__name__))
@@ -158,22 +159,17 @@ def _secret(name: str) -> bool:
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that matter."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
+    return installed
 
 
 @functools.cache
 def git_commit(folder: str) -> str | None:
-    """The commit that is checked out in a folder; None where there is no checkout or no git."""
-    try:
-        run = subprocess.run(
-            ["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return run.stdout.strip() or None if run.returncode == 0 else None
+    """The commit that is checked out in a folder; None without a checkout or without git."""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "-C", folder, "rev-parse", "HEAD"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip() or None
+    return None

@@ -1,4 +1,4 @@
-"""Keep what DSPy, tqdm and Optuna print about their work away from the user, who has a progress callback instead."""
+"""Silence what DSPy, tqdm, gepa and Optuna print about their work; users get a progress callback instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CHATTY = ("dspy", "tqdm", "gepa", "optuna")
 
 
 class _Sieve:
-    """A stream that lets through what is written by anyone but the chatty libraries."""
+    """A stream that drops what the chatty libraries write and passes on everything else."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream

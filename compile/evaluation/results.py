@@ -1,4 +1,4 @@
-"""What an evaluation found, with its intervals, and how two of them compare."""
+"""The result of an evaluation, with its intervals, and the comparison of two results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Evaluation", "compare"]
 
 
 class Evaluation(BaseModel):
-    """Every question with its scores and its cost, in the order of the data.
+    """The scores and costs of every question, in the order of the data.
 
     Attributes:
         records: one for each question, failed ones included.
@@ -41,20 +41,20 @@ class Evaluation(BaseModel):
 
     @property
     def all_metrics(self) -> list[str]:
-        """The metrics that were asked for, and what was measured besides (`recall@k`)."""
+        """The metrics that were asked for, and those that come with them (`recall@k`)."""
         return list(dict.fromkeys([*self.metrics, *(name for r in self.records for name in r.scores)]))
 
     def scores(self, metric: str | None = None) -> dict[str, float]:
-        """Score by question id, for the questions for which the metric is defined; the main metric where absent.
+        """Score by question id, for the questions for which the metric is defined; by default the main metric.
 
         Raises:
             UnknownName: nothing was scored by that metric.
         """
         name = metric or self.metrics[0]
-        found = {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
-        if not found:
+        scores = {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
+        if not scores:
             raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
-        return found
+        return scores
 
     def mean(self, metric: str | None = None) -> float:
         """The mean score over all questions for which the metric is defined, failed ones included."""
@@ -65,7 +65,7 @@ class Evaluation(BaseModel):
         return mean_interval(list(self.scores(metric).values()), self.provenance.seed)
 
     def costs(self) -> dict[str, float]:
-        """What a question cost on average, by the names of `COSTS`; over the questions that were answered."""
+        """The mean costs of the questions that were answered, by the names of `COSTS`."""
         asked = [r for r in self.records if not r.error] or self.records
         return mean_costs([record.cost for record in asked])
 
@@ -78,7 +78,7 @@ class Evaluation(BaseModel):
         return {kind: mean_interval(groups[kind], self.provenance.seed) for kind in sorted(groups)}
 
     def summary(self) -> dict[str, Any]:
-        """Scores with intervals, costs, failures and split: what is written beside a compiled program."""
+        """Scores with intervals, costs, failures and split, as an artifact keeps them."""
         return {
             "split": self.provenance.split,
             "questions": len(self.records),
@@ -94,7 +94,7 @@ class Evaluation(BaseModel):
         return any(record.scores.get(metric) is not None for record in self.records)
 
     def save(self, path: str | Path) -> Path:
-        """Write everything as JSON; the file is complete or not there."""
+        """Write everything as JSON, in one step; return the file."""
         return write_file(path, self.model_dump_json(indent=1))
 
     @classmethod
@@ -102,7 +102,7 @@ class Evaluation(BaseModel):
         """Read what `save` wrote.
 
         Raises:
-            DataError: the file is absent or not an evaluation.
+            DataError: the file is missing or not an evaluation.
         """
         try:
             return cls.model_validate_json(Path(path).read_bytes())
@@ -117,9 +117,9 @@ def compare(before: Evaluation, after: Evaluation, metric: str | None = None) ->
     """Compare two evaluations of the same questions, on those for which the metric is defined in both.
 
     Args:
-        before: the one that is measured against.
-        after: the one whose gain or loss is wanted.
-        metric: None for the main metric of `before`.
+        before: the baseline.
+        after: the one whose gain or loss is measured.
+        metric: default: the main metric of `before`.
 
     Raises:
         UsageError: the questions differ, or none has a score in both.

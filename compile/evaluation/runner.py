@@ -1,4 +1,4 @@
-"""Questions put to a program by several threads: one record for each, whatever happens to it."""
+"""Run a program on questions, in several threads: every question gets a record, also one on which it fails."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LOST = (
+_CONNECTION_ERRORS = (
     LanguageModelUnreachable,
     lm_errors.LMTransportError,
     lm_errors.LMTimeoutError,
     lm_errors.LMServerError,
     lm_errors.LMRateLimitError,
 )
-_HOPELESS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
+_FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
 class QuestionRecord(BaseModel):
-    """What came of one question.
+    """The result of one question.
 
     Attributes:
         id: the example's id.
         question: what was asked.
-        reference: acceptable answers, the first one shown.
+        reference: acceptable answers; the first one is shown in reports.
         type: the kind of question.
-        answer: what the program said; empty where it failed.
-        scores: score by metric name, in [0, 1]; None where the metric is not defined for this question.
-        error: why the program failed; empty where it did not. A failed question scores 0.
+        answer: the program's answer; empty if it failed.
+        scores: score by metric name, in [0, 1]; None if the metric is not defined for this question.
+        error: why the program failed; empty if it did not. A failed question scores 0.
         lost: whether it failed because the language model could not be reached.
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
-        cost: the question's ledger.
-        trace: what the program did, where it was to be kept.
+        cost: the cost of the question.
+        trace: what the program did, if it was to be kept.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -79,23 +79,23 @@ class QuestionRecord(BaseModel):
 
 
 def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
-    """`lm`, or the one that DSPy is configured with, or the one that the program's predictors are bound to.
+    """The language model to use: `lm`, or DSPy's configured one, or one that a predictor of the program is bound to.
 
     Raises:
         UsageError: there is none.
     """
     bound = [predictor.lm for predictor in program.predictors() if predictor.lm is not None] if program else []
-    found = lm if lm is not None else dspy.settings.lm or next(iter(bound), None)
-    if found is None:
+    model = lm if lm is not None else dspy.settings.lm or next(iter(bound), None)
+    if model is None:
         raise UsageError("no language model: pass lm=…, or configure one with dspy.configure(lm=…)")
-    return found
+    return model
 
 
 def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> list[str]:
-    """The ids of the examples; a question without an id is known by its position.
+    """The ids of the examples; one without an id is named by its position.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are no examples.
         DataError: two have the same id, or one lacks a question or an answer.
     """
     if not examples:
@@ -107,7 +107,7 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
                 raise DataError(f"{what}: every example needs a {field}", line=number, field=field)
         name = str(example.get("id") or f"question-{number}")
         if name in ids:
-            raise DataError(f"{what}: the id {name!r} stands twice", line=number, field="id")
+            raise DataError(f"{what}: the id {name!r} is there twice", line=number, field="id")
         ids[name] = None
     return list(ids)
 
@@ -115,7 +115,7 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
 def run_example(
     program: Program,
     example: dspy.Example,
-    name: str,
+    id: str,
     metrics: Mapping[str, Metric],
     recall_at: Sequence[int] = (),
     *,
@@ -123,57 +123,61 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer.
 
-    A program's failure becomes part of the record. What no other question could do better at is raised: an LM that
-    refuses its credentials, an index that cannot be read, a program that is not put together rightly.
+    If the program fails, the record says why. A failure that every other question would meet as well is raised: an LM
+    that refuses its credentials, an index that cannot be read, a program that is not put together rightly.
 
     Args:
         program: what is asked.
         example: the question and its answers.
-        name: the id under which it is recorded.
-        metrics: by name; the first one has to be defined for every question.
-        recall_at: adds `recall@k`, the share of the gold passages among the first k of what the program retrieved
-            first, where it retrieved so many and the example names its gold passages.
-        keep_trace: whether the record keeps the trace; without it, a thousand questions take a megabyte.
+        id: the id of the record.
+        metrics: by name; the first one must be defined for every question.
+        recall_at: cut-offs k of the score `recall@k`: the fraction of the gold passages among the first k that the
+            program retrieved first. It is added if the program retrieved that many and the example has gold passages.
+        keep_trace: keep the trace in the record; without traces, a thousand records take a megabyte.
 
     Raises:
         DataError: the first metric is not defined for the question.
-        KnowgapError: whatever asking again would not mend.
+        KnowgapError: a failure that asking again would not mend.
     """
-    gold = list(example.get("gold_ids") or [])
     record = QuestionRecord(
-        id=name,
+        id=id,
         question=example.question,
         reference=reference_answers(example),
         type=str(example.get("type") or ""),
-        gold=gold,
+        gold=list(example.get("gold_ids") or []),
     )
     try:
         prediction = program(question=example.question)
-    except Exception as error:  # whatever a program stumbles over counts against it, and must not end the evaluation
+    except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
         record.lost = is_connection_error(error)
-        reason = fatal_cause(error)
-        if reason is not None:
-            raise reason from error
+        cause = fatal_cause(error)
+        if cause is not None:
+            raise cause from error
         record.error = f"{type(error).__name__}: {' '.join(str(error).split())}"[:1000]
         record.scores = dict.fromkeys(metrics, 0.0)
         return record
     record.answer = str(prediction.get("answer") or "")
     record.passages = [passage.id for passage in prediction.get("passages") or []]
     trace: Trace = prediction.trace
-    record.cost = trace.cost
-    record.trace = trace if keep_trace else None
-    for position, (metric_name, metric) in enumerate(metrics.items()):
+    record.cost, record.trace = trace.cost, trace if keep_trace else None
+    for position, (name, metric) in enumerate(metrics.items()):
         try:
-            record.scores[metric_name] = _number(metric(example, prediction))
+            record.scores[name] = _number(metric(example, prediction))
         except DataError:
             if position == 0:
                 raise
-            record.scores[metric_name] = None
-    first = next(iter(trace.of(Retrieved)), None)
-    for k in recall_at:
-        if gold and first is not None and first.k >= k:
-            record.scores[f"recall@{k}"] = len({*first.hits[0][:k]} & {*gold}) / len({*gold})
+            record.scores[name] = None
+    record.scores |= _first_recall(trace, record.gold, recall_at)
     return record
+
+
+def _first_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[int]) -> dict[str, float]:
+    """`recall@k` of the program's first retrieval."""
+    first = next(iter(trace.of(Retrieved)), None)
+    if first is None or not gold:
+        return {}
+    found = {k: {*first.hits[0][:k]} for k in recall_at if first.k >= k}
+    return {f"recall@{k}": len(ids & {*gold}) / len({*gold}) for k, ids in found.items()}
 
 
 def _number(score: Any) -> float:
@@ -181,66 +185,66 @@ def _number(score: Any) -> float:
 
 
 def is_connection_error(error: BaseException) -> bool:
-    """Whether the language model could not be reached, which another time it may."""
-    return any(isinstance(link, _LOST) for link in _chain(error))
+    """Whether the language model could not be reached, which may succeed another time."""
+    return any(isinstance(cause, _CONNECTION_ERRORS) for cause in _causes(error))
 
 
 def fatal_cause(error: BaseException) -> Exception | None:
-    """The reason, if there is one, for which asking other questions would fail as well."""
-    for link in _chain(error):
-        if isinstance(link, _HOPELESS) and not isinstance(link, (EmptyQuestion, *_LOST)):
-            return link
+    """The cause of an error that would make every other question fail as well, or None."""
+    for cause in _causes(error):
+        if isinstance(cause, _FATAL_ERRORS) and not isinstance(cause, (EmptyQuestion, *_CONNECTION_ERRORS)):
+            return cause
     return None
 
 
-def _chain(error: BaseException) -> list[BaseException]:
-    """An error and what caused it, outermost first."""
-    links: list[BaseException] = []
-    link: BaseException | None = error
-    while link is not None and link not in links:
-        links.append(link)
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return links
+def _causes(error: BaseException) -> list[BaseException]:
+    """An error and its causes, outermost first."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:
+        causes.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return causes
 
 
-class _SeldomCollecting:
-    """While many questions are asked, Python looks for reference cycles less often: each search stops all threads."""
+class _RareCollection:
+    """While it is entered, Python looks for reference cycles less often, because each search stops all threads."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, gc.get_threshold()
+        self._lock, self._entered, self._before = threading.Lock(), 0, gc.get_threshold()
 
     def __enter__(self) -> None:
         with self._lock:
-            self._inside += 1
-            if self._inside == 1:
+            self._entered += 1
+            if self._entered == 1:
                 self._before = gc.get_threshold()
-                if 0 < self._before[0] < _ALLOCATIONS:  # 0 is never
+                if 0 < self._before[0] < _ALLOCATIONS:  # 0 switches the collector off
                     gc.set_threshold(_ALLOCATIONS, *self._before[1:])
 
     def __exit__(self, *problem: object) -> None:
         with self._lock:
-            self._inside -= 1
-            if not self._inside:
+            self._entered -= 1
+            if not self._entered:
                 gc.set_threshold(*self._before)
 
 
 _ALLOCATIONS = 20_000
-_seldom_collecting = _SeldomCollecting()
+_rare_collection = _RareCollection()
 
 
 def map_ordered(
     function: Callable[[T], R], items: Sequence[T], num_threads: int, ahead: int | None = None
 ) -> Iterator[R]:
-    """Results of `function` for the items in their order, worked out by several threads.
+    """Yield `function(item)` for all items in their order, computed by several threads.
 
-    The caller's context variables, and with them DSPy's settings, hold in the threads. When the caller stops early,
-    what has not begun is not begun.
+    The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early,
+    items that have not been started are left out.
 
     Args:
-        function: what is done with each item.
-        items: in the order in which results are wanted.
+        function: applied to every item.
+        items: in the order of the results.
         num_threads: at least 1.
-        ahead: how many items are begun at most before the first one's result is taken; all where absent.
+        ahead: how many items may be started before the first one's result is taken; default: all.
     """
     if num_threads < 1:
         raise UsageError(f"num_threads={num_threads}: at least one thread is needed")
@@ -248,14 +252,14 @@ def map_ordered(
         yield from (function(item) for item in items)
         return
     pool = ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="knowgap-ask")
-    begun: deque[Future[R]] = deque()
-    with _seldom_collecting:
+    started: deque[Future[R]] = deque()
+    with _rare_collection:
         try:
             for item in items:
-                begun.append(pool.submit(contextvars.copy_context().run, function, item))
-                if ahead is not None and len(begun) >= ahead:
-                    yield begun.popleft().result()
-            while begun:
-                yield begun.popleft().result()
+                started.append(pool.submit(contextvars.copy_context().run, function, item))
+                if ahead is not None and len(started) >= ahead:
+                    yield started.popleft().result()
+            while started:
+                yield started.popleft().result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -34,7 +34,7 @@ class Comparison(BaseModel):
     """After minus before, question by question.
 
     Attributes:
-        metric: what was compared.
+        metric: the scores that were compared.
         difference: mean of the differences.
         low: lower end of its 95% bootstrap interval.
         high: upper end.
@@ -91,8 +91,8 @@ def _bootstrap(data: npt.NDArray[np.float64], seed: int) -> tuple[float, float]:
 def paired_comparison(metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0) -> Comparison:
     """Compare two lists of scores of the same questions in the same order.
 
-    The interval is a 95% bootstrap interval of the mean difference; the p-value is that of a two-sided permutation test
-    that swaps the two scores of a question (exact where there are few questions, else 10,000 draws).
+    The interval is a 95% bootstrap interval of the mean difference. The p-value is that of a two-sided permutation test
+    that swaps the two scores of a question; it is exact for few questions and from 10,000 draws otherwise.
     """
     from scipy.stats import permutation_test
 

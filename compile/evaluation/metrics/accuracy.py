@@ -19,27 +19,27 @@ _CHOICES = (
 
 
 def read_yes_no(text: str) -> str | None:
-    """The first `yes`, `no`, `true` or `false` in the text, as "yes" or "no"; None where there is none."""
-    found = _YES_NO.search(text)
-    if found is None:
+    """The first `yes`, `no`, `true` or `false` in the text, as "yes" or "no"; None if there is none."""
+    match = _YES_NO.search(text)
+    if match is None:
         return None
-    return "yes" if found.group(1).lower() in ("yes", "true") else "no"
+    return "yes" if match.group(1).lower() in ("yes", "true") else "no"
 
 
 def read_choice(text: str) -> str | None:
-    """The letter (upper case) or digit of the option that the text chooses; None where it names none."""
+    """The letter (upper case) or digit of the option that the text chooses; None if it names none."""
     for pattern in _CHOICES:
-        if found := pattern.search(text):
-            return found.group(1).upper()
+        if match := pattern.search(text):
+            return match.group(1).upper()
     return None
 
 
 def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
-    """1.0 where the prediction chooses the right one of the closed answers, else 0.0.
+    """1.0 if the prediction chooses the right one of the closed answers, else 0.0.
 
     A reference of "yes" or "no" is compared with the first yes or no in the prediction. A reference of one letter or
-    digit is compared with the option that the prediction names; where it names none, the text of the option (an
-    alias) counts too. Any other reference is matched exactly after normalisation.
+    digit is compared with the option that the prediction names; if it names none, the text of the option (an alias)
+    counts too. Any other reference is matched exactly after normalisation.
     """
     answer = predicted_answer(prediction)
     if answer is None:

@@ -12,15 +12,11 @@ __all__ = ["str_em", "str_hit"]
 
 
 def str_em(example: Any, prediction: Any, trace: Any = None) -> float:
-    """Share of the question's readings for which some short answer stands in the prediction.
+    """Fraction of the question's readings for which the prediction contains some short answer.
 
     Source: Stelmakh et al. (2022), section 5; normalised as SQuAD's answers, and with ALCE's preparation (Gao et al.,
-    2023): only the prediction's first paragraph counts, without its citations.
-
-    Args:
-        example: has `short_answers: list[list[str]]`, one list for each reading.
-        prediction: has `answer: str`; without an answer it scores 0.
-        trace: unused; DSPy passes one while it bootstraps.
+    2023): only the prediction's first paragraph counts, without its citations. The example has `short_answers:
+    list[list[str]]`, one list for each reading.
 
     Raises:
         DataError: the example has no short answers.
@@ -32,10 +28,10 @@ def str_em(example: Any, prediction: Any, trace: Any = None) -> float:
     if answer is None:
         return 0.0
     text = normalize_answer(strip_citations(answer.strip().split("\n")[0]))
-    found = [any(normalize_answer(short) in text for short in shorts) for shorts in readings]
-    return sum(found) / len(found)
+    answered = [any(normalize_answer(short) in text for short in shorts) for shorts in readings]
+    return sum(answered) / len(answered)
 
 
 def str_hit(example: Any, prediction: Any, trace: Any = None) -> float:
-    """1.0 where every reading of the question is answered (`str_em` is 1), else 0.0; see there."""
+    """1.0 if every reading of the question is answered (`str_em` is 1), else 0.0."""
     return float(str_em(example, prediction) == 1.0)

@@ -1,8 +1,8 @@
 """Citation recall and precision by entailment (ALCE: Gao et al., 2023, section 4).
 
-An answer cites with numbers in brackets, `[1]` for the first of the prediction's passages. Recall is the share of its
-sentences that their cited passages, taken together, entail. Precision is the share of its citations that are needed:
-the sentence is entailed by what it cites, and either the passage alone entails it, or the others without it do not.
+An answer cites with numbers in brackets, `[1]` for the first of the prediction's passages. Recall is the fraction of
+its sentences that their cited passages, taken together, entail. Precision is the fraction of its citations that are
+needed: the cited passages entail the sentence, and either this one alone does, or the others without it do not.
 ALCE splits sentences with nltk; here `knowgap.retrieval.split_sentences` does.
 """
 
@@ -21,7 +21,7 @@ MAX_CITATIONS = 3
 
 
 class Entails(Protocol):
-    """What is needed of an entailment model."""
+    """The part of an entailment model that is needed here."""
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         """Probabilities in [0, 1] that each premise entails its hypothesis."""
@@ -43,7 +43,7 @@ def score_citations(answer: str, passages: Sequence[Any], entailment: Entails, t
 
     Args:
         answer: text with citations; only its first paragraph counts.
-        passages: what `[1]`, `[2]`, … refer to, each with `title` and `text`.
+        passages: `[1]`, `[2]`, … in this order, each with `title` and `text`.
         entailment: judges pairs of passage text and sentence.
         threshold: probability from which a premise entails.
 
@@ -76,10 +76,10 @@ def score_citations(answer: str, passages: Sequence[Any], entailment: Entails, t
 
 
 class CitationRecall:
-    """Share of the answer's sentences that are entailed by what they cite.
+    """Fraction of the answer's sentences that the passages they cite entail.
 
     Args:
-        entailment: the model that judges; the one that comes with knowgap where absent.
+        entailment: the model that judges; default: the embedded one.
         threshold: probability from which a premise entails.
     """
 
@@ -104,7 +104,7 @@ class CitationRecall:
 
 
 class CitationPrecision(CitationRecall):
-    """Share of the answer's citations that are needed; see `CitationRecall` for the arguments."""
+    """Fraction of the answer's citations that are needed; see `CitationRecall` for the arguments."""
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
         """The prediction's citation precision."""

@@ -10,7 +10,7 @@ __all__ = ["exact_match"]
 
 
 def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
-    """1.0 where the normalised answer equals a normalised reference, else 0.0."""
+    """1.0 if the normalised answer equals a normalised reference, else 0.0."""
     answer = predicted_answer(prediction)
     if answer is None:
         return 0.0

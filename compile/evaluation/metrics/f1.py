@@ -15,8 +15,8 @@ _CLOSED = frozenset({"yes", "no", "noanswer"})
 def token_f1(answer: str, reference: str) -> float:
     """Harmonic mean of token precision and recall of two normalised answers, in [0, 1].
 
-    Tokens are counted with multiplicity. Where either answer is `yes`, `no` or `noanswer` and the two differ, the score
-    is 0, as in the HotpotQA evaluation script (Yang et al., 2018).
+    Tokens are counted with multiplicity. If either answer is `yes`, `no` or `noanswer` and the two differ, the score is
+    0, as in the HotpotQA evaluation script (Yang et al., 2018).
     """
     left, right = normalize_answer(answer), normalize_answer(reference)
     if left != right and (left in _CLOSED or right in _CLOSED):

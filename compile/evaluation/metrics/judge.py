@@ -15,12 +15,12 @@ __all__ = ["JudgedAccuracy"]
 
 
 class JudgedAccuracy:
-    """1.0 where a judging language model finds that the prediction implies a reference, else 0.0.
+    """1.0 if a language model finds that the prediction implies a reference, else 0.0.
 
     Args:
-        judge: called with `question`, `prediction` and `reference`, returns an object with `correct: bool`; a
-            `dspy.Predict` of `JudgeAnswer` where absent.
-        lm: the language model that judges; the one in DSPy's settings where absent.
+        judge: called with `question`, `prediction` and `reference`, returns an object with `correct: bool`; default: a
+            `dspy.Predict` of `JudgeAnswer`.
+        lm: the language model that judges; default: the one in DSPy's settings.
     """
 
     def __init__(self, judge: Callable[..., Any] | None = None, lm: dspy.BaseLM | None = None) -> None:
@@ -28,10 +28,9 @@ class JudgedAccuracy:
         self.lm = lm
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """Ask the judge once; all acceptable answers are shown to it.
+        """Ask the judge once, showing it all acceptable answers.
 
-        A prediction without an answer scores 0 and is not shown. So does one on which the judge's verdict cannot be
-        read.
+        A prediction without an answer scores 0 and is not shown; an unreadable verdict scores 0 as well.
         """
         answer = predicted_answer(prediction)
         if answer is None:

@@ -1,4 +1,4 @@
-"""Answer normalisation of the SQuAD and HotpotQA evaluation scripts, and how answers are read from records."""
+"""Answer normalisation of the SQuAD and HotpotQA evaluation scripts; the answers of examples and predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def normalize_answer(text: str) -> str:
 
 
 def predicted_answer(prediction: Any) -> str | None:
-    """The prediction's `answer`, or None where it has none (absent, not a string, or blank)."""
+    """The prediction's `answer`, or None if it is absent, not a string, or blank."""
     answer = prediction if isinstance(prediction, str) else getattr(prediction, "answer", None)
     return answer if isinstance(answer, str) and answer.strip() else None
 

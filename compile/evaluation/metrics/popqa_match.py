@@ -1,4 +1,4 @@
-"""PopQA's accuracy: an acceptable answer stands somewhere in the prediction."""
+"""PopQA's accuracy: the prediction contains an acceptable answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["popqa_match"]
 
 
 def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
-    """1.0 where the prediction contains an acceptable answer, as it is, in lower case or capitalised, else 0.0.
+    """1.0 if the prediction contains an acceptable answer, as it is, in lower case or capitalised, else 0.0.
 
     This is the accuracy of Mallen et al. (2023), section 3: a substring, without normalisation.
     """

@@ -1,9 +1,9 @@
 """RAGQuestEval: does the answer say what the reference says? (CRUD-RAG: Lyu et al., 2024; Adaptive-Note, appendix C).
 
 Questions are drawn from the reference answer and answered twice, once from the reference and once from the prediction.
-What the reference itself does not answer is set aside. Question recall (Q-R) is the share of the rest that the
-prediction answers; token precision, recall and F1 (T-P, T-R, T-F1) compare the two answers, averaged over the questions
-answered.
+Questions that the reference itself does not answer are left out. Question recall (Q-R) is the fraction of the others
+that the prediction answers; token precision, recall and F1 (T-P, T-R, T-F1) compare the two answers, averaged over the
+questions that the prediction answers.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def compare_answers(
     """Score answers drawn from a prediction against those drawn from the reference.
 
     Args:
-        references: the reference's answers to the questions; blank, `unanswerable` or `无法推断` where it has none.
+        references: the reference's answers to the questions; blank, `unanswerable` or `无法推断` if it has none.
         answers: the prediction's, in the same order; missing ones count as unanswered.
         tokenize: splits an answer. CRUD-RAG segments with jieba: `tokenize=jieba.lcut` gives its figures.
 
     Returns:
-        All scores are 0 where nothing can be compared.
+        All four scores; 0 if nothing can be compared.
     """
     padded = [*answers, *[""] * (len(references) - len(answers))]
     usable = [(r, a) for r, a in zip(references, padded, strict=False) if r.strip() not in _UNANSWERED]
@@ -75,11 +75,11 @@ class RAGQuestEval:
 
     Args:
         score: a field of `QuestScores`.
-        ask: called with `text`, returns an object with `questions: list[str]`; needed for examples that bring no
-            `quest_questions` and `quest_answers`. A `dspy.Predict` of `QuestionsOnText` where absent.
-        answer: called with `text` and `questions`, returns an object with `answers: list[str]`. A `dspy.Predict` of
-            `AnswerFromText` where absent.
-        lm: the language model for both; the one in DSPy's settings where absent.
+        ask: called with `text`, returns an object with `questions: list[str]`; default: a `dspy.Predict` of
+            `QuestionsOnText`. Examples with `quest_questions` and `quest_answers` do not need it.
+        answer: called with `text` and `questions`, returns an object with `answers: list[str]`; default: a
+            `dspy.Predict` of `AnswerFromText`.
+        lm: the language model for both; default: the one in DSPy's settings.
         tokenize: see `compare_answers`.
     """
 

@@ -1,7 +1,7 @@
 """Recall, precision and reciprocal rank of the gold passages.
 
 All three compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. They
-are undefined for a question without gold passages, which is refused rather than scored.
+are not defined for a question without gold passages.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["gold_ids", "mrr", "passage_ids", "precision", "recall"]
 
 def passage_ids(prediction: Any) -> list[str]:
     """Ids in order, each once, of a prediction's `passages`, or of a list of passages, hits or ids."""
-    found = prediction if isinstance(prediction, (list, tuple)) else getattr(prediction, "passages", None)
-    return list(dict.fromkeys(_id(item) for item in found or ()))
+    items = prediction if isinstance(prediction, (list, tuple)) else getattr(prediction, "passages", None)
+    return list(dict.fromkeys(_id(item) for item in items or ()))
 
 
 def _id(item: Any) -> str:
@@ -29,7 +29,7 @@ def _id(item: Any) -> str:
 
 
 def gold_ids(example: Any) -> frozenset[str]:
-    """The example's gold ids; `DataError` where it has none."""
+    """The example's gold ids; `DataError` if it has none."""
     gold: Iterable[str] | None = getattr(example, "gold_ids", None)
     if not gold:
         raise DataError(
@@ -40,13 +40,13 @@ def gold_ids(example: Any) -> frozenset[str]:
 
 
 def recall(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
-    """Share of the gold passages that stand among the first `k` (all where None)."""
+    """Fraction of the gold passages that are among the first `k` passages (None: all)."""
     gold = gold_ids(example)
     return len(gold.intersection(passage_ids(prediction)[:k])) / len(gold)
 
 
 def precision(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
-    """Share of the first `k` passages (all where None) that are gold; 0 where nothing was retrieved.
+    """Fraction of the first `k` passages (None: all) that are gold; 0 if nothing was retrieved.
 
     The denominator is the number of passages there are, which may be fewer than `k`.
     """
@@ -56,9 +56,9 @@ def precision(example: Any, prediction: Any, trace: Any = None, *, k: int | None
 
 
 def mrr(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
-    """Reciprocal rank of the first gold passage among the first `k` (all where None); 0 where there is none."""
+    """Reciprocal rank of the first gold passage among the first `k` (None: all); 0 if there is none."""
     gold = gold_ids(example)
-    for rank, found in enumerate(passage_ids(prediction)[:k], start=1):
-        if found in gold:
+    for rank, passage_id in enumerate(passage_ids(prediction)[:k], start=1):
+        if passage_id in gold:
             return 1 / rank
     return 0.0

@@ -13,15 +13,14 @@ __all__ = ["UpperBound"]
 
 
 class UpperBound:
-    """The best score of a prediction's `answers`.
+    """The best score of a prediction's `answers`: of RQ-RAG's trajectories, or of the samples of ALCE's RERANK.
 
-    With exact match, it is 1.0 where some trajectory leads to a right answer, else 0.0, as RQ-RAG defines the bound
-    (Chan et al., 2024, section 2.3; figures in section 4.3). Where a data set is scored by F1 or another metric, so is
-    its bound. Answers come from RQ-RAG's trajectories, or from the samples of ALCE's RERANK.
+    With exact match, it is 1.0 if some trajectory leads to a right answer, as RQ-RAG defines the bound (Chan et al.,
+    2024, section 2.3; figures in section 4.3). A data set that is scored by another metric has its bound by that one.
 
     Args:
         metric: scores one answer.
-        name: how its documentation calls that metric.
+        name: what the documentation of this bound calls the metric.
     """
 
     def __init__(self, metric: Callable[..., float], name: str = "") -> None:
@@ -29,13 +28,9 @@ class UpperBound:
         self.__doc__ = f"The best {name or 'score'} of all the answers that a program weighed: the bound of its choice."
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
-        """Score every answer once, and take the best.
+        """Score every answer once, and take the best; blank answers score 0.
 
-        Args:
-            example: as the metric needs it.
-            prediction: has `answers: list[str]`; one without any, as of a method that weighs none, is scored by its
-                `answer`. Blank answers score 0.
-            trace: unused; DSPy passes one while it bootstraps.
+        A prediction without `answers: list[str]` is scored by its `answer`.
         """
         answers = getattr(prediction, "answers", None) or [predicted_answer(prediction)]
         weighed = dict.fromkeys(answer for answer in answers if isinstance(answer, str) and answer.strip())
@@ -43,5 +38,5 @@ class UpperBound:
 
 
 def _saying(prediction: Any, answer: str) -> Any:
-    """The prediction with another answer; an answer alone where it is no prediction of DSPy's."""
+    """A prediction with another answer, and with all other fields if it is one of DSPy's."""
     return prediction.copy(answer=answer) if isinstance(prediction, dspy.Prediction) else dspy.Prediction(answer=answer)

@@ -201,7 +201,7 @@ def test_what_no_question_can_mend_is_raised(examples):
         evaluate(RAG(make_retriever(examples)), examples, "f1")
     with pytest.raises(UsageError, match="nothing to ask"):
         evaluate(RAG(make_retriever(examples)), [], "f1", lm=lm)
-    with pytest.raises(DataError, match="stands twice"):
+    with pytest.raises(DataError, match="is there twice"):
         evaluate(RAG(make_retriever(examples)), [examples[0], examples[0]], "f1", lm=lm)
 
 
