@@ -1,19 +1,17 @@
-"""Never pay twice: retrieval lists, reranker and entailment scores shared by trials, threads and processes.
+"""Results that trials, threads and processes share: retrieved lists, scores of rerankers and entailment models.
 
-The answers of language models are shared by DSPy's own cache. These wrappers stand around a program's retriever,
-reranker and entailment model while a study runs; what they keep lies in memory, and in one SQLite file where a folder
-is named.
+The answers of language models are shared by DSPy's own cache. While a study or an experiment runs, its program's
+retriever, reranker and entailment model are wrapped: results are kept in memory, and in a folder if one is named.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 import orjson
@@ -24,82 +22,84 @@ from knowgap.programs.base import Program
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
 
-__all__ = ["DEPTH", "SharedModel", "SharedRetriever", "SharedValues", "lm_cache", "share", "unshare"]
+if TYPE_CHECKING:
+    from diskcache import Cache
+
+__all__ = ["CachedModel", "CachedRetriever", "cache_results", "lm_cache", "open_cache"]
 
 P = TypeVar("P", bound=Program)
-V = TypeVar("V")
-DEPTH = 50
-"""Passages fetched for a query at least: the list serves every smaller k."""
+T = TypeVar("T")
 
 
-class SharedValues:
-    """Values by key, in a SQLite file that several processes may use at once.
+@contextmanager
+def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
+    """Yield a copy of a program whose retriever and models look results up before they compute them.
 
     Args:
-        path: the file; made where it is absent.
+        program: stays as it is.
+        folder: where results are shared with other processes; None keeps them in memory.
 
     Raises:
-        UsageError: the file is something else.
+        UsageError: the folder cannot be used as a cache.
+    """
+    copy = program.deepcopy()
+    cache = open_cache(folder) if folder is not None else None
+    for name, part in program.parts().items():
+        if part is not None and name in ("retriever", "reranker", "entailment"):
+            setattr(copy, name, CachedRetriever(part, cache) if name == "retriever" else CachedModel(part, cache))
+    if cache is None:
+        yield copy
+    else:
+        with closing(cache):
+            yield copy
+
+
+def open_cache(folder: str | Path) -> Cache:
+    """Open the cache in a folder, which several processes may use at once; create it if it does not exist.
+
+    Raises:
+        UsageError: there is something else.
+    """
+    import diskcache
+
+    path = Path(folder) / "results"
+    try:
+        return diskcache.Cache(str(path), timeout=120, disk=diskcache.JSONDisk, eviction_policy="none", cull_limit=0)
+    except (OSError, sqlite3.DatabaseError) as error:
+        raise UsageError(f"{path} cannot be used as a cache ({error}): remove it") from error
+
+
+class _Cached:
+    """A wrapper that looks results up, and is what it wraps in everything else.
+
+    Args:
+        wrapped: computes the results.
+        identity: JSON values; two wrappers with the same identity share their results.
+        cache: where results are shared with other processes.
+        size: number of results kept in memory.
     """
 
-    def __init__(self, path: str | Path):
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._file = sqlite3.connect(self.path, timeout=120, isolation_level=None, check_same_thread=False)
-        try:
-            self._file.execute("PRAGMA journal_mode=WAL")
-            self._file.execute("PRAGMA synchronous=NORMAL")
-            self._file.execute("CREATE TABLE IF NOT EXISTS shared (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
-        except sqlite3.DatabaseError as error:
-            self._file.close()
-            raise UsageError(f"{self.path} is not a cache that can be used ({error}): remove it") from error
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
-        """Those of the values that are there."""
-        found: dict[bytes, Any] = {}
-        with self._lock:
-            for start in range(0, len(keys), 500):
-                some = keys[start : start + 500]
-                marks = ",".join("?" * len(some))
-                rows = self._file.execute(f"SELECT key, value FROM shared WHERE key IN ({marks})", some)
-                found.update({key: orjson.loads(value) for key, value in rows})
-        return found
-
-    def put(self, values: dict[bytes, Any]) -> None:
-        """Keep values; those that are there stay."""
-        rows = [(key, orjson.dumps(value)) for key, value in values.items()]
-        with self._lock:
-            self._file.execute("BEGIN IMMEDIATE")
-            self._file.executemany("INSERT OR IGNORE INTO shared VALUES (?, ?)", rows)
-            self._file.execute("COMMIT")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-class _Shared:
-    """What the wrappers have in common: keys, two layers of memory, and everything else of what they wrap."""
-
-    def __init__(self, wrapped: Any, identity: Sequence[Any], file: SharedValues | None, size: int):
-        self.wrapped, self._file = wrapped, file
+    def __init__(self, wrapped: Any, identity: Sequence[Any], cache: Cache | None, size: int):
+        self.wrapped, self._cache = wrapped, cache
         self._identity = orjson.dumps([*identity, versions().get("knowgap")])
-        self._memory: LRUCache[bytes, Any] = LRUCache(size)
+        self._memory: LRUCache[str, Any] = LRUCache(size)
 
-    def _values(self, items: Sequence[V], compute: Callable[[list[V]], Sequence[Any]]) -> list[Any]:
-        keys = [hashlib.sha256(self._identity + orjson.dumps(item)).digest()[:20] for item in items]
+    def _look_up(self, items: Sequence[T], compute: Callable[[list[T]], Sequence[Any]]) -> list[Any]:
+        """The results of some items; `compute` is called once, with those whose result is not known."""
+        keys = [hashlib.sha256(self._identity + orjson.dumps(item)).hexdigest() for item in items]
         by_key = dict(zip(keys, items, strict=True))
 
-        def fetch(missing: list[bytes]) -> list[Any]:
-            found = self._file.get(missing) if self._file is not None else {}
-            unknown = [key for key in missing if key not in found]
+        def fetch(missing: list[str]) -> list[Any]:
+            results = {} if self._cache is None else {key: self._cache.get(key) for key in missing}
+            unknown = [key for key in missing if results.get(key) is None]
             if unknown:
                 computed = dict(zip(unknown, compute([by_key[key] for key in unknown]), strict=True))
-                found |= computed
-                if self._file is not None:
-                    self._file.put(computed)
-            return [found[key] for key in missing]
+                results |= computed
+                if self._cache is not None:
+                    with self._cache.transact(retry=True):
+                        for key, result in computed.items():
+                            self._cache[key] = result
+            return [results[key] for key in missing]
 
         return self._memory.get(keys, fetch)
 
@@ -112,84 +112,50 @@ class _Shared:
         return self
 
 
-class SharedRetriever(_Shared):
-    """A retriever that searches once for a query, deep enough for every k that a study may try.
+class CachedRetriever(_Cached):
+    """A retriever that searches once for each query and each number of hits.
 
-    An index without a digest is remembered in memory alone.
-
-    Args:
-        retriever: what is searched.
-        file: where lists are shared with other processes.
-        depth: passages fetched at least.
+    Lists of different length are not taken from one another: what an index finds may depend on how much it is asked
+    for. The results of an index without a digest stay in memory.
     """
 
-    def __init__(self, retriever: Any, file: SharedValues | None = None, depth: int = DEPTH):
+    def __init__(self, retriever: Any, cache: Cache | None = None):
         facts = retriever_facts(retriever)
         digest = facts.get("digest")
-        super().__init__(retriever, ["search", digest, facts.get("quality")], file if digest else None, size=20_000)
-        self._depth = depth
+        super().__init__(retriever, ["search", digest, facts.get("quality")], cache if digest else None, size=50_000)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each query."""
-        depth = max(k, self._depth)
 
         def compute(missing: list[Any]) -> list[Any]:
-            found = self.wrapped.search([query for query, _ in missing], depth)
-            return [[[hit.passage.to_dict(), hit.score] for hit in hits] for hits in found]
+            lists = self.wrapped.search([query for query, _ in missing], k)
+            return [[[hit.passage.to_dict(), hit.score] for hit in hits] for hits in lists]
 
-        lists = self._values([(query, depth) for query in queries], compute)
+        lists = self._look_up([(query, k) for query in queries], compute)
         return [
-            [Hit(Passage(**passage), score, rank) for rank, (passage, score) in enumerate(found[:k], start=1)]
-            for found in lists
+            [Hit(Passage(**passage), score, rank) for rank, (passage, score) in enumerate(hits, start=1)]
+            for hits in lists
         ]
 
 
-class SharedModel(_Shared):
-    """A reranker or an entailment model that judges every pair once."""
+class CachedModel(_Cached):
+    """A reranker or an entailment model that judges each pair once."""
 
-    def __init__(self, model: Any, file: SharedValues | None = None):
-        super().__init__(model, [type(model).__name__, str(getattr(model, "name", ""))], file, size=1_000_000)
+    def __init__(self, model: Any, cache: Cache | None = None):
+        super().__init__(model, [type(model).__name__, str(getattr(model, "name", ""))], cache, size=1_000_000)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The reranker's score of each (query, text)."""
-        return self._values(pairs, self.wrapped.score)
+        return self._look_up(pairs, self.wrapped.score)
 
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The entailment model's probability for each (premise, hypothesis)."""
-        return self._values(pairs, self.wrapped.entails)
-
-
-def share(program: P, folder: str | Path | None = None) -> tuple[P, Callable[[], None]]:
-    """A copy of a program whose retriever and models remember what they found.
-
-    Args:
-        program: stays as it is.
-        folder: where other processes find what was remembered; memory alone where absent.
-
-    Returns:
-        The copy, and a function that closes its file.
-    """
-    file = SharedValues(Path(folder) / "shared.sqlite") if folder is not None else None
-    copy = program.deepcopy()
-    for name in ("retriever", "reranker", "entailment"):
-        part = getattr(copy, name, None)
-        if part is not None and not isinstance(part, _Shared):
-            setattr(copy, name, SharedRetriever(part, file) if name == "retriever" else SharedModel(part, file))
-    return copy, file.close if file is not None else lambda: None
-
-
-def unshare(program: P) -> P:
-    """Give a program back its own retriever and models, and return it."""
-    for name in ("retriever", "reranker", "entailment"):
-        part = getattr(program, name, None)
-        if isinstance(part, _Shared):
-            setattr(program, name, part.wrapped)
-    return program
+        return self._look_up(pairs, self.wrapped.entails)
 
 
 @contextmanager
 def lm_cache(folder: str | Path | None) -> Iterator[None]:
-    """Let DSPy keep the answers of language models in a folder for a while; None leaves its cache as it is."""
+    """Let DSPy keep the answers of language models in a folder; None leaves its cache as it is."""
     if folder is None:
         yield
         return

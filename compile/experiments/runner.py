@@ -24,7 +24,7 @@ from knowgap.compile.evaluation.provenance import digest, provenance_of
 from knowgap.compile.evaluation.ray import Cluster, connect
 from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import resolve_lm
-from knowgap.compile.evaluation.shared_cache import lm_cache, share
+from knowgap.compile.evaluation.shared_cache import cache_results, lm_cache
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.paper_differences import paper_differences
@@ -123,13 +123,12 @@ class _Run:
             ask = self.cluster(make_program, cell.index, self.setup.quality, cell.lm)
             remote = DelegatingProgram(program, lambda _, question: ask(question, candidates.get(question)))
             return self._evaluate(remote, cell, cell.column.split, progress)
-        shared, close = share(program, self.setup.output / "cache")
-        index = program.retriever  # can be told to search some passages only, which the sharing one cannot
-        local = DelegatingProgram(shared, lambda p, question: ask_among(p, index, question, candidates.get(question)))
-        try:
+        index = program.retriever  # can be told to search some passages only, which the caching one cannot
+        with cache_results(program, self.setup.output / "cache") as cached:
+            local = DelegatingProgram(
+                cached, lambda p, question: ask_among(p, index, question, candidates.get(question))
+            )
             return self._evaluate(local, cell, cell.column.split, progress)
-        finally:
-            close()
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
         """For each train question, whether the model answers it rightly by itself, and with retrieval."""

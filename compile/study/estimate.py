@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from knowgap.compile.evaluation.provenance import lm_name
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, run_example
-from knowgap.compile.evaluation.shared_cache import share
+from knowgap.compile.evaluation.shared_cache import cache_results
 from knowgap.compile.study.config import DemoConfig, StudyConfig
 from knowgap.compile.study.search_space import SearchSpace
 from knowgap.errors import UsageError
@@ -97,17 +97,15 @@ def estimate_study(
     chosen = random.Random(seed).sample(range(len(ids)), min(questions, len(ids)))
     space = SearchSpace(program, study)
     demos = (demos or DemoConfig()).resolved(lm)
-    shared, close = share(program)
     tracker, asked = UsageTracker(), 0
-    with quiet(), dspy.context(lm=extractive_lm(cache=False)):
+    with quiet(), dspy.context(lm=extractive_lm(cache=False)), cache_results(program) as cached:
         draws = create_study(sampler=RandomSampler(seed=seed))
         for number in range(settings):
             values = program.values() if number == 0 else space.suggest(draws.ask())[0]
-            candidate = shared.deepcopy().configure(**values)
+            candidate = cached.deepcopy().configure(**values)
             with track_usage(tracker):
                 records = [run_example(candidate, devset[i], ids[i], {}) for i in chosen]
             asked += sum(not record.error for record in records)
-    close()
     if not asked:
         raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")
     spent = tracker.usage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -24,7 +24,7 @@ from knowgap.compile.evaluation.provenance import (
 )
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, resolve_lm
-from knowgap.compile.evaluation.shared_cache import lm_cache, share
+from knowgap.compile.evaluation.shared_cache import cache_results, lm_cache
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
 from knowgap.compile.study.config import Budget, DemoConfig, StudyConfig
 from knowgap.compile.study.initial_trials import make_set_up
@@ -191,7 +191,7 @@ def tune(
                 progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
 
         return make_set_up(
-            sharing, train, measure, config, demo_config, seed=seed, prices=limits.prices, progress=report
+            cached, train, measure, config, demo_config, seed=seed, prices=limits.prices, progress=report
         )
 
     identity = {
@@ -200,7 +200,7 @@ def tune(
     }
     fingerprint = orjson.loads(orjson.dumps(identity, default=str))
     with (
-        _reusing(program, model, config) as sharing,
+        _reusing(program, model, config) as cached,
         shared_study(study_name or program.name, storage, config=config, fingerprint=fingerprint, make=make) as opened,
     ):
         optuna_study, set_up = opened
@@ -208,7 +208,7 @@ def tune(
         stopped = Worker(
             study=optuna_study,
             set_up=set_up,
-            program=sharing,
+            program=cached,
             space=SearchSpace(program, config, num_demo_sets=set_up.pool.sizes, known=set_up.known),
             questions=questions,
             metric=(name, measure),
@@ -251,15 +251,12 @@ def _identity(
 
 @contextmanager
 def _reusing(program: P, model: Any, config: StudyConfig) -> Iterator[P]:
-    """Let DSPy ask the model, and yield the program, both with answers and scores used again if the study does so."""
-    sharing, close = share(program, config.cache_dir) if config.reuse else (program, lambda: None)
+    """Let DSPy ask the model, and yield the program, both with earlier results used again if the study does so."""
     folder = config.cache_dir / "lm" if config.reuse and config.cache_dir is not None else None
     asked = model.copy(cache=config.reuse) if hasattr(model, "cache") else model
-    try:
-        with quiet(), lm_cache(folder), dspy.context(lm=asked):
-            yield sharing
-    finally:
-        close()
+    reused = cache_results(program, config.cache_dir) if config.reuse else nullcontext(program)
+    with reused as cached, quiet(), lm_cache(folder), dspy.context(lm=asked):
+        yield cached
 
 
 def _settings(program: Program) -> dict[str, str]:

@@ -13,7 +13,7 @@ from knowgap.compile.demonstrations.optimizers import reporting
 from knowgap.compile.evaluation.metrics import Metric, named_metrics
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
-from knowgap.compile.evaluation.shared_cache import share
+from knowgap.compile.evaluation.shared_cache import cache_results
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
@@ -82,22 +82,21 @@ def calibrate_thresholds(
     measure = next(iter(named_metrics(metric).values()))
     model: Any = resolve_lm(lm, program)
     errors: list[Exception] = []
-    shared, close = share(program)
-    for threshold in active.values():
-        threshold.apply(None, getattr(shared, threshold.predictor))
-    student = _DecidingProgram(shared, lambda error: errors.append(error))
     reanchor = ReAnchor(reporting(measure, progress), num_threads=num_threads, require_cache=False)
-    try:
-        with quiet(), dspy.context(lm=model.copy(cache=True) if hasattr(model, "cache") else model):
-            fitted: Any = reanchor.compile(student, trainset=list(examples))
-    except Exception as error:  # ReAnchor raises its own exception for whatever a question raised
-        if not errors:
-            raise
-        if is_connection_error(errors[0]):
-            raise LanguageModelUnreachable(f"the language model could not be reached: {errors[0]}") from error
-        raise errors[0] from error
-    finally:
-        close()
+    asked = model.copy(cache=True) if hasattr(model, "cache") else model
+    with quiet(), dspy.context(lm=asked), cache_results(program) as cached:
+        for threshold in active.values():
+            threshold.apply(None, getattr(cached, threshold.predictor))
+        try:
+            fitted: Any = reanchor.compile(
+                _DecidingProgram(cached, lambda error: errors.append(error)), trainset=list(examples)
+            )
+        except Exception as error:  # ReAnchor raises its own exception for whatever a question raised
+            if not errors:
+                raise
+            if is_connection_error(errors[0]):
+                raise LanguageModelUnreachable(f"the language model could not be reached: {errors[0]}") from error
+            raise errors[0] from error
     report: Any = reanchor.report
     fields = {name: getattr(fitted.program, each.predictor).fields.get(each.field, {}) for name, each in active.items()}
     return ThresholdCalibration(

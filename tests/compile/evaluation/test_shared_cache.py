@@ -1,4 +1,4 @@
-"""Sharing: the same results, and nothing searched, scored or asked twice."""
+"""Shared results: the same as without sharing, and nothing searched, scored or asked twice."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from compile_worker import plain, study_arguments
 from support import TableEntailment, TableReranker
 
 from knowgap.compile import StudyConfig, tune
-from knowgap.compile.evaluation.shared_cache import SharedModel, SharedRetriever, SharedValues, share, unshare
+from knowgap.compile.evaluation.shared_cache import CachedModel, CachedRetriever, cache_results, open_cache
 from knowgap.errors import UsageError
-from knowgap.retrieval import SearchSettings
+from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
+from tests.retrieval.conformance import QUERIES, corpus
+from tests.retrieval.tiny import write_colbert
 
 
 class Counting:
@@ -35,54 +37,76 @@ def retriever():
     return Counting(make_retriever(make_examples(8)))
 
 
-def test_one_search_serves_every_smaller_k(retriever, tmp_path):
-    file = SharedValues(tmp_path / "shared.sqlite")
-    shared = SharedRetriever(retriever, file, depth=6)
-    plain_hits = [make_retriever(make_examples(8)).search(["house q1", "house q2"], k) for k in (1, 3, 6)]
-    assert [shared.search(["house q1", "house q2"], k) for k in (3, 1, 6)] == [plain_hits[i] for i in (1, 0, 2)]
-    assert retriever.asked == [("house q1", 6), ("house q2", 6)]
-    assert len(shared.search(["house q1"], 8)[0]) == 8  # deeper than ever: searched again
-    assert retriever.asked[2:] == [("house q1", 8)]
-    assert shared.search([], 3) == []
-    another = SharedRetriever(retriever, SharedValues(tmp_path / "shared.sqlite"), depth=6)  # as another process would
-    assert another.search(["house q2"], 3) == shared.search(["house q2"], 3)
-    assert len(retriever.asked) == 3
-    assert shared.digest == retriever.digest
-    assert copy.deepcopy(shared) is shared
+@pytest.fixture
+def cache(tmp_path):
+    with open_cache(tmp_path) as opened:
+        yield opened
 
 
-def test_an_index_without_a_digest_is_not_shared_on_disk(tmp_path):
-    file = SharedValues(tmp_path / "shared.sqlite")
+def test_each_query_is_searched_once_for_each_number_of_hits(retriever, cache, tmp_path):
+    queries = ["house q1", "house q2"]
+    cached = CachedRetriever(retriever, cache)
+    for _ in range(2):
+        assert [cached.search(queries, k) for k in (3, 1)] == [retriever.retriever.search(queries, k) for k in (3, 1)]
+    assert retriever.asked == [(query, k) for k in (3, 1) for query in queries]
+    assert cached.search([], 3) == []
+    with open_cache(tmp_path) as another:  # as another process would open it
+        assert CachedRetriever(retriever, another).search(["house q2"], 3) == cached.search(["house q2"], 3)
+    assert len(retriever.asked) == 4
+    assert cached.digest == retriever.digest
+    assert copy.deepcopy(cached) is cached
+
+
+def test_trials_find_what_the_deployed_program_will(cache, tmp_path):
+    """On a clustered index, whose lists are not cut from longer ones."""
+    checkpoint = write_colbert(tmp_path / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32)
+    folder = ColBERTIndex.build(corpus(200), tmp_path / "index", checkpoint=checkpoint, clustered=True).path
+    index = open_index(folder, quality=SearchSettings(nprobe=1, n_rescored=1))
+    cached = CachedRetriever(index, cache)
+    assert index.search(QUERIES, 50) != [hits[:50] for hits in index.search(QUERIES, 120)]
+    for k in (120, 50, 60, 1):
+        assert cached.search(QUERIES, k) == index.search(QUERIES, k)
+
+
+def test_an_index_without_a_digest_is_not_shared_on_disk(cache):
     first, second = make_retriever(make_examples(3)), make_retriever(make_examples(3, "x"))
-    assert SharedRetriever(first, file).search(["house q1"], 1)[0][0].passage.id == "q1"
-    assert SharedRetriever(second, file).search(["house x1"], 1)[0][0].passage.id == "x1"
-    assert SharedRetriever(second, file).search(["house q1"], 1)[0][0].passage.id != "q1"
+    assert CachedRetriever(first, cache).search(["house q1"], 1)[0][0].passage.id == "q1"
+    assert CachedRetriever(second, cache).search(["house x1"], 1)[0][0].passage.id == "x1"
+    assert CachedRetriever(second, cache).search(["house q1"], 1)[0][0].passage.id != "q1"
 
 
-def test_every_pair_is_scored_once(tmp_path):
-    file = SharedValues(tmp_path / "shared.sqlite")
-    reranker, entailment = TableReranker(lambda q, t: len(q) + len(t) / 8), TableEntailment(lambda p, h: 0.25)
+def test_each_quality_is_a_search_of_its_own(cache):
+    asked = []
+    for quality in ("fast", SearchSettings(nprobe=3, n_rescored=90), "fast", SearchSettings(nprobe=3, n_rescored=90)):
+        retriever = Counting(make_retriever(make_examples(8)))
+        retriever.quality = quality
+        CachedRetriever(retriever, cache).search(["house q1"], 3)
+        asked.append(len(retriever.asked))
+    assert asked == [1, 1, 0, 0]
+
+
+def test_every_pair_is_scored_once(cache):
+    reranker, entailment = TableReranker(lambda q, t: len(q) + len(t) / 8), TableEntailment(lambda p, h: 0.0)
     pairs = [("a", "b"), ("a", "c"), ("a", "b")]
     for _ in range(2):
-        shared = SharedModel(reranker, file)
-        assert shared.score(pairs) == [1.125, 1.125, 1.125]
-        assert shared.score(pairs[:1]) == [1.125]
-        assert SharedModel(entailment, file).entails(pairs) == [0.25] * 3
-        assert shared.default_threshold == 0.0
-        assert shared.name == "table"
+        cached = CachedModel(reranker, cache)
+        assert cached.score(pairs) == [1.125, 1.125, 1.125]
+        assert cached.score(pairs[:1]) == [1.125]
+        assert CachedModel(entailment, cache).entails(pairs) == [0.0] * 3
+        assert cached.default_threshold == 0.0
+        assert cached.name == "table"
     assert reranker.pairs == entailment.pairs == [("a", "b"), ("a", "c")]
-    assert shared.score([]) == []
+    assert cached.score([]) == []
 
 
-def test_many_threads_see_one_truth(tmp_path):
-    file = SharedValues(tmp_path / "shared.sqlite")
-    shared = SharedModel(TableReranker(lambda q, t: float(len(t))), file)
+def test_many_threads_find_the_same(cache):
+    cached = CachedModel(TableReranker(lambda q, t: float(len(t))), cache)
     wrong = []
 
     def work(seed):
         for n in range(40):
             texts = [("q", "x" * ((n * seed + i) % 50)) for i in range(20)]
-            if shared.score(texts) != [float(len(text)) for _, text in texts]:
+            if cached.score(texts) != [float(len(text)) for _, text in texts]:
                 wrong.append(texts)
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 7)]
@@ -91,65 +115,45 @@ def test_many_threads_see_one_truth(tmp_path):
     for thread in threads:
         thread.join()
     assert not wrong
-    file.close()
 
 
-def test_a_program_is_wrapped_and_unwrapped(retriever, tmp_path):
+def test_the_retriever_and_models_of_a_program_are_wrapped(retriever, tmp_path):
     program = Tunable(retriever, reranker=TableReranker(lambda q, t: 1.0))
-    shared, close = share(program, tmp_path)
-    assert isinstance(shared.retriever, SharedRetriever)
-    assert isinstance(shared.reranker, SharedModel)
-    assert shared.entailment is None
+    with cache_results(program, tmp_path) as cached:
+        assert isinstance(cached.retriever, CachedRetriever)
+        assert isinstance(cached.reranker, CachedModel)
+        assert cached.entailment is None
     assert program.retriever is retriever
-    again, close_again = share(shared)
-    assert again.retriever is shared.retriever
-    assert unshare(shared).retriever is retriever
-    close()
-    close_again()
 
 
-def test_something_else_is_not_used_as_a_cache(tmp_path):
-    (tmp_path / "shared.sqlite").write_text("a shopping list, long enough to be no database header" * 20)
+@pytest.mark.parametrize("name", ["results", "results/cache.db"])
+def test_something_else_is_not_used_as_a_cache(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("a shopping list, long enough to be no database header" * 20)
     with pytest.raises(UsageError, match="remove it"):
-        SharedValues(tmp_path / "shared.sqlite")
+        open_cache(tmp_path)
 
 
 def test_a_study_pays_once_and_finds_the_same(tmp_path):
-    results = []
-    for sharing in (False, True):
+    def run(reuse):
         arguments, engine = study_arguments()
-        program = arguments.pop("program")
-        program.retriever = Counting(program.retriever)
+        arguments["study"] = StudyConfig(reuse=reuse, cache_dir=tmp_path / "cache")
+        retriever = arguments["program"].retriever = Counting(arguments["program"].retriever)
         before = dspy.settings.lm
-        arguments["study"] = StudyConfig(reuse=sharing, cache_dir=tmp_path / "cache")
-        found = tune(program, n_trials=12, **arguments)
-        results.append((found, len(engine.calls), len(program.retriever.asked)))
+        tuning = tune(n_trials=12, **arguments)
         assert dspy.settings.lm is before
-        assert found.program.retriever is program.retriever
-    (apart, apart_calls, apart_searches), (shared, shared_calls, shared_searches) = results
+        assert tuning.program.retriever is retriever
+        return tuning, len(engine.calls), retriever.asked
+
+    (apart, apart_calls, apart_searches), (shared, shared_calls, shared_searches) = run(False), run(True)
     assert plain(apart) == plain(shared)
     assert apart.calls.spent == apart_calls
     assert shared.calls.spent == shared_calls < apart_calls
     assert shared.calls.without_sharing == apart.calls.without_sharing >= apart_calls
-    assert shared_searches == 14 < apart_searches  # one search for each of ten dev and four train questions
-    # a third study, as another process would make it, finds everything in the folder
-    arguments, engine = study_arguments()
-    program = arguments.pop("program")
-    program.retriever = Counting(program.retriever)
+    assert len(shared_searches) == len({*shared_searches}) < len(apart_searches)
     dspy.cache.reset_memory_cache()
-    arguments["study"] = StudyConfig(cache_dir=tmp_path / "cache")
-    again = tune(program, n_trials=12, **arguments)
+    again, calls, searches = run(True)  # as another process would make it: everything is in the folder
     assert plain(again) == plain(apart)
-    assert (len(engine.calls), program.retriever.asked) == (0, [])
+    assert (calls, searches) == (0, [])
     assert again.calls.spent == 0
     assert again.calls.without_sharing == apart.calls.without_sharing
-
-
-def test_each_quality_is_a_search_of_its_own(tmp_path):
-    file, asked = SharedValues(tmp_path / "shared.sqlite"), []
-    for quality in ("fast", SearchSettings(nprobe=3, n_rescored=90), "fast", SearchSettings(nprobe=3, n_rescored=90)):
-        retriever = Counting(make_retriever(make_examples(8)))
-        retriever.digest, retriever.quality = "the same index", quality
-        SharedRetriever(retriever, file).search(["house q1"], 3)
-        asked.append(len(retriever.asked))
-    assert asked == [1, 1, 0, 0]
