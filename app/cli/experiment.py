@@ -83,7 +83,10 @@ def experiment(
     setup: Setup,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask nothing; print calls, tokens and price.")] = False,
     ask: Annotated[
-        int, typer.Option("--ask", min=0, help="With --dry-run: ask so many questions of each cell to estimate from.")
+        int,
+        typer.Option(
+            "--ask", min=0, help="With --dry-run: questions of each cell to ask first, for a closer estimate."
+        ),
     ] = 0,
     prices: Annotated[
         tuple[float, float] | None,
