@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from knowgap.errors import ValueOutOfBounds
+from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, Passage
 from tests.retrieval.conformance import FilterConformance, IndexConformance, RetrieverConformance, corpus
 
@@ -58,6 +58,16 @@ def test_titles_count_as_often_as_they_weigh():
 def test_words_that_count(texts, query, options, expected):
     index = BM25Index.from_passages([Passage(str(n), "", text) for n, text in enumerate(texts)], **options)
     assert {hit.passage.id for hit in index.search([query], 2)[0]} == expected
+
+
+def test_damaged_word_statistics_and_no_passages(tmp_path):
+    BM25Index.build(corpus(), tmp_path / "index")
+    path = next((tmp_path / "index" / "bm25").glob("params*.json"))
+    path.write_text("}" * path.stat().st_size, encoding="utf-8")
+    with pytest.raises(IndexDamaged, match="word statistics cannot be read"):
+        BM25Index.open(tmp_path / "index")
+    with pytest.raises(DataError, match="no passages"):
+        BM25Index.from_passages([])
 
 
 @pytest.mark.parametrize(

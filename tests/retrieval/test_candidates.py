@@ -2,7 +2,6 @@ import copy
 
 from knowgap.retrieval import CandidateRetriever, ColBERTIndex
 from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
-from tests.retrieval.tiny import write_colbert
 
 
 class TestCandidateRetriever(RetrieverConformance):
@@ -11,9 +10,8 @@ class TestCandidateRetriever(RetrieverConformance):
         return CandidateRetriever(passages)
 
 
-def test_candidates_within_an_index(tmp_path):
-    texts = [str(passage) for passage in corpus(12)] + QUERIES
-    colbert = ColBERTIndex.build(corpus(12), tmp_path / "index", checkpoint=write_colbert(tmp_path / "tiny", texts))
+def test_candidates_within_an_index(checkpoint, tmp_path):
+    colbert = ColBERTIndex.build(corpus(12), tmp_path / "index", checkpoint=checkpoint)
     ids = [passage.id for passage in corpus(12)[:5]] + ["elsewhere"]
     restricted = CandidateRetriever.within(colbert, ids)
     assert restricted.search(QUERIES, 3) == colbert.search(QUERIES, 3, ids=ids)

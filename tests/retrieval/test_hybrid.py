@@ -4,15 +4,11 @@ from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, DenseIndex, Hit, HybridIndex, HybridRetriever, Passage, open_index
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
 from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
-from tests.retrieval.tiny import write_colbert
 
 
 class TestHybridIndex(IndexConformance):
     index_class = HybridIndex
-
-    @classmethod
-    def make(cls, passages, folder, **options):
-        return HybridIndex.build(passages, folder, parts=["bm25", "dense"], **options)
+    options = {"parts": ["bm25", "dense"]}  # noqa: RUF012  # read only
 
     # Ranks, and so fused scores, are those among the admitted passages.
     test_ids_equal_post_filtering = None
@@ -92,8 +88,7 @@ def test_interrupted_build_keeps_its_finished_parts(tmp_path):
     assert len(open_index(index.path / "bm25")) == len(corpus())
 
 
-def test_the_quality_is_that_of_the_colbert_part(tmp_path):
-    checkpoint = write_colbert(tmp_path / "checkpoint", [str(passage) for passage in corpus()])
+def test_the_quality_is_that_of_the_colbert_part(checkpoint, tmp_path):
     parts = {"bm25": {}, "colbert": {"checkpoint": checkpoint}}
     assert HybridIndex.build(corpus(), tmp_path / "index", parts=parts).quality == "balanced"
     assert open_index(tmp_path / "index", quality="fast").quality == "fast"

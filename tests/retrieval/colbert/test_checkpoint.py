@@ -17,39 +17,31 @@ from knowgap.retrieval.colbert.checkpoint import (
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from tests.retrieval.conformance import QUERIES, corpus
-from tests.retrieval.tiny import write_colbert
 
 TEXTS = [*map(str, corpus()), *QUERIES]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", TEXTS)
+def encoder(checkpoint):
+    return TokenEncoder(checkpoint)
 
 
-@pytest.fixture(scope="module")
-def encoder(folder):
-    return TokenEncoder(folder)
-
-
-def test_short_queries_are_filled_up_with_masks(encoder):
+def test_short_queries_are_filled_up_with_masks_that_the_checkpoint_knows(encoder, tmp_path):
     from colbert.infra.config import ColBERTConfig
+    from colbert.modeling.colbert import ColBERT
     from colbert.modeling.tokenization import QueryTokenizer
 
-    config = ColBERTConfig.load_from_checkpoint(str(encoder.folder))
+    folder = str(encoder.folder)
+    config = ColBERTConfig.load_from_checkpoint(folder)
     ids, mask = QueryTokenizer(config, verbose=0).tensorize([QUERIES[0]])
-    expected = encoder._model.query(ids, mask)[0].detach().numpy()
-    assert expected.shape == (32, 16)
+    expected = ColBERT(folder, config).query(ids, mask)[0].detach().numpy()
+    assert expected.shape == (32, 32)
     np.testing.assert_allclose(encoder.encode_query(QUERIES[0]), expected, atol=1e-5)
-
-
-def test_masks_that_the_checkpoint_does_not_know(folder, tmp_path):
     mine = shutil.copytree(folder, tmp_path / "mine")
     (mine / "knowgap.json").write_text(json.dumps({"query_expansion": False}), encoding="utf-8")
     plain = TokenEncoder(mine).encode_query(QUERIES[0])
     assert 5 < len(plain) < 32
-    # [MASK]s are not attended to, so that the words' own vectors are what they were.
-    np.testing.assert_allclose(plain, TokenEncoder(folder).encode_query(QUERIES[0])[: len(plain)], atol=1e-5)
+    np.testing.assert_allclose(plain, expected[: len(plain)], atol=1e-5)  # nothing attends to a [MASK]
 
 
 def test_long_queries_keep_their_words(encoder):
@@ -57,23 +49,20 @@ def test_long_queries_keep_their_words(encoder):
     assert len(encoder.encode_query("the river rises in the hills " * 100)) == 256
 
 
-def test_punctuation_has_no_vectors(encoder):
-    (plain, _), (pointed, _) = (encoder.encode_passages([text]) for text in ("a river", "a, river."))
-    assert plain.shape == pointed.shape
-
-
 def test_vectors_are_unit_vectors_of_passages_in_order(encoder):
     vectors, lengths = encoder.encode_passages(TEXTS)
-    assert len(lengths) == len(TEXTS)
-    assert lengths.sum() == len(vectors)
+    assert (len(lengths), lengths.sum()) == (len(TEXTS), len(vectors))
     np.testing.assert_allclose(np.linalg.norm(vectors.astype(float), axis=1), 1, atol=2e-3)
     start = lengths[:7].sum()
     alone, _ = encoder.encode_passages([TEXTS[7]])
     np.testing.assert_allclose(vectors[start : start + lengths[7]], alone, atol=2e-2)
+    plain, pointed = encoder.encode_passages(["a river", "a, river."])[1]
+    assert plain == pointed  # punctuation has no vectors
 
 
-def test_a_cached_query_does_not_wait_for_another_that_is_computed(folder, monkeypatch):
-    encoder, model = TokenEncoder(folder), TokenEncoder(folder)._model
+def test_a_cached_query_does_not_wait_for_another_that_is_computed(checkpoint, monkeypatch):
+    encoder = TokenEncoder(checkpoint)
+    model = encoder._model
     first = encoder.encode_query("one")
     entered, release = threading.Event(), threading.Event()
 
@@ -104,8 +93,8 @@ def test_a_cached_query_does_not_wait_for_another_that_is_computed(folder, monke
         ("model.safetensors", None, "cannot be loaded"),
     ],
 )
-def test_folders_that_are_no_checkpoints(folder, tmp_path, name, change, message):
-    mine = shutil.copytree(folder, tmp_path / "mine")
+def test_folders_that_are_no_checkpoints(checkpoint, tmp_path, name, change, message):
+    mine = shutil.copytree(checkpoint, tmp_path / "mine")
     if change is None:
         (mine / name).unlink()
     else:
@@ -115,11 +104,11 @@ def test_folders_that_are_no_checkpoints(folder, tmp_path, name, change, message
         ColBERTIndex.build(corpus(4), tmp_path / "index", checkpoint=mine)
 
 
-def test_names(folder, tmp_path, monkeypatch):
+def test_names(checkpoint, tmp_path, monkeypatch):
     import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    assert resolve_checkpoint(folder) == folder
+    assert resolve_checkpoint(checkpoint) == checkpoint
     with pytest.raises(CheckpointError, match="no such checkpoint folder"):
         resolve_checkpoint(tmp_path / "absent")
     asked = []
@@ -128,23 +117,22 @@ def test_names(folder, tmp_path, monkeypatch):
         asked.append((name, "*.bin" in allow_patterns))
         if name == "lab/gone":
             raise LocalEntryNotFoundError("offline")
-        return str(folder if name == "lab/safe" else tmp_path)
+        return str(checkpoint if name == "lab/safe" else tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    assert resolve_checkpoint("lab/safe") == folder
+    assert resolve_checkpoint("lab/safe") == checkpoint
     assert resolve_checkpoint("lab/old") == tmp_path
     with pytest.raises(CheckpointError, match="lab/gone: not a folder, and the hub does not give it"):
         resolve_checkpoint("lab/gone")
     assert asked == [("lab/safe", False), ("lab/old", False), ("lab/old", True), ("lab/gone", False)]
 
 
-def test_digest_is_that_of_names_and_contents(folder, tmp_path):
-    mine = shutil.copytree(folder, tmp_path / "mine")
-    assert checkpoint_digest(mine) == checkpoint_digest(folder)
+def test_digest_is_that_of_names_and_contents(checkpoint, tmp_path):
+    mine = shutil.copytree(checkpoint, tmp_path / "mine")
     (mine / "readme.md").write_text("not a part of it", encoding="utf-8")
-    assert checkpoint_digest(mine) == checkpoint_digest(folder)
+    assert checkpoint_digest(mine) == checkpoint_digest(checkpoint)
     (mine / "vocab.txt").write_text("another", encoding="utf-8")
-    assert checkpoint_digest(mine) != checkpoint_digest(folder)
+    assert checkpoint_digest(mine) != checkpoint_digest(checkpoint)
 
 
 def test_projection_keeps_the_strongest_directions():

@@ -13,30 +13,17 @@ from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", [str(passage) for passage in corpus()] + QUERIES)
-
-
 class TestColBERTIndex(IndexConformance):
     index_class = ColBERTIndex
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def with_checkpoint(cls, checkpoint):
-        cls.checkpoint = checkpoint
-
-    @classmethod
-    def make(cls, passages, folder, **options):
-        return ColBERTIndex.build(passages, folder, checkpoint=cls.checkpoint, **options)
+        cls.options = {"checkpoint": checkpoint}
 
 
-@pytest.fixture(scope="module")
-def index(checkpoint, tmp_path_factory):
-    return ColBERTIndex.build(corpus(), tmp_path_factory.mktemp("colbert") / "index", checkpoint=checkpoint)
-
-
-def test_scores_are_maxsim(index):
+def test_scores_are_maxsim(checkpoint, tmp_path):
+    index = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)
     (hits,) = index.search(QUERIES[:1], len(corpus()))
     query = index.encoder.encode_query(QUERIES[0]).astype(float)
     assert len(hits) == len(corpus())
@@ -52,16 +39,8 @@ def test_scan_and_rescoring_agree_with_a_loop():
     vectors = rng.normal(size=(lengths.sum(), 16)).astype(np.float16)
     tokens = TokenVectors(vectors, lengths)
     queries = [rng.normal(size=(n, 16)).astype(np.float32) for n in (1, 4, 7)]
-    ends = np.cumsum(lengths)
-    expected = np.array(
-        [
-            [
-                (query.astype(float) @ vectors[end - n : end].T.astype(float)).max(1).sum()
-                for end, n in zip(ends, lengths, strict=True)
-            ]
-            for query in queries
-        ]
-    )
+    passages = [part.T.astype(float) for part in np.split(vectors, np.cumsum(lengths)[:-1])]
+    expected = np.array([[(query.astype(float) @ part).max(1).sum() for part in passages] for query in queries])
     np.testing.assert_allclose(tokens.scan(queries), expected, rtol=1e-4, atol=1e-3)
     some = np.array([0, 3, 4, 17, 299])
     np.testing.assert_allclose(tokens.scan(queries, some), expected[:, some], rtol=1e-4, atol=1e-3)
@@ -83,69 +62,82 @@ def test_equal_texts_have_equal_vectors_across_chunks(checkpoint, tmp_path, monk
         assert first.score == second.score
 
 
-class _Stopped(Exception):
-    pass
-
-
-def test_interrupted_build_continues_where_it_stood(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
-    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint)
-
-    def stop_at(limit):
-        def progress(done, total, what):
-            if done >= limit and what == "encoding passages":
-                raise _Stopped
-
-        return progress
-
-    for limit in (8, 24):
-        with pytest.raises(_Stopped):
-            ColBERTIndex.build(corpus(), tmp_path / "parts", checkpoint=checkpoint, progress=stop_at(limit))
-    seen = []
-    parts = ColBERTIndex.build(
-        corpus(), tmp_path / "parts", checkpoint=checkpoint, progress=lambda done, total, what: seen.append(done)
-    )
-    assert seen == [24, 32, 40]
-    assert parts.manifest.files == whole.manifest.files
-    assert parts.manifest.digest == whole.manifest.digest
-
-
-def test_pieces_of_another_corpus_are_not_used(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
+@pytest.mark.parametrize("other", ["corpus", "checkpoint"])
+def test_pieces_of_another_build_are_not_used(checkpoint, tmp_path, monkeypatch, other):
+    class Stopped(Exception):
+        pass
 
     def stop(done, total, what):
         if done:
-            raise _Stopped
+            raise Stopped
 
-    with pytest.raises(_Stopped):
-        ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, progress=stop)
-    other = ColBERTIndex.build(corpus()[::-1], tmp_path / "index", checkpoint=checkpoint)
-    expected = ColBERTIndex.build(corpus()[::-1], tmp_path / "fresh", checkpoint=checkpoint)
-    assert other.manifest.files == expected.manifest.files
-
-
-def test_changed_checkpoint_is_refused(tmp_path, checkpoint):
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
     mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
-    ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=mine)
-    write_colbert(mine, [str(passage) for passage in corpus()], seed=2)
-    with pytest.raises(CheckpointError, match="not the checkpoint that encoded"):
-        ColBERTIndex.open(tmp_path / "index").search(["a film"], 1)
+    with pytest.raises(Stopped):
+        ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=mine, progress=stop)
+    if other == "checkpoint":
+        write_colbert(mine, [*map(str, corpus()), *QUERIES], dim=32, seed=2)
+    passages = corpus()[::-1] if other == "corpus" else corpus()
+    continued = ColBERTIndex.build(passages, tmp_path / "index", checkpoint=mine)
+    assert continued.manifest.files == ColBERTIndex.build(passages, tmp_path / "fresh", checkpoint=mine).manifest.files
 
 
-def test_moved_checkpoint_is_named_at_opening(tmp_path, checkpoint):
+def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
+    """The process that builds is killed with SIGKILL; the same command then continues."""
+    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
+    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, nbits=2)
+    script = (
+        "import json\nimport sys\nfrom pathlib import Path\n"
+        "import knowgap.retrieval.index.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
+        "encoding._CHUNK = 8\n"
+        "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
+        "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"
+        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], nbits=2, progress=progress)\n"
+    )
+    (tmp_path / "corpus.json").write_text(json.dumps([passage.to_dict() for passage in corpus()]), encoding="utf-8")
+    command = [sys.executable, "-c", script, tmp_path / "parts", checkpoint, tmp_path / "corpus.json"]
+    for last in ("16 encoding passages", "0 clustering token vectors", "0 compressing token vectors"):
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            while process.stdout.readline().strip() != last:
+                process.stdin.write("\n")
+                process.stdin.flush()
+            process.kill()
+    steps = []
+    parts = ColBERTIndex.build(
+        corpus(),
+        tmp_path / "parts",
+        checkpoint=checkpoint,
+        nbits=2,
+        progress=lambda done, total, what: steps.append(what),
+    )
+    assert "encoding passages" not in steps
+    assert parts.manifest.files == whole.manifest.files
+    assert not {"encoded.json", "tokens.f16"} & {path.name for path in parts.path.iterdir()}
+
+
+def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
     mine = shutil.copytree(checkpoint, tmp_path / "checkpoint")
     expected = ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=mine).search(QUERIES, 3)
     shutil.move(mine, tmp_path / "moved")
     with pytest.raises(CheckpointError, match="no such checkpoint folder"):
-        ColBERTIndex.open(tmp_path / "index").search(["a film"], 1)
+        ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
     assert ColBERTIndex.open(tmp_path / "index", checkpoint=tmp_path / "moved").search(QUERIES, 3) == expected
+    write_colbert(mine, [str(passage) for passage in corpus()], seed=2)
+    with pytest.raises(CheckpointError, match="not the checkpoint that encoded"):
+        ColBERTIndex.open(tmp_path / "index").search(QUERIES, 1)
 
 
 def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
     ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=checkpoint)
     np.save(tmp_path / "index" / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
     with pytest.raises(IndexDamaged, match="does not fit"):
-        TokenVectors.open(tmp_path / "index", 16)
+        TokenVectors.open(tmp_path / "index", 32)
+    (tmp_path / "index" / "tokens.f16").unlink()
+    with pytest.raises(IndexDamaged, match="cannot be read"):
+        TokenVectors.open(tmp_path / "index", 32)
+
+
+# The embedded checkpoint.
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +151,7 @@ def test_embedded_checkpoint_retrieves(embedded):
     )
     assert river[0].passage.title == "Aldrena (river)"
     assert all(hit.passage.title.endswith("(band)") for hit in band)
-
-
-def test_embedded_checkpoint_moves_with_its_index(embedded, tmp_path):
-    shutil.copytree(embedded.path, tmp_path / "copy")
-    assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
+    assert embedded.manifest.checkpoint["name"] == "embedded MiniLM"
 
 
 def test_embedded_checkpoint_is_one_for_colbert_ai(embedded):
@@ -184,59 +172,20 @@ def test_embedded_checkpoint_is_one_for_colbert_ai(embedded):
     assert [[i for i in row if i] for row in ids.tolist()] == embedded.encoder.token_ids(texts)
     ids, mask = QueryTokenizer(config, verbose=0).tensorize([QUERIES[0]])
     vectors = model.query(ids, mask)[0][mask[0].bool()].detach().numpy()
-    ours = embedded.encoder.encode_query(QUERIES[0])
     weights = np.load(embedded.path / "checkpoint" / "token_weights.npy")[ids[0][mask[0].bool()].numpy()]
-    np.testing.assert_allclose(ours, vectors * weights[:, None], atol=1e-5)
+    np.testing.assert_allclose(embedded.encoder.encode_query(QUERIES[0]), vectors * weights[:, None], atol=1e-5)
 
 
-def test_altered_embedded_weights_are_refused(embedded, tmp_path):
+def test_embedded_checkpoint_moves_with_its_index_unaltered(embedded, tmp_path):
     shutil.copytree(embedded.path, tmp_path / "copy")
+    assert ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 5) == embedded.search(QUERIES, 5)
     with (tmp_path / "copy" / "checkpoint" / "model.safetensors").open("r+b") as file:
         file.seek(-1, 2)
         last = file.read(1)
         file.seek(-1, 2)
         file.write(bytes([last[0] ^ 1]))
     with pytest.raises(CheckpointError, match="not the checkpoint that encoded"):
-        ColBERTIndex.open(tmp_path / "copy").search(["a film"], 1)
-
-
-def test_manifest_names_the_checkpoint(embedded, index, checkpoint):
-    assert embedded.manifest.checkpoint["name"] == "embedded MiniLM"
-    assert index.manifest.checkpoint["name"] == str(checkpoint)
-    record = json.loads((index.path / "manifest.json").read_text(encoding="utf-8"))
-    assert record["settings"]["dim"] == 16
-
-
-def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
-    """The process that builds is killed with SIGKILL; the same command then continues."""
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
-    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, clustered=True)
-    script = (
-        "import sys\nfrom pathlib import Path\n"
-        "import knowgap.retrieval.index.encoding as encoding\nfrom knowgap.retrieval import ColBERTIndex, Passage\n"
-        "import json\nencoding._CHUNK = 8\n"
-        "passages = [Passage(**record) for record in json.loads(Path(sys.argv[3]).read_text('utf-8'))]\n"
-        "def progress(done, total, what):\n    print(done, what, flush=True)\n    sys.stdin.readline()\n"
-        "ColBERTIndex.build(passages, sys.argv[1], checkpoint=sys.argv[2], clustered=True, progress=progress)\n"
-    )
-    (tmp_path / "corpus.json").write_text(json.dumps([passage.to_dict() for passage in corpus()]), encoding="utf-8")
-    command = [sys.executable, "-c", script, tmp_path / "parts", checkpoint, tmp_path / "corpus.json"]
-    for last in ("16 encoding passages", "0 clustering token vectors"):
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            while process.stdout.readline().strip() != last:
-                process.stdin.write("\n")
-                process.stdin.flush()
-            process.kill()
-    seen = []
-    parts = ColBERTIndex.build(
-        corpus(),
-        tmp_path / "parts",
-        checkpoint=checkpoint,
-        clustered=True,
-        progress=lambda done, total, what: seen.append(what),
-    )
-    assert "encoding passages" not in seen
-    assert parts.manifest.files == whole.manifest.files
+        ColBERTIndex.open(tmp_path / "copy").search(QUERIES, 1)
 
 
 def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):

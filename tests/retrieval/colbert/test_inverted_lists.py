@@ -11,39 +11,30 @@ from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.residual_codec import ResidualVectors
 from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
-from tests.retrieval.tiny import write_colbert
 
 EVERYTHING = SearchSettings(nprobe=4, n_rescored=10_000)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    return write_colbert(
-        tmp_path_factory.mktemp("tiny") / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32
-    )
-
-
 class _Clustered(IndexConformance):
     index_class = ColBERTIndex
-    options = {}  # noqa: RUF012  # read only
+    clustering = {}  # noqa: RUF012  # read only
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
     def with_checkpoint(cls, checkpoint):
-        cls.checkpoint = checkpoint
+        cls.options = {"checkpoint": checkpoint, **cls.clustering}
 
     @classmethod
     def make(cls, passages, folder, **options):
-        index = ColBERTIndex.build(passages, folder, checkpoint=cls.checkpoint, **cls.options, **options)
-        return ColBERTIndex.open(index.path, quality=EVERYTHING)
+        return ColBERTIndex.open(super().make(passages, folder, **options).path, quality=EVERYTHING)
 
 
 class TestClusteredIndex(_Clustered):
-    options = {"clustered": True}  # noqa: RUF012
+    clustering = {"clustered": True}  # noqa: RUF012
 
 
 class TestCompressedIndex(_Clustered):
-    options = {"nbits": 4}  # noqa: RUF012
+    clustering = {"nbits": 4}  # noqa: RUF012
 
 
 @pytest.fixture(scope="module")
@@ -79,25 +70,25 @@ def test_candidates_hold_the_best(vectors, centroids, queries):
         assert np.sort(scores[found])[-10:].mean() > 0.97 * np.sort(scores)[-10:].mean()
 
 
-def test_probing_all_cells_finds_every_passage(vectors, centroids, queries):
+def test_all_clusters_together_hold_every_passage(vectors, centroids, queries):
     found = centroids.candidates(queries[0], len(centroids), len(vectors))
     assert found.tolist() == list(range(len(vectors)))
 
 
-def test_limit_keeps_the_best_by_centroid_interaction(vectors, centroids, queries):
+def test_limit_and_filters_of_candidates(vectors, centroids, queries):
     wide = centroids.candidates(queries[0], 4, 10_000)
     narrow = centroids.candidates(queries[0], 4, 50)
     assert len(narrow) == 50
     assert set(narrow) <= set(wide)
     exact = vectors.scan(queries[:1])[0]
     assert exact[narrow].mean() > exact[wide].mean()
-
-
-def test_allowed_positions_only(centroids, queries):
-    allowed = np.arange(0, 2000, 7)
-    found = centroids.candidates(queries[0], 4, 10_000, allowed)
-    everywhere = centroids.candidates(queries[0], 4, 10_000)
-    assert found.tolist() == [position for position in everywhere.tolist() if position % 7 == 0]
+    sevenths = np.arange(0, 2000, 7)
+    allowed = centroids.candidates(queries[0], 4, 10_000, sevenths)
+    without = centroids.candidates(queries[0], 4, 10_000, without=sevenths)
+    assert allowed.tolist() == [position for position in wide.tolist() if position % 7 == 0]
+    assert without.tolist() == [position for position in wide.tolist() if position % 7]
+    padded = np.concatenate([queries[0], 0.001 * queries[1]])  # vectors without weight choose nothing
+    np.testing.assert_array_equal(centroids.candidates(padded, 4, 50), narrow)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
@@ -110,11 +101,6 @@ def test_a_forked_process_has_threads_of_its_own(centroids):
         signal.alarm(30)  # without threads it would wait for ever
         os._exit(7 if (centroids._interaction(scores, np.arange(2000)) == expected).all() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-
-
-def test_same_vectors_same_centroids(vectors, centroids, tmp_path):
-    again = CentroidIndex.build(vectors, tmp_path)
-    np.testing.assert_array_equal(again.centroids, centroids.centroids)
 
 
 def test_residuals_restore_vectors_the_better_the_more_bits(vectors, tmp_path):
@@ -140,7 +126,8 @@ def clustered(checkpoint, tmp_path_factory):
 
 def test_qualities(clustered):
     exact = open_index(clustered, quality="exact").search(QUERIES, 10)
-    assert open_index(clustered, quality=EVERYTHING).search(QUERIES, 10) == exact
+    for everything in (EVERYTHING, SearchSettings(nprobe=5000, n_rescored=1)):  # more clusters than there are
+        assert open_index(clustered, quality=everything).search(QUERIES, 10) == exact
     scores = {(query, hit.passage.id): hit.score for query, hits in zip(QUERIES, exact, strict=True) for hit in hits}
     for quality in ("fast", "balanced", SearchSettings(nprobe=1, n_rescored=12)):
         index = open_index(clustered, quality=quality)
@@ -179,35 +166,16 @@ def test_a_filter_that_admits_many(clustered, monkeypatch):
     assert everything.search(QUERIES, 5, ids=ids) == exact.search(QUERIES, 5, ids=ids)
 
 
-@pytest.mark.parametrize("when", ["clustering token vectors", "compressing token vectors"])
-def test_interrupted_while_organising(checkpoint, tmp_path, when):
-    class Stopped(Exception):
-        pass
-
-    def stop(done, total, what):
-        if what == when:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, nbits=2, progress=stop)
-    seen = []
-    index = ColBERTIndex.build(
-        corpus(),
-        tmp_path / "index",
-        checkpoint=checkpoint,
-        nbits=2,
-        progress=lambda done, total, what: seen.append(what),
-    )
-    assert "encoding passages" not in seen
-    whole = ColBERTIndex.build(corpus(), tmp_path / "whole", checkpoint=checkpoint, nbits=2)
-    assert index.manifest.files == whole.manifest.files
-    assert "encoded.json" not in index.manifest.files
-    assert not (index.path / "encoded.json").exists()
-    assert not (index.path / "tokens.f16").exists()
-
-
-def test_arrays_that_do_not_fit_are_refused(vectors, tmp_path):
+def test_arrays_that_do_not_fit_are_refused(vectors, centroids, tmp_path):
     built = CentroidIndex.build(vectors, tmp_path)
+    np.testing.assert_array_equal(built.centroids, centroids.centroids)  # the same vectors, the same centroids
+    ResidualVectors.build(vectors.vectors, built.centroids, 2, tmp_path)
+    np.save(tmp_path / "tokens.codes.npy", np.zeros(3, dtype=np.int32))
+    with pytest.raises(IndexDamaged, match="does not fit"):
+        ResidualVectors(tmp_path, built.centroids, 2)
+    (tmp_path / "buckets.npy").unlink()
+    with pytest.raises(IndexDamaged, match="residuals cannot be read"):
+        ResidualVectors(tmp_path, built.centroids, 2)
     np.save(tmp_path / "centroids.npy", built.centroids[:-1])
     with pytest.raises(IndexDamaged, match="does not fit"):
         CentroidIndex(tmp_path)
@@ -229,8 +197,3 @@ def test_candidates_are_those_of_the_formula(vectors, centroids, queries):
         surely = np.array(inside)[rough > np.sort(rough)[-40] + len(query) * (scores.max() - scores.min()) / 255]
         assert len(surely) > 5
         assert kept.issuperset(surely.tolist())
-
-
-def test_weightless_tokens_choose_nothing(centroids, queries):
-    padded = np.concatenate([queries[0], 0.001 * queries[1]])
-    np.testing.assert_array_equal(centroids.candidates(padded, 2, 50), centroids.candidates(queries[0], 2, 50))

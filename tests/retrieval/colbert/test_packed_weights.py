@@ -35,14 +35,8 @@ def test_half_precision_is_that_of_torch(model, dtype):
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_precisions_are_left_alone(model, dtype):
-    model.to(dtype)
-    pack_linear_layers(model)
-    assert type(model[0][0]) is torch.nn.Linear
-
-
-def test_nothing_changes_without_onednn(model, monkeypatch):
-    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    pack_linear_layers(model)
+@pytest.mark.parametrize(("dtype", "onednn"), [(torch.float64, True), (torch.bfloat16, True), (torch.float32, False)])
+def test_other_precisions_are_left_alone_and_all_without_onednn(model, monkeypatch, dtype, onednn):
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: onednn)
+    pack_linear_layers(model.to(dtype))
     assert type(model[0][0]) is torch.nn.Linear
