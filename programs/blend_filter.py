@@ -1,4 +1,4 @@
-"""BlendFilter: three queries blended, what they find filtered, an answer from what is left."""
+"""BlendFilter: blend three queries, filter what they find, answer from the rest."""
 
 from __future__ import annotations
 

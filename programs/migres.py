@@ -102,7 +102,7 @@ class MIGRES(Program):
         high=1.0,
         when={"check_entailment": [True]},
     )
-    prompt_knowledge = Switch(True, "let the model write what it knows where no passage survives (table 6)")
+    prompt_knowledge = Switch(True, "let the model write what it knows if no passage survives (table 6)")
     memory = Switch(True, "remember queries and passages and use none twice (section 3.2)")
     remember = Choice(
         "sentences",

@@ -1,4 +1,4 @@
-"""RA-ISF: answer from knowledge, else from relevant passages, else from the answers to sub-questions."""
+"""RA-ISF: answer from own knowledge, else from relevant passages, else from the answers to sub-questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RQ-RAG: a tree of refined queries, and a choice among the answers of its trajectories."""
+"""RQ-RAG: grow a tree of refined queries and select among the answers of its trajectories."""
 
 from __future__ import annotations
 

@@ -188,26 +188,8 @@ class Stopped(Step):
     reason: str
 
 
-AnyStep = Annotated[
-    Asked
-    | Retrieved
-    | Reranked
-    | Compressed
-    | Prompted
-    | Extracted
-    | Rejected
-    | Missing
-    | Queried
-    | Noted
-    | Compared
-    | Judged
-    | Filtered
-    | Decomposed
-    | Refined
-    | Reasoned
-    | Answered
-    | Selected
-    | Malformed
-    | Stopped,
-    Field(discriminator="kind"),
-]
+_SearchStep = Asked | Retrieved | Reranked | Compressed | Prompted
+_ReadingStep = Extracted | Rejected | Missing | Queried | Noted | Compared
+_ReasoningStep = Judged | Filtered | Decomposed | Refined | Reasoned
+_FinalStep = Answered | Selected | Malformed | Stopped
+AnyStep = Annotated[_SearchStep | _ReadingStep | _ReasoningStep | _FinalStep, Field(discriminator="kind")]

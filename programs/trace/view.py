@@ -83,10 +83,8 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             return [f"selected by {step.strategy}: {step.answer}"]
         case s.Malformed():
             return [f"unreadable output of {step.act}: {_short(step.problem, 100)}"]
-        case s.Stopped():
-            return [f"stopped: {step.reason}"]
-        case _:
-            return [type(step).__name__]
+    assert isinstance(step, s.Stopped)
+    return [f"stopped: {step.reason}"]
 
 
 def _because(reason: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from support import UNREADABLE, TableRetriever, play
 
 from knowgap.programs.blend_filter import BlendFilter
-from knowgap.programs.trace.steps import Answered, Filtered, Judged, Malformed, Reasoned, Retrieved
+from knowgap.programs.trace.steps import Answered, Filtered, Judged, Malformed, Reasoned
 from knowgap.retrieval.passage import Passage
 
 # The paper's case (section 4.8): the question and the external query find SuperMansion, the internal one Jillian Bell.
@@ -126,11 +126,6 @@ def test_the_filter_after_the_union_judges_all_passages_in_one_go():
     assert (step.branch, step.kept, step.dropped) == ("", ["show", "bell"], ["work", "man", "house"])
     assert prediction.passages == [SHOW, BELL]
     assert prediction.trace.cost.lm_calls == 6
-
-
-def test_k_bounds_each_query_by_itself():
-    prediction, _, _ = answered(top_k=1)
-    assert [step.hits for step in prediction.trace.of(Retrieved)] == [[["show"]], [["show"]], [["bell"]]]
 
 
 @pytest.mark.parametrize(("threshold", "kept"), [(0.5, [SHOW, BELL]), (0.2, [SHOW, WORK, MAN, HOUSE, BELL]), (0.9, [])])

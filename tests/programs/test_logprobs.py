@@ -13,43 +13,48 @@ def tokens(*pieces):
     return [(piece.encode(), -float(n)) for n, piece in enumerate(pieces, start=1)]
 
 
-def test_the_value_behind_its_header_in_the_chat_format():
-    reply = tokens("[[ ## ", "answer", " ## ]]", "\n", "Vill", "a Rosa", "\n\n[[ ##", " confidence ## ]]\n0.7")
-    found = field_logprobs(reply, "answer", "Villa Rosa")
-    assert found == ([-1, -2, -3, -4, -5, -6], [-5, -6])
-
-
-def test_a_word_of_the_value_before_the_header_is_not_the_value():
-    reply = tokens("The answer", " is no.\n", "[[ ## answer ## ]]", "\nno", "\n")
-    assert field_logprobs(reply, "answer", "no").value == [-4]
-
-
-def test_the_value_in_json_escaped_or_not():
-    assert field_logprobs(tokens('{"answer"', ': "', 'say \\"', 'ja\\"', '"}'), "answer", 'say "ja"').value == [-3, -4]
-    assert field_logprobs(tokens('{"answer": "', "Malm\\u00f6", '"}'), "answer", "Malmö").value == [-2]
-    assert field_logprobs(tokens('{"answer": "', "Malmö", '"}'), "answer", "Malmö").value == [-2]
-
-
-def test_the_value_in_xml():
-    assert field_logprobs(tokens("<query>", "\nwho", " was he", "\n</query>"), "query", "who was he").value == [-2, -3]
-
-
-def test_a_token_that_reaches_over_a_border_of_the_value_belongs_to_it():
-    assert field_logprobs(tokens('{"answer":', ' "Ro', 'me"', "}"), "answer", "Rome") == ([-1, -2, -3], [-2, -3])
-
-
-def test_tokens_that_lost_their_white_space_are_found_all_the_same():
-    reply = tokens("[[", "##", "answer", "##", "]]", "Villa", " ", "Rosa", "\n", "[[")
-    assert field_logprobs(reply, "answer", "Villa Rosa") == ([-1, -2, -3, -4, -5, -6, -7, -8], [-6, -7, -8])
-
-
-@pytest.mark.parametrize("reply", [(), ("Rome",), ("[[ ## answer ## ]]\n", "Paris")])
-def test_what_cannot_be_found_is_not_guessed(reply):
-    assert field_logprobs(tokens(*reply), "answer", "Rome") is None
-
-
-def test_an_empty_value_has_no_tokens():
-    assert field_logprobs(tokens("[[ ## answer ## ]]\n"), "answer", "") is None
+@pytest.mark.parametrize(
+    ("pieces", "field", "value", "expected"),
+    [
+        (  # the chat format
+            ("[[ ## ", "answer", " ## ]]", "\n", "Vill", "a Rosa", "\n\n[[ ##", " confidence ## ]]\n0.7"),
+            "answer",
+            "Villa Rosa",
+            ([-1, -2, -3, -4, -5, -6], [-5, -6]),
+        ),
+        (  # a word of the value before the header is not the value
+            ("The answer", " is no.\n", "[[ ## answer ## ]]", "\nno", "\n"),
+            "answer",
+            "no",
+            ([-1, -2, -3, -4], [-4]),
+        ),
+        (  # JSON, escaped or not
+            ('{"answer"', ': "', 'say \\"', 'ja\\"', '"}'),
+            "answer",
+            'say "ja"',
+            ([-1, -2, -3, -4], [-3, -4]),
+        ),
+        (('{"answer": "', "Malm\\u00f6", '"}'), "answer", "Malmö", ([-1, -2], [-2])),
+        (('{"answer": "', "Malmö", '"}'), "answer", "Malmö", ([-1, -2], [-2])),
+        # XML
+        (("<query>", "\nwho", " was he", "\n</query>"), "query", "who was he", ([-1, -2, -3], [-2, -3])),
+        # a token that reaches over a border of the value belongs to it
+        (('{"answer":', ' "Ro', 'me"', "}"), "answer", "Rome", ([-1, -2, -3], [-2, -3])),
+        (  # tokens that lost their white space
+            ("[[", "##", "answer", "##", "]]", "Villa", " ", "Rosa", "\n", "[["),
+            "answer",
+            "Villa Rosa",
+            ([-1, -2, -3, -4, -5, -6, -7, -8], [-6, -7, -8]),
+        ),
+        # what cannot be found is not guessed
+        ((), "answer", "Rome", None),
+        (("Rome",), "answer", "Rome", None),
+        (("[[ ## answer ## ]]\n", "Paris"), "answer", "Rome", None),
+        (("[[ ## answer ## ]]\n",), "answer", "", None),
+    ],
+)
+def test_the_tokens_of_a_value(pieces, field, value, expected):
+    assert field_logprobs(tokens(*pieces), field, value) == expected
 
 
 def test_letters_spread_over_several_tokens_are_put_together_by_their_bytes():

@@ -307,13 +307,6 @@ def test_if_the_answer_is_unknown_the_next_module_takes_over(nothing):
     assert prediction.sub_answers == [SubAnswer(question="Part?", answer="unknown")]
 
 
-def test_no_hit_at_all():
-    prediction, _ = run(model(parts=two_more), "Q", depth=1)
-    assert (prediction.answer, prediction.passages) == ("answer to Q", [])
-    assert [step.kind for step in prediction.trace.steps[:4]] == ["asked", "judged", "retrieved", "decomposed"]
-    assert prediction.trace.cost.passages == 0
-
-
 def test_presets_are_the_papers():
     assert {name: RAISF.from_preset(name).depth for name in RAISF.presets} == {
         "multi_hop": 3,

@@ -287,11 +287,6 @@ def test_a_query_is_not_searched_twice_on_one_path():
     assert prediction.trace.cost.retrievals == 3
 
 
-def test_no_hits_leave_every_answer_to_the_model():
-    prediction, _ = run(table={})
-    assert (prediction.answers, prediction.answer, prediction.passages) == (["France"] * 13, "France", [])
-
-
 def test_the_strategies_share_the_cached_calls():
     _, engine = run(cache=True)
     calls = len(engine.asked)
