@@ -10,14 +10,12 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Comparison, Interval
-from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.table import ExperimentTable
 from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.index.files import write_file
 
-__all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values", "figures_of"]
+__all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values"]
 
 SIGNIFICANT = 0.05
 
@@ -137,19 +135,6 @@ class ExperimentResult(_Part):
             "retriever": origin.retriever.get("name") if origin else None,
             "not_run": cell.reason,
         }
-
-
-def figures_of(table: ExperimentTable, row: int, column: int, evaluation: Evaluation | None) -> list[Figure]:
-    """The figures of a cell: measured in its evaluation if it was run, and the paper's, scores in percent."""
-    scale = table.paper.scale if table.paper else 1.0
-    return [
-        Figure(
-            metric=name,
-            ours=measure(evaluation, name) if evaluation is not None else None,
-            paper=printed if printed is None or is_cost(name) else printed * scale,
-        )
-        for name, printed in table.printed(row, column).items()
-    ]
 
 
 def correct_p_values(figures: Sequence[Figure]) -> None:

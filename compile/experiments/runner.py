@@ -26,9 +26,9 @@ from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import resolve_lm
 from knowgap.compile.evaluation.shared_cache import cache_results, lm_cache
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compile.experiments.measures import is_cost
+from knowgap.compile.experiments.measures import is_cost, measure
 from knowgap.compile.experiments.paper_differences import paper_differences
-from knowgap.compile.experiments.result import CellResult, ExperimentResult, correct_p_values, figures_of
+from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
 from knowgap.compile.experiments.table import ExperimentTable, read_table
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
@@ -174,13 +174,13 @@ def _cell_progress(progress: Progress | None, cells: Sequence[Cell], number: int
 def _cell_result(
     cell: Cell, table: ExperimentTable, setup: ExperimentSetup, evaluation: Evaluation | None
 ) -> CellResult:
-    result = CellResult(
-        row=cell.row_number,
-        column=cell.column_number,
-        reason=cell.reason,
-        figures=figures_of(table, cell.row_number, cell.column_number, evaluation),
-        differs=paper_differences(cell, table, setup),
-    )
+    """The measures of a cell, if it was run, beside the paper's figures in percent."""
+    row, column, scale = cell.row_number, cell.column_number, table.paper.scale if table.paper else 1.0
+    result = CellResult(row=row, column=column, reason=cell.reason, differs=paper_differences(cell, table, setup))
+    for name, printed in table.printed(row, column).items():
+        ours = measure(evaluation, name) if evaluation is not None else None
+        paper = printed if printed is None or is_cost(name) else printed * scale
+        result.figures.append(Figure(metric=name, ours=ours, paper=paper))
     if evaluation is not None:
         result.questions, result.failed = len(evaluation.records), len(evaluation.failures)
         result.costs, result.provenance = evaluation.costs(), evaluation.provenance

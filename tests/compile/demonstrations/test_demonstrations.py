@@ -146,22 +146,11 @@ def test_sets_are_drawn_from_what_was_bootstrapped(program, examples):
 
 
 def test_random_search_keeps_the_best_on_the_valset(examples):
-    asked = []
-
-    def rule(outputs, inputs):
-        return {"answer": next(e.answer for e in examples if e.question == inputs["question"])}
-
-    compiled = compile_program(
-        Direct(),
-        examples,
-        valset=examples[:2],
-        metric="exact_match",
-        optimizer="random_search",
-        num_candidate_programs=2,
-        lm=scripted_lm(rule)[0],
-        progress=lambda *a: asked.append(a),
-    )
-    assert len(asked) >= 5 * 2
+    reports, answers = [], {example.question: example.answer for example in examples}
+    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": answers[inputs["question"]]})
+    options = {"valset": examples[:2], "num_candidate_programs": 2, "progress": lambda *report: reports.append(report)}
+    compiled = compile_program(Direct(), examples, metric="exact_match", optimizer="random_search", lm=lm, **options)
+    assert len(reports) >= 5 * 2
     assert not hasattr(compiled, "candidate_programs")
 
 
