@@ -65,22 +65,28 @@ def evaluate(
         LanguageModelUnreachable: several questions in a row could not reach the language model; what was answered is
             in `output`, and the same call continues from there.
     """
-    if split == "test":
+    if split == "test" and not isinstance(split, _CheckedSplit):
         raise UsageError('split="test" is set by evaluate_on_test(program, dataset, …) alone')
-    return _evaluate(
-        program,
-        examples,
-        metrics,
-        lm=lm,
-        num_threads=num_threads,
-        seed=seed,
-        output=output,
-        progress=progress,
-        provenance=provenance,
-        split=split,
-        k_recall=k_recall,
-        traces=traces,
-    )
+    by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
+    origin = provenance_of(program, examples, model, split=str(split), seed=seed, **(provenance or {}))
+    tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress)
+    identity = identity_of(origin, list(by_name), k_recall)
+    with AnswersFile(output, identity) if output is not None else nullcontext() as file, dspy.context(lm=model):
+        earlier = file.records if file is not None else {}
+        records = {name: earlier[name] for name in ids if name in earlier and not earlier[name].lost}
+        for record in records.values():
+            tally.add(record)
+
+        def run(position: int) -> QuestionRecord:
+            record = run_example(program, examples[position], ids[position], by_name, k_recall, keep_trace=traces)
+            if file is not None:
+                file.append(record)
+            tally.add(record)
+            return record
+
+        remaining = [position for position, name in enumerate(ids) if name not in records]
+        records |= {record.id: record for record in map_ordered(run, remaining, num_threads)}
+    return Evaluation(records=[records[name] for name in ids], metrics=list(by_name), provenance=origin)
 
 
 def evaluate_on_test(
@@ -140,44 +146,13 @@ def evaluate_split(
                 message = f"the data set {dataset.name} asks a test question in another split as well"
                 raise UsageError(f"{message}: {example.question!r}")
     facts = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint, **(provenance or {})}
-    return _evaluate(program, examples, metrics, provenance=facts, split=split, **options)
+    return evaluate(program, examples, metrics, provenance=facts, split=_CheckedSplit(split), **options)
 
 
-def _evaluate(
-    program: Program,
-    examples: Sequence[dspy.Example],
-    metrics: Metrics,
-    *,
-    provenance: Mapping[str, Any] | None,
-    split: str,
-    lm: dspy.BaseLM | None = None,
-    num_threads: int = 4,
-    seed: int = 0,
-    output: str | Path | None = None,
-    progress: Progress | None = None,
-    k_recall: Sequence[int] = (5, 10),
-    traces: bool = False,
-) -> Evaluation:
-    by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
-    origin = provenance_of(program, examples, model, split=split, seed=seed, **(provenance or {}))
-    tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress)
-    identity = identity_of(origin, list(by_name), k_recall)
-    with AnswersFile(output, identity) if output is not None else nullcontext() as file, dspy.context(lm=model):
-        earlier = file.records if file is not None else {}
-        records = {name: earlier[name] for name in ids if name in earlier and not earlier[name].lost}
-        for record in records.values():
-            tally.add(record)
+class _CheckedSplit(str):
+    """The name of a split whose questions come from a data set, and if it is "test", are in no other split."""
 
-        def run(position: int) -> QuestionRecord:
-            record = run_example(program, examples[position], ids[position], by_name, k_recall, keep_trace=traces)
-            if file is not None:
-                file.append(record)
-            tally.add(record)
-            return record
-
-        remaining = [position for position, name in enumerate(ids) if name not in records]
-        records |= {record.id: record for record in map_ordered(run, remaining, num_threads)}
-    return Evaluation(records=[records[name] for name in ids], metrics=list(by_name), provenance=origin)
+    __slots__ = ()
 
 
 class _Tally:

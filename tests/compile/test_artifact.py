@@ -61,24 +61,16 @@ def test_round_trip(artifact, compiled, index, examples):
     assert loaded.values() == compiled.values()
     assert [d["question"] for d in loaded.answer.demos] == [d["question"] for d in compiled.answer.demos]
     assert len(loaded.answer.demos) == 2
-    scores = [evaluate(p, examples, "f1", lm=reading_lm()[0]) for p in (compiled, loaded)]
-    assert [(r.answer, r.cost.prompt_tokens) for r in scores[0].records] == [
-        (r.answer, r.cost.prompt_tokens) for r in scores[1].records
-    ]
+    before, after = (evaluate(p, examples, "f1", lm=reading_lm()[0]).records for p in (compiled, loaded))
+    assert [(r.answer, r.cost.prompt_tokens) for r in before] == [(r.answer, r.cost.prompt_tokens) for r in after]
 
 
 def test_the_folder_says_what_it_is(artifact):
     assert sorted(path.name for path in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
     config = json.loads((artifact / "config.json").read_text())
-    assert config["program"] == "rag"
-    assert config["lm"] == "test/scripted"
-    assert config["lm_settings"] == {"temperature": 0.0}
-    assert config["data"] == {
-        "name": "houses",
-        "fingerprint": "f" * 64,
-        "splits": {"train": 4, "dev": 0, "test": 4},
-        "passages": 0,
-    }
+    assert (config["program"], config["lm"], config["lm_settings"]) == ("rag", "test/scripted", {"temperature": 0.0})
+    splits = {"train": 4, "dev": 0, "test": 4}
+    assert config["data"] == {"name": "houses", "fingerprint": "f" * 64, "splits": splits, "passages": 0}
     assert config["retriever"]["name"] == "bm25"
     assert config["evaluations"]["test"]["split"] == "test"
     assert config["evaluations"]["test"]["scores"]["f1"]["n"] == 4
@@ -86,8 +78,7 @@ def test_the_folder_says_what_it_is(artifact):
     assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 1.0 |" in card
     assert "| `top_k` | `7` | `5` | passages retrieved and read |" in card
     everything = "".join(path.read_text() for path in artifact.iterdir())
-    for secret in ("sk-secret", "10.0.0.1", str(artifact.parent)):
-        assert secret not in everything
+    assert not [secret for secret in ("sk-secret", "10.0.0.1", str(artifact.parent)) if secret in everything]
 
 
 def test_another_process_in_another_place(artifact, compiled, index, examples, tmp_path):
@@ -124,19 +115,14 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
     """An endpoint, an LM, or any other attribute written into the file stays there."""
 
     def poison(state):
-        part = state["answer"]
-        part["config"] = {"api_base": "http://evil.example", "engine": "x"}
-        part["lm"] = {"model": "openai/x", "api_base": "http://evil.example", "engine": {"class": "os:system"}}
-        part["callbacks"] = ["x"]
-        part["forward"] = "x"
-        part["__class__"] = "x"
+        config = {"api_base": "http://evil.example", "engine": "x"}
+        lm = {"model": "openai/x", "api_base": "http://evil.example", "engine": {"class": "os:system"}}
+        state["answer"] |= {"config": config, "lm": lm, "callbacks": ["x"], "forward": "x", "__class__": "x"}
         state["retriever"] = {"value": "x"}
 
     edit(artifact / "program.json", poison)
     loaded = load_artifact(artifact, retriever=index)
-    assert loaded.answer.config == {}
-    assert loaded.answer.lm is None
-    assert loaded.answer.callbacks == []
+    assert (loaded.answer.config, loaded.answer.lm, loaded.answer.callbacks) == ({}, None, [])
     assert "forward" not in vars(loaded.answer)
     assert loaded.retriever is index
     assert evaluate(loaded, examples, "f1", lm=reading_lm()[0]).mean() == 1.0
@@ -209,11 +195,11 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
             load_artifact(more.pop("folder", artifact), retriever=index, **more)
         assert "\n" not in str(caught.value)
 
-    whole = {path.name: path.read_text() for path in artifact.iterdir()}
-
-    def restore():
-        for name, text in whole.items():
-            (artifact / name).write_text(text)
+    def refused_after(file, change, message):
+        whole = (artifact / file).read_text()
+        edit(artifact / file, change)
+        refused(message)
+        (artifact / file).write_text(whole)
 
     refused("no such folder", folder=tmp_path / "none")
     refused("has no config.json", folder=tmp_path)
@@ -223,22 +209,20 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
         load_artifact(artifact, retriever=tmp_path / "no-index")
 
     for name in ("program.json", "config.json"):
-        (artifact / name).write_text(whole[name][:100])
-        refused(f"{name} is damaged")
-        (artifact / name).write_text("[1, 2]")
-        refused(f"{name} is damaged: it is not a JSON object")
-        restore()
-    (artifact / "program.json").unlink()
+        whole = (artifact / name).read_text()
+        for content, message in ((whole[:100], "is damaged"), ("[1, 2]", "is damaged: it is not a JSON object")):
+            (artifact / name).write_text(content)
+            refused(f"{name} {message}")
+        (artifact / name).write_text(whole)
+    (artifact / "program.json").rename(tmp_path / "elsewhere")
     refused("program.json cannot be read")
-    restore()
+    (tmp_path / "elsewhere").rename(artifact / "program.json")
     for change, message in (
         (lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
         (lambda c: c.update(format=2), "format 2"),
         (lambda c: c.update(retriever=3), "retriever is not an object"),
     ):
-        edit(artifact / "config.json", change)
-        refused(message)
-        restore()
+        refused_after("config.json", change, message)
     for change, message in (
         (lambda s: s["top_k"].update(value=99), "top_k=99 is out of bounds"),
         (lambda s: s["top_k"].update(value="five"), "top_k='five' is out of bounds"),
@@ -250,9 +234,7 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
         (lambda s: s["answer"].update(signature=None), "program.json is damaged"),
         (lambda s: s["answer"].update(fields={"x": 1}), "program.json is damaged"),
     ):
-        edit(artifact / "program.json", change)
-        refused(message)
-        restore()
+        refused_after("program.json", change, message)
     assert load_artifact(artifact, retriever=index).top_k == 7
 
 

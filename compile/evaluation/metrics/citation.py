@@ -10,22 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.compile.evaluation.metrics.normalize import predicted_answer
 
-__all__ = ["CitationPrecision", "CitationRecall", "Entails", "score_citations", "strip_citations"]
+if TYPE_CHECKING:
+    from knowgap.retrieval.entailment.model import EntailmentModel
+
+__all__ = ["CitationPrecision", "CitationRecall", "score_citations", "strip_citations"]
 
 MAX_CITATIONS = 3
 """ALCE looks at the first three citations of a sentence."""
-
-
-class Entails(Protocol):
-    """The part of an entailment model that is needed here."""
-
-    def entails(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
-        """Probabilities in [0, 1] that each premise entails its hypothesis."""
-        ...
 
 
 class _Scores(NamedTuple):
@@ -38,7 +33,9 @@ def strip_citations(text: str) -> str:
     return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
 
 
-def score_citations(answer: str, passages: Sequence[Any], entailment: Entails, threshold: float = 0.5) -> _Scores:
+def score_citations(
+    answer: str, passages: Sequence[Any], entailment: EntailmentModel, threshold: float = 0.5
+) -> _Scores:
     """Citation recall and precision of an answer.
 
     Args:
@@ -83,7 +80,7 @@ class CitationRecall:
         threshold: probability from which a premise entails.
     """
 
-    def __init__(self, entailment: Entails | None = None, threshold: float = 0.5) -> None:
+    def __init__(self, entailment: EntailmentModel | None = None, threshold: float = 0.5) -> None:
         self.entailment, self.threshold = entailment, threshold
 
     def score(self, prediction: Any) -> _Scores:

@@ -27,10 +27,10 @@ _UNANSWERED = frozenset({"", "unanswerable", "无法推断"})
 class QuestScores(NamedTuple):
     """The four scores of a prediction, each in [0, 1]."""
 
-    question_recall: float
-    token_precision: float
-    token_recall: float
-    token_f1: float
+    question_recall: float = 0.0
+    token_precision: float = 0.0
+    token_recall: float = 0.0
+    token_f1: float = 0.0
 
 
 def split_tokens(text: str) -> list[str]:
@@ -55,7 +55,7 @@ def compare_answers(
     usable = [(r, a) for r, a in zip(references, padded, strict=False) if r.strip() not in _UNANSWERED]
     answered = [(tokenize(r), tokenize(a)) for r, a in usable if a.strip() not in _UNANSWERED]
     if not answered:
-        return QuestScores(0.0, 0.0, 0.0, 0.0)
+        return QuestScores()
     scores = [_overlap(reference, answer) for reference, answer in answered]
     means = [sum(column) / len(scores) for column in zip(*scores, strict=True)]
     return QuestScores(len(answered) / len(usable), *means)
@@ -108,7 +108,7 @@ class RAGQuestEval:
         """
         said = predicted_answer(prediction)
         if said is None:
-            return QuestScores(0.0, 0.0, 0.0, 0.0)
+            return QuestScores()
         # Without a trace, so that these calls are no demonstrations for the program that is being compiled.
         with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
             questions = getattr(example, "quest_questions", None)

@@ -15,12 +15,7 @@ from knowgap.compile import Evaluation, compare, evaluate, evaluate_on_test
 from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.evaluation.metrics import named_metrics
 from knowgap.compile.evaluation.statistics import mean_interval
-from knowgap.errors import (
-    DataError,
-    LanguageModelUnreachable,
-    UnknownName,
-    UsageError,
-)
+from knowgap.errors import DataError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
 
 
@@ -48,29 +43,19 @@ def failing_on(*questions: str):
 def test_scores_costs_and_provenance(program, examples):
     lm, engine = reading_lm()
     seen = []
-    found = evaluate(
-        program,
-        examples,
-        ["exact_match", "f1"],
-        lm=lm,
-        split="dev",
-        provenance={"note": "a test"},
-        progress=lambda *a: seen.append(a),
-    )
+    options = {"split": "dev", "provenance": {"note": "a test"}, "progress": lambda *a: seen.append(a)}
+    found = evaluate(program, examples, ["exact_match", "f1"], lm=lm, **options)
     assert [r.id for r in found.records] == [e.id for e in examples]
     assert found.metrics == ["exact_match", "f1"]
     assert found.mean() == found.mean("f1") == 1.0
     assert found.mean("recall@5") == 1.0
     assert "recall@10" not in found.all_metrics  # five were retrieved: the tenth is unknown
-    assert found.costs()["lm_calls"] == 1
-    assert found.costs()["retrievals"] == 1
-    assert found.costs()["tokens"] > 0
-    assert found.costs()["knowledge_tokens"] == 5 * (
-        2 + 5
-    )  # five passages such as "house q3", "Ada lives in house q3."
+    costs = found.costs()
+    assert (costs["lm_calls"], costs["retrievals"]) == (1, 1)
+    assert costs["tokens"] > 0
+    assert costs["knowledge_tokens"] == 5 * (2 + 5)  # five passages such as "house q3", "Ada lives in house q3."
     assert found.provenance.split == "dev"
     assert found.provenance.hyperparameters == program.values()
-    assert found.provenance.hyperparameters["top_k"] == 5
     assert found.provenance.lm == "test/scripted"
     assert found.provenance.model_extra == {"note": "a test"}
     assert len(engine.calls) == len(examples)
@@ -129,8 +114,11 @@ def test_another_evaluation_is_refused(program, examples, tmp_path):
     with pytest.raises(UsageError, match="differs in: data, program"):
         evaluate(program.deepcopy().configure(top_k=2), examples[:4], "exact_match", lm=lm, output=path)
     program.answer.demos = [dspy.Example(question="x", passages=[], style="short", answer="y")]
-    with pytest.raises(UsageError, match="differs in: program"):
+    program.retriever.quality = "exact"
+    with pytest.raises(UsageError, match="differs in: index, program"):
         evaluate(program, examples, "exact_match", lm=lm, output=path)
+    with pytest.raises(UsageError, match="is a folder"):
+        evaluate(program, examples, "exact_match", lm=lm, output=tmp_path)
 
 
 def test_a_foreign_or_damaged_file_is_refused(program, examples, tmp_path):
@@ -193,16 +181,20 @@ def test_a_program_bound_to_a_language_model_needs_no_other(program, examples):
     assert (found.mean(), len(engine.calls)) == (1.0, 8)
 
 
-def test_what_no_question_can_mend_is_raised(examples):
+def test_what_no_question_can_mend_is_raised(program, examples):
     lm, _ = reading_lm()
     with pytest.raises(UsageError, match="needs a retriever"):
         evaluate(RAG(), examples, "f1", lm=lm)
     with pytest.raises(UsageError, match="no language model"):
-        evaluate(RAG(make_retriever(examples)), examples, "f1")
+        evaluate(program, examples, "f1")
     with pytest.raises(UsageError, match="nothing to ask"):
-        evaluate(RAG(make_retriever(examples)), [], "f1", lm=lm)
+        evaluate(program, [], "f1", lm=lm)
     with pytest.raises(DataError, match="is there twice"):
-        evaluate(RAG(make_retriever(examples)), [examples[0], examples[0]], "f1", lm=lm)
+        evaluate(program, [examples[0], examples[0]], "f1", lm=lm)
+    with pytest.raises(DataError, match="needs a answer"):
+        evaluate(program, [dspy.Example(question="Who?")], "f1", lm=lm)
+    with pytest.raises(UsageError, match="at least one thread"):
+        evaluate(program, examples, "f1", lm=lm, num_threads=0)
 
 
 def test_a_metric_that_is_not_defined_everywhere(program, examples):
