@@ -203,6 +203,8 @@ def test_a_metric_that_is_not_defined_everywhere(program, examples):
     found = evaluate(program, examples, ["exact_match", "recall"], lm=lm)
     assert found.interval("recall").n == 7
     assert found.records[2].scores["recall"] is None
+    with pytest.raises(UnknownName, match="unknown metric of this evaluation 'mrr'"):
+        found.mean("mrr")
     with pytest.raises(DataError, match="names no gold passages"):
         evaluate(program, examples, "recall", lm=lm)
 

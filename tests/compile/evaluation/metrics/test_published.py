@@ -38,6 +38,7 @@ def said(answer, **more):
         (["politician"], "POLITICIAN", 0.0),
         (["film director", "director"], "a theatre director", 1.0),
         (["U.S."], "in the US", 0.0),
+        (["politician"], "", 0.0),
     ],
 )
 def test_popqa_match(aliases, answer, score):
@@ -117,6 +118,7 @@ class TestRAGQuestEval:
         for references, answers in ((["无法推断"], ["x"]), (["x"], ["无法推断"]), (["x", "y"], [])):
             assert compare_answers(references, answers) == QuestScores(0.0, 0.0, 0.0, 0.0)
         assert compare_answers(["x", "y"], ["x"]).question_recall == 0.5  # a missing answer
+        assert compare_answers(["?"], ["!"]) == QuestScores(1.0, 1.0, 1.0, 1.0)  # no words on either side
 
     def test_chinese_is_compared_by_ideograph(self):
         assert split_tokens("在2023年，Orle 建桥。") == ["在", "2023", "年", "orle", "建", "桥"]
