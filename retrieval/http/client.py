@@ -10,7 +10,7 @@ import httpx
 from typing_extensions import Self
 
 from knowgap.errors import IndexFolderError, IndexMissing
-from knowgap.retrieval.passage import Hit, Passage, check_k, rank_hits
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
 __all__ = ["RemoteRetriever"]
 
@@ -18,7 +18,7 @@ _QUERIES_PER_REQUEST = 64
 _CONNECTIONS = 16
 
 
-class RemoteRetriever:
+class RemoteRetriever(NeverCopied):
     """Searches an index that `knowgap serve-index` serves, or any server of the protocol of `dspy.ColBERTv2`.
 
     Args:
@@ -118,12 +118,6 @@ class RemoteRetriever:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
 
 def _json_field(response: httpx.Response, field: str) -> Any:

@@ -92,17 +92,10 @@ def fill(
     overwrite: bool,
     progress: Progress | None,
 ) -> None:
-    """Make a collection if this build has not made it yet, and encode into it the passages that are missing.
+    """Make a collection, unless this build has made it already, and encode the missing passages into it.
 
-    Args:
-        client: a client of Qdrant.
-        collection: the name of the collection.
-        store: the passages.
-        encoder: their encoder.
-        state: how far the build has come; changed and saved after each request.
-        layout: how a cluster divides and copies the collection.
-        overwrite: replace a collection of that name that this build has not made.
-        progress: called before each request, and at the end.
+    The state of the build is changed and saved after each request. `layout` says how a cluster divides and copies the
+    collection; `overwrite` replaces a collection of that name that this build has not made.
 
     Raises:
         IndexFolderError: a collection of that name is there already.

@@ -19,8 +19,6 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from typing_extensions import Self
-
 from knowgap.errors import DataError, IndexDamaged, UsageError, ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -30,7 +28,7 @@ from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where
-from knowgap.retrieval.passage import Hit, Passage, check_k, rank_hits
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 from knowgap.retrieval.qdrant.collection import (
     STORE,
     STORE_LOCK,
@@ -51,7 +49,7 @@ _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are order
 _DECIMALS = 4
 
 
-class QdrantIndex:
+class QdrantIndex(NeverCopied):
     """An index of token vectors in Qdrant. Made by `build` or `open`; usable from many threads."""
 
     def __init__(
@@ -306,9 +304,3 @@ class QdrantIndex:
     def close(self) -> None:
         """Close the connection, and let other processes open the store inside the folder."""
         self._connection.close()
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self

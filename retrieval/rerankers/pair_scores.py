@@ -6,9 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from typing_extensions import Self
-
 from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.passage import NeverCopied
 
 __all__ = ["PairScorer", "cached"]
 
@@ -16,14 +15,11 @@ ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]
 _CACHED_PAIRS = 262_144
 
 
-class PairScorer:
-    """Base of models that score pairs of texts. Copies of a program share one: `deepcopy` returns the same object."""
+class PairScorer(NeverCopied):
+    """Base of models that score pairs of texts."""
 
     def __init__(self) -> None:
         self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
 
 def cached(compute: ScorePairs) -> ScorePairs:
