@@ -36,7 +36,7 @@ class CompareOptions(o.SplitOptions, o.JobOptions):
 
 @dataclass(frozen=True)
 class EvaluateOptions(CompareOptions, o.ProgramOptions):
-    """The same, and a program."""
+    """A program, and what it takes to score it on a split."""
 
 
 @o.grouped

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from knowgap.cli.main import main
@@ -68,21 +66,6 @@ def test_answers_with_an_embedded_scorer(indexed, program: str, option: str):
 )
 def test_refuses_bad_input(indexed, words: list[str], reason: str):
     assert reason in indexed.refusal(*words)
-
-
-def test_refuses_a_damaged_index(indexed):
-    files = [file for file in (indexed.folder / "idx").rglob("*") if file.is_file()]
-    victim = max(files, key=lambda file: file.stat().st_size)
-    victim.write_bytes(victim.read_bytes()[:-5])
-    assert victim.name in indexed.refusal(*ASK)
-
-
-def test_refuses_an_artifact_of_an_unknown_program(indexed):
-    artifact = indexed.folder / "artifact"
-    artifact.mkdir()
-    (artifact / "config.json").write_text(json.dumps({"program": "nonsense", "format": 1}), encoding="utf-8")
-    (artifact / "program.json").write_text("{}", encoding="utf-8")
-    assert "artifact" in indexed.refusal(*ASK, "--artifact", str(artifact))
 
 
 def test_debug_shows_the_traceback(indexed):
