@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import CachingChatAdapter
-from knowgap.programs.hyperparameters import Hyperparameter, Setting, Threshold
+from knowgap.programs.hyperparameters import Hyperparameter, Threshold
 from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_numbering import number_passages
@@ -285,9 +285,6 @@ class Program(dspy.Module):
         return twin
 
     def __repr__(self) -> Any:
-        changed = {
-            name: value.value
-            for name, value in vars(self).items()
-            if isinstance(value, Setting) and value.value != value.declaration.default
-        }
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        declared = _declared(type(self))
+        changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
