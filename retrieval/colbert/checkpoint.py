@@ -189,10 +189,7 @@ def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
 
 
 def resolve_checkpoint(name: str | Path) -> Path:
-    """The local folder of a checkpoint, downloaded from the hub on the first use of a hub name.
-
-    Args:
-        name: a folder, or a name on the Hugging Face hub such as `colbert-ir/colbertv2.0`.
+    """The folder of a checkpoint; one that is named as on the Hugging Face hub is downloaded at its first use.
 
     Raises:
         CheckpointError: it is neither a folder nor a checkpoint that the hub gives.

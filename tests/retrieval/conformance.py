@@ -133,9 +133,8 @@ class FilterConformance:
         ids = {passage.id for passage in passages[::3]}
         everything = retriever.search(QUERIES, len(passages))
         for hits, every in zip(retriever.search(QUERIES, 4, ids=ids), everything, strict=True):
-            expected = [hit for hit in every if hit.passage.id in ids][:4]
-            assert [hit.passage for hit in hits] == [hit.passage for hit in expected]
-            assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in expected], rel=1e-5)
+            expected = {hit.passage: hit.score for hit in [hit for hit in every if hit.passage.id in ids][:4]}
+            assert {hit.passage: hit.score for hit in hits} == pytest.approx(expected, rel=1e-5)
 
     def test_predicates_and_ids(self, retriever, passages):
         def is_river(passage):
@@ -178,17 +177,14 @@ class IndexConformance(RetrieverConformance, FilterConformance):
         assert (tmp_path / "index" / "manifest.json").stat().st_mtime_ns == before
         assert self.make(passages[1:], tmp_path / "other").manifest.digest != retriever.manifest.digest
 
-    def test_another_index_is_not_replaced_unasked(self, passages, tmp_path):
+    def test_something_else_is_not_replaced_unasked(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")
         with pytest.raises(UsageError, match="another index stands there"):
             self.make(passages[2:], tmp_path / "index")
-        replaced = self.make(passages[2:], tmp_path / "index", overwrite=True)
-        assert len(replaced) == len(passages) - 2
+        assert len(self.make(passages[2:], tmp_path / "index", overwrite=True)) == len(passages) - 2
         assert [path.name for path in tmp_path.iterdir()] == ["index"]
-
-    def test_a_folder_of_something_else_is_never_replaced(self, passages, tmp_path):
         (tmp_path / "letters").mkdir()
-        (tmp_path / "letters" / "dear.txt").write_text("…", encoding="utf-8")
+        (tmp_path / "letters" / "dear.txt").touch()
         with pytest.raises(IndexForeign, match="not an index"):
             self.make(passages, tmp_path / "letters", overwrite=True)
         assert (tmp_path / "letters" / "dear.txt").exists()
@@ -205,36 +201,28 @@ class IndexConformance(RetrieverConformance, FilterConformance):
         assert len(self.make(passages, tmp_path / "index")) == len(passages)
         assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
-    @pytest.mark.parametrize("bad", ["duplicate", "none"])
-    def test_bad_corpora(self, passages, tmp_path, bad):
-        corpus = [*passages, passages[0]] if bad == "duplicate" else []
-        with pytest.raises(DataError, match="unique" if bad == "duplicate" else "no passages"):
-            self.make(corpus, tmp_path / "index")
+    def test_bad_corpora(self, passages, tmp_path):
+        with pytest.raises(DataError, match="unique"):
+            self.make([*passages, passages[0]], tmp_path / "index")
+        with pytest.raises(DataError, match="no passages"):
+            self.make([], tmp_path / "index")
 
-    def test_every_truncated_file_is_noticed(self, retriever, folder, tmp_path):
+    def test_every_damaged_file_is_noticed(self, retriever, folder, tmp_path):
+        index = shutil.copytree(folder / "index", tmp_path / "index")
+        retriever.manifest.verify(index)
         for name in retriever.manifest.files:
-            shutil.copytree(folder / "index", tmp_path / "index")
-            with (tmp_path / "index" / name).open("r+b") as file:
-                file.truncate(max(file.seek(0, 2) - 1, 0))
-            if (tmp_path / "index" / name).stat().st_size != retriever.manifest.files[name]["size"]:
-                with pytest.raises(IndexDamaged, match="bytes instead of"):
-                    open_index(tmp_path / "index")
-            (tmp_path / "index" / name).unlink()
-            with pytest.raises(IndexDamaged, match="missing"):
-                open_index(tmp_path / "index")
-            shutil.rmtree(tmp_path / "index")
-
-    def test_every_altered_file_is_noticed_on_verification(self, retriever, folder, tmp_path):
-        shutil.copytree(folder / "index", tmp_path / "index")
-        retriever.manifest.verify(tmp_path / "index")
-        for name in retriever.manifest.files:
-            path = tmp_path / "index" / name
-            content = path.read_bytes()
+            path, content = index / name, (index / name).read_bytes()
             if content:
+                path.write_bytes(content[:-1])
+                with pytest.raises(IndexDamaged, match="bytes instead of"):
+                    open_index(index)
                 path.write_bytes(bytes([content[0] ^ 1]) + content[1:])
                 with pytest.raises(IndexDamaged, match="altered"):
-                    retriever.manifest.verify(tmp_path / "index")
-                path.write_bytes(content)
+                    retriever.manifest.verify(index)
+            path.unlink()
+            with pytest.raises(IndexDamaged, match="missing"):
+                open_index(index)
+            path.write_bytes(content)
 
     def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")

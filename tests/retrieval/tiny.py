@@ -27,17 +27,23 @@ def bert_config(tokenizer, **changes):
     return BertConfig(vocab_size=len(tokenizer), **(settings | changes))
 
 
+def random_model(model_class, config, seed=1, **options):
+    """A model with random weights, the same for the same seed."""
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return model_class(config, **options)
+
+
 def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
     """A ColBERT checkpoint folder with two layers of random weights."""
-    import torch
     from safetensors.numpy import save_file
     from transformers import BertModel
 
     tokenizer = write_tokenizer(folder, texts)
     config = bert_config(tokenizer)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = BertModel(config, add_pooling_layer=False)
+    model = random_model(BertModel, config, seed, add_pooling_layer=False)
     config.save_pretrained(folder)
     tensors = {f"bert.{name}": tensor.numpy() for name, tensor in model.state_dict().items()}
     tensors["linear.weight"] = np.random.default_rng(seed).normal(size=(dim, 32)).astype(np.float32)
@@ -61,21 +67,17 @@ def write_colbert(folder, texts, *, dim=16, seed=1, **metadata):
 
 def write_cross_encoder(folder, texts, *, labels=1, names=None, seed=1):
     """A BertForSequenceClassification with two layers of random weights."""
-    import torch
     from transformers import BertForSequenceClassification
 
     tokenizer = write_tokenizer(folder, texts)
     changes = {"id2label": dict(enumerate(names))} if names else {"num_labels": labels}
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = BertForSequenceClassification(bert_config(tokenizer, initializer_range=0.5, **changes))
-    model.save_pretrained(folder)
+    config = bert_config(tokenizer, initializer_range=0.5, **changes)
+    random_model(BertForSequenceClassification, config, seed).save_pretrained(folder)
     return folder
 
 
 def write_t5(folder, texts, *, seed=1):
     """A T5ForConditionalGeneration with one layer of random weights, and a tokenizer of whole words."""
-    import torch
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
@@ -88,26 +90,18 @@ def write_t5(folder, texts, *, seed=1):
     PreTrainedTokenizerFast(
         tokenizer_object=raw, pad_token="<pad>", eos_token="</s>", unk_token="<unk>", model_max_length=512
     ).save_pretrained(folder)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = T5ForConditionalGeneration(
-            T5Config(
-                vocab_size=len(vocabulary), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
-                decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, initializer_factor=5.0,
-            )
-        )  # fmt: skip
-    model.save_pretrained(folder)
+    config = T5Config(
+        vocab_size=len(vocabulary), d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2,
+        decoder_start_token_id=0, pad_token_id=0, eos_token_id=1, initializer_factor=5.0,
+    )  # fmt: skip
+    random_model(T5ForConditionalGeneration, config, seed).save_pretrained(folder)
     return folder
 
 
 def write_bi_encoder(folder, texts, *, seed=1):
     """A BertModel with two layers of random weights; sentence-transformers averages its token vectors."""
-    import torch
     from transformers import BertModel
 
-    tokenizer = write_tokenizer(folder, texts)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = BertModel(bert_config(tokenizer, initializer_range=0.3), add_pooling_layer=False)
-    model.save_pretrained(folder)
+    config = bert_config(write_tokenizer(folder, texts), initializer_range=0.3)
+    random_model(BertModel, config, seed, add_pooling_layer=False).save_pretrained(folder)
     return folder

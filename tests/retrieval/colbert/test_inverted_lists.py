@@ -1,4 +1,3 @@
-import itertools
 import os
 import signal
 
@@ -70,11 +69,6 @@ def test_candidates_hold_the_best(vectors, centroids, queries):
         assert np.sort(scores[found])[-10:].mean() > 0.97 * np.sort(scores)[-10:].mean()
 
 
-def test_all_clusters_together_hold_every_passage(vectors, centroids, queries):
-    found = centroids.candidates(queries[0], len(centroids), len(vectors))
-    assert found.tolist() == list(range(len(vectors)))
-
-
 def test_limit_and_filters_of_candidates(vectors, centroids, queries):
     wide = centroids.candidates(queries[0], 4, 10_000)
     narrow = centroids.candidates(queries[0], 4, 50)
@@ -82,6 +76,8 @@ def test_limit_and_filters_of_candidates(vectors, centroids, queries):
     assert set(narrow) <= set(wide)
     exact = vectors.scan(queries[:1])[0]
     assert exact[narrow].mean() > exact[wide].mean()
+    everything = centroids.candidates(queries[0], len(centroids), len(vectors))
+    assert everything.tolist() == list(range(len(vectors)))
     sevenths = np.arange(0, 2000, 7)
     allowed = centroids.candidates(queries[0], 4, 10_000, sevenths)
     without = centroids.candidates(queries[0], 4, 10_000, without=sevenths)
@@ -95,7 +91,7 @@ def test_limit_and_filters_of_candidates(vectors, centroids, queries):
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_process_has_threads_of_its_own(centroids):
     scores = np.random.default_rng(13).random((5, len(centroids)), dtype=np.float32)
-    expected = centroids._interaction(scores, np.arange(2000))
+    expected = centroids._interaction(scores, np.arange(2000))  # without torch, which cannot go on in a fork
     child = os.fork()
     if not child:
         signal.alarm(30)  # without threads it would wait for ever
@@ -182,18 +178,3 @@ def test_arrays_that_do_not_fit_are_refused(vectors, centroids, tmp_path):
     (tmp_path / "cells.npy").unlink()
     with pytest.raises(IndexDamaged, match="cannot be read"):
         CentroidIndex(tmp_path)
-
-
-def test_candidates_are_those_of_the_formula(vectors, centroids, queries):
-    """Against PLAID's stages written out: probe, unite, score by MaxSim over centroids."""
-    codes = [np.unique(centroids._codes[first:last]) for first, last in itertools.pairwise(centroids._code_starts)]
-    for query in queries[:5]:
-        scores = centroids.centroids @ query.T
-        probed = {int(cell) for column in scores.T for cell in np.argsort(column)[-3:]}
-        inside = [position for position, mine in enumerate(codes) if probed.intersection(mine.tolist())]
-        assert centroids.candidates(query, 3, len(vectors)).tolist() == inside
-        rough = np.array([scores[codes[position]].max(axis=0).sum() for position in inside])
-        kept = set(centroids.candidates(query, 3, 40).tolist())
-        surely = np.array(inside)[rough > np.sort(rough)[-40] + len(query) * (scores.max() - scores.min()) / 255]
-        assert len(surely) > 5
-        assert kept.issuperset(surely.tolist())
