@@ -60,7 +60,7 @@ def read_source(source: Source, *, study_name: str | None = None, cost: str = ""
     """
     match source:
         case Tuning():
-            facts = read_study(source.study, cost=cost or source.cost, chosen=source.best)
+            facts = replace(read_study(source.study, cost=cost or source.cost), chosen=source.best)
             return ReportSource(study=facts, questions=source.questions)
         case Evaluation():
             return ReportSource(evaluations={source.provenance.program or "evaluation": source})

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from knowgap.compile.evaluation.statistics import Comparison
 from knowgap.compile.study.summary import StudyFacts
-from knowgap.compile.study.trials import TrialResult, front
+from knowgap.compile.study.trials import TrialResult
 from knowgap.errors import UnknownName
 from knowgap.programs import get_program
 from knowgap.reports.charts import Chart, Point
@@ -101,7 +101,7 @@ class StudyView:
     @cached_property
     def settings(self) -> list[tuple[str, list[str], str]]:
         """Name, values in the trials that are compared, and meaning of every setting; those that differ come first."""
-        trials, meanings = list(self.compared.values()), _meanings(self.facts.program)
+        trials, meanings = list(self.compared.values()), _meanings(self.facts.program_name)
         settings = [
             (name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
             for name in self.chosen.values
@@ -119,7 +119,7 @@ class StudyView:
     @cached_property
     def front(self) -> list[TrialResult]:
         """The Pareto front of score and cost, cheapest first."""
-        return front(self.facts.trials, self.facts.cost)
+        return self.facts.front
 
     @property
     def front_chart(self) -> Chart:
@@ -139,7 +139,8 @@ class StudyView:
     def tuned(self) -> list[str]:
         """The parameters that trials set, most important first."""
         names = dict.fromkeys(name for t in self.facts.trials for name in self.facts.parameters[t.number])
-        return sorted(names, key=lambda name: -self.facts.importances.get(name, 0.0))
+        importances = self.facts.importances()
+        return sorted(names, key=lambda name: -importances.get(name, 0.0))
 
     @cached_property
     def slices(self) -> list[Chart]:

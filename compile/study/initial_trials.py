@@ -34,20 +34,10 @@ def make_set_up(
     prices: tuple[float, float] | None,
     progress: Progress,
 ) -> SetUp:
-    """Set a study up.
+    """Bootstrap demonstrations, calibrate δ and list the initial trials.
 
     The initial trials are, each once: the paper's settings without demonstrations; the program as it is; the settings
     in `config.start`; the program with δ as it is calibrated; and the program with bootstrapped demonstrations.
-
-    Args:
-        program: whose settings are searched.
-        trainset: the questions that demonstrations are bootstrapped from and δ is calibrated on.
-        metric: decides which runs become demonstrations.
-        config: how the study searches.
-        demos: how demonstrations are made.
-        seed: of the study.
-        prices: US dollars per million prompt and completion tokens; None for DSPy's.
-        progress: called after every training question.
     """
     tracker, pool = UsageTracker(prices), DemoSets()
     if demos.mode != "none":

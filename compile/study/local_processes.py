@@ -8,9 +8,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import IO
-
-from knowgap.errors import UsageError
 
 __all__ = ["LOCAL_WORKER", "is_local_worker", "local_workers"]
 
@@ -35,29 +32,21 @@ def local_workers(count: int, command: Sequence[str] | None = None) -> Iterator[
     finish the study. A process that `local_workers` started starts none itself.
 
     Args:
-        count: number of processes; 0 for none.
+        count: number of processes.
         command: what they run; this process' own command line by default.
 
     Yields:
         A list of error messages, one for each process that failed; it is filled after the body.
-
-    Raises:
-        UsageError: `count` is negative.
     """
-    if count < 0:
-        raise UsageError(f"{count} more workers: there cannot be fewer than none")
     command = command or [sys.executable, *sys.orig_argv[1:]]
     problems: list[str] = []
     with ExitStack() as stack:
-        started: list[tuple[subprocess.Popen[bytes], IO[bytes]]] = []
+        started = []
         for _ in range(0 if is_local_worker() else count):
             errors = stack.enter_context(tempfile.TemporaryFile())
+            environment = {**os.environ, LOCAL_WORKER: "1"}
             process = subprocess.Popen(
-                command,
-                env={**os.environ, LOCAL_WORKER: "1"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
             )
             stack.callback(_terminate, process)
             started.append((process, errors))
@@ -81,10 +70,9 @@ def _error_message(text: str, code: int) -> str:
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(timeout=_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    process.terminate()  # does nothing if it ended
+    try:
+        process.wait(timeout=_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

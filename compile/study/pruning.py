@@ -1,4 +1,4 @@
-"""When a trial is given up: where it does worse than the best so far, or where nothing is to be gained any more."""
+"""When a trial is stopped early: if it does worse than the best one so far, or has little left to gain."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["Pruner"]
 
 
 class Pruner:
-    """The trial to beat.
+    """Compares a trial with the best complete one.
 
-    A trial is given up for one of two reasons. It does worse, by Optuna's Wilcoxon signed-rank test over the questions
-    that both were asked. Or what it can be expected to gain by the end is less than `least_gain`: most settings answer
-    most questions alike, and the test never calls those worse.
+    A trial is pruned for one of two reasons. It does worse, by Optuna's Wilcoxon signed-rank test over the questions
+    that both were asked. Or its expected gain is less than `least_gain`: most settings answer most questions alike,
+    and the test never calls those worse.
 
-    The test runs beside the study's storage, to which every report would be a transaction of its own.
+    The test runs on a study in memory: in the storage, every score would be a transaction.
 
     Args:
         scores: of the best complete trial, in the study's order of the questions; each from 0 to 1.
-        startup: questions that are asked in any case.
-        p_threshold: a trial is given up where it is worse at this level.
+        startup: number of questions before which no trial is pruned.
+        p_threshold: significance level of the test.
         least_gain: in the mean score of all questions.
     """
 
@@ -40,18 +40,18 @@ class Pruner:
         self._study.add_trial(create_trial(value=fmean(scores), intermediate_values=dict(enumerate(self._scores))))
 
     def should_prune(self, scores: Sequence[float]) -> bool:
-        """Whether a trial with these scores, in the same order, is to be given up."""
+        """Whether to stop a trial with these scores, in the same order."""
         if len(scores) >= self._startup and self.expected_gain(scores) < self._least_gain:
             return True
         so_far = create_trial(state=TrialState.RUNNING, intermediate_values=dict(enumerate(map(float, scores))))
         return self._pruner.prune(self._study, so_far)
 
     def expected_gain(self, scores: Sequence[float]) -> float:
-        """By how much a trial can be expected to exceed the best in the end; where it falls short, that counts as 0.
+        """The expected value of how far the trial's mean score ends above the best one's, falling short counting as 0.
 
-        The sum of the differences still to come is taken to be normal, with the mean and variance of those seen so far
-        and of one win and one loss more, which keep the doubt alive where all were ties. The variance counts that the
-        mean itself is uncertain.
+        The sum of the differences still to come is taken as normal. Its mean and variance are those of the differences
+        so far, with one win and one loss added, so that doubt remains after ties only; the variance includes the
+        uncertainty of the mean.
         """
         seen, left = len(scores), len(self._scores) - len(scores)
         differences = [float(score) - best for score, best in zip(scores, self._scores, strict=False)]

@@ -27,12 +27,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.demonstrations.demo_sets import DemoSets
+from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.study.config import StudyConfig
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_path
 from knowgap.errors import StudyError
@@ -47,9 +48,8 @@ __all__ = ["INITIAL", "InitialTrial", "SetUp", "enqueue", "read_set_up", "shared
 INITIAL = "initial"
 """The trial attribute that holds the position of an initial trial in the list."""
 
-_FINGERPRINT, _RECORD, _POOL = "fingerprint", "record", "pool"
-_PIECE = 20_000
-"""ASCII characters in a user attribute, which any database column takes."""
+_FINGERPRINT, _SET_UP = "fingerprint", "set-up"
+_PIECE = 20_000  # characters of an attribute: any database column takes them
 _LOCK_SECONDS = 0.5
 _SERVER_LOCKS = {
     "postgresql": "SELECT pg_advisory_lock(hashtext(:name))",
@@ -99,17 +99,14 @@ def shared_study(
     fingerprint: dict[str, Any],
     make: Callable[[], SetUp],
 ) -> Iterator[tuple[Study, SetUp]]:
-    """Open a study, set it up if nobody has, and let this process work on it; see the module for how.
+    """Open a study, set it up by `make` if nobody has, and let this process work on it.
 
     Args:
         study_name: the study's name in the storage.
         storage: see `knowgap.compile.study.storage.open_storage`.
         config: how the study searches.
         fingerprint: what the study is about, as JSON values by name.
-        make: makes the set-up.
-
-    Yields:
-        Optuna's study, and how it was set up.
+        make: bootstraps the demonstrations and lists the initial trials.
 
     Raises:
         StudyError: the storage cannot be opened, or its study of that name is about something else.
@@ -118,17 +115,15 @@ def shared_study(
     try:
         study = _open_study(study_name, opened, describe_storage(storage), config)
 
-        def start(alone: bool) -> None:
+        def start() -> None:
             _check_fingerprint(study, fingerprint)
-            if alone:
-                _fail_running_trials(study)
-            if _RECORD not in study.user_attrs:
+            if _SET_UP not in study.user_attrs:
                 study.set_user_attr(_FINGERPRINT, fingerprint)
                 _store_set_up(study, make())
             _enqueue_initial_trials(study, read_set_up(study).initial)
 
         path = storage_path(storage)
-        with _working(study, path, start) if path is not None else _working_on_server(study, opened, start):
+        with _working_on_file(study, path, start) if path else _working_on_server(study, opened, start):
             _check_fingerprint(study, fingerprint)
             yield study, read_set_up(study)
     finally:
@@ -148,27 +143,29 @@ def read_set_up(study: Study) -> SetUp:
         ValueError: it was set up by something else.
     """
     attributes = study.user_attrs
-    record = dict(attributes[_RECORD])
-    text = "".join(attributes[f"{_POOL}.{n}"] for n in range(record.pop("pool_pieces")))
-    return SetUp(**record, pool=DemoSets.model_validate_json(text))
+    pieces = [attributes[f"{_SET_UP}.{n}"] for n in range(attributes[_SET_UP])]
+    return SetUp.model_validate_json("".join(pieces))
 
 
-def _store_set_up(study: Study, made: SetUp) -> None:
-    text = json.dumps(made.pool.model_dump())
+def _store_set_up(study: Study, set_up: SetUp) -> None:
+    text = json.dumps(set_up.model_dump(mode="json"))
     pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces):
-        study.set_user_attr(f"{_POOL}.{number}", piece)
-    study.set_user_attr(_RECORD, made.model_dump(mode="json", exclude={"pool"}) | {"pool_pieces": len(pieces)})
+        study.set_user_attr(f"{_SET_UP}.{number}", piece)
+    study.set_user_attr(_SET_UP, len(pieces))
 
 
 def _open_study(name: str, opened: BaseStorage, shown: str, config: StudyConfig) -> Study:
     import optuna
+    from optuna.study import StudyDirection
 
-    goals: list[Literal["maximize", "minimize"]] = ["maximize"] if config.mode == "single" else ["maximize", "minimize"]
+    directions = [StudyDirection.MAXIMIZE]
+    if config.mode == "pareto":
+        directions.append(StudyDirection.MINIMIZE)
     try:
-        study = optuna.create_study(storage=opened, study_name=name, directions=goals, load_if_exists=True)
-        foreign = [direction.name for direction in study.directions] != [goal.upper() for goal in goals]
-        if foreign or (study.get_trials(deepcopy=False) and _FINGERPRINT not in study.user_attrs):
+        study = optuna.create_study(storage=opened, study_name=name, directions=directions, load_if_exists=True)
+        foreign = study.get_trials(deepcopy=False) and _FINGERPRINT not in study.user_attrs
+        if foreign or study.directions != directions:
             raise StudyError(f"study {name!r} in {shown} was made otherwise: take another study name")
     except (KeyError, ValueError, TypeError, AttributeError) as error:  # what Optuna makes of a foreign journal
         raise StudyError(f"{shown} cannot be read as a study storage: {error!r}") from error
@@ -180,56 +177,49 @@ def _open_study(name: str, opened: BaseStorage, shown: str, config: StudyConfig)
 
 
 @contextmanager
-def _working(study: Study, path: Path, start: Callable[[bool], None]) -> Iterator[None]:
-    """Work on a study in a file: start alone if no other process works on it, then hold the lock with the others."""
+def _working_on_file(study: Study, path: Path, start: Callable[[], None]) -> Iterator[None]:
+    """Start alone if no other process works on the study; then work on it together with others."""
     from filelock import ReadWriteLock, Timeout
 
-    def acquired(acquire: Callable[..., object]) -> bool:
-        try:
-            acquire(timeout=_LOCK_SECONDS)
-        except Timeout:
-            return False
-        return True
-
-    lock = ReadWriteLock(path.with_name(f"{path.name}.workers"), is_singleton=False)
+    lock = ReadWriteLock(path.with_name(f"{path.name}.{digest(study.study_name)[:8]}.workers"), is_singleton=False)
     try:
         while True:
-            if acquired(lock.acquire_write):
-                try:
-                    start(True)
-                finally:
-                    lock.release()
-            if acquired(lock.acquire_read):  # not while another process starts alone
-                try:
-                    if _RECORD in study.user_attrs:  # else the other process died
-                        yield
-                        return
-                finally:
-                    lock.release()
+            try:
+                alone = lock.acquire_write(timeout=_LOCK_SECONDS)
+            except Timeout:
+                pass  # others are at work
+            else:
+                with alone:
+                    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+                        study.tell(trial.number, state=TrialState.FAIL)
+                    start()
+            try:
+                together = lock.acquire_read(timeout=_LOCK_SECONDS)
+            except Timeout:
+                continue  # another process starts alone
+            with together:
+                if _SET_UP in study.user_attrs:  # else that process died
+                    yield
+                    return
     finally:
         lock.close()
 
 
 @contextmanager
-def _working_on_server(study: Study, opened: BaseStorage, start: Callable[[bool], None]) -> Iterator[None]:
-    """Work on a study on a server, or in memory: start under the server's lock."""
+def _working_on_server(study: Study, opened: BaseStorage, start: Callable[[], None]) -> Iterator[None]:
+    """Start under the server's lock, if there is a server; then work on the study together with others."""
     engine = getattr(opened, "engine", None)
     statement = _SERVER_LOCKS.get(engine.dialect.name) if engine is not None else None
     if engine is None or statement is None:
-        start(False)
+        start()
     else:
         from sqlalchemy import text
 
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.detach()  # so that it is closed, and the lock released, whatever happens
             connection.execute(text(statement), {"name": f"knowgap {study.study_name}"})
-            start(False)
+            start()
     yield
-
-
-def _fail_running_trials(study: Study) -> None:
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.FAIL)
 
 
 def _enqueue_initial_trials(study: Study, initial: list[InitialTrial]) -> None:

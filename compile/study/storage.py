@@ -21,10 +21,7 @@ HEARTBEAT = 15
 
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _JOURNAL = (".journal", ".log", ".jsonl")
-_DRIVERS = {
-    "postgresql": (("psycopg", "postgresql+psycopg"), ("psycopg2", "postgresql+psycopg2")),
-    "mysql": (("pymysql", "mysql+pymysql"), ("MySQLdb", "mysql+mysqldb")),
-}
+_DRIVERS = {"postgresql": ("psycopg", "psycopg2"), "mysql": ("pymysql",)}
 
 
 def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> BaseStorage:
@@ -71,32 +68,26 @@ def close_storage(storage: BaseStorage) -> None:
 
 def storage_path(storage: str | Path | None) -> Path | None:
     """The file that keeps a study; None in memory and on a server."""
-    if storage is None:
-        return None
-    text = str(storage)
-    if "://" not in text:
-        return Path(text).expanduser()
+    if storage is None or "://" not in str(storage):
+        return Path(storage).expanduser() if storage is not None else None
     from sqlalchemy.engine import make_url
 
-    url = make_url(text)
+    url = make_url(str(storage))
     in_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
     return Path(str(url.database)) if in_file else None
 
 
 def describe_storage(storage: str | Path | None) -> str:
     """The storage in words, without a password."""
-    if storage is None:
-        return "memory"
-    text = str(storage)
-    if "://" not in text:
-        return text
+    if storage is None or "://" not in str(storage):
+        return "memory" if storage is None else str(storage)
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
-        return make_url(text).render_as_string(hide_password=True)
-    except ArgumentError:
-        return text.partition("://")[0] + "://…"
+        return make_url(str(storage)).render_as_string(hide_password=True)
+    except (ArgumentError, ValueError):
+        return str(storage).partition("://")[0] + "://…"
 
 
 def _open_database(url: str, heartbeat: int) -> BaseStorage:
@@ -105,33 +96,35 @@ def _open_database(url: str, heartbeat: int) -> BaseStorage:
     from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
     from sqlalchemy.pool import NullPool
 
-    shown = describe_storage(url)
-    local = url.startswith("sqlite")
-    options: dict[str, Any] = {"pool_pre_ping": True}
-    if local:
-        options = {"poolclass": NullPool, "connect_args": {"timeout": 120}}
+    shown, in_file = describe_storage(url), url.startswith("sqlite")
+    scheme, separator, rest = url.partition("://")
+    if scheme in _DRIVERS:
+        installed = [driver for driver in _DRIVERS[scheme] if find_spec(driver) is not None]
+        url = f"{scheme}+{(installed or _DRIVERS[scheme])[0]}{separator}{rest}"
+    options = {"poolclass": NullPool, "connect_args": {"timeout": 120}} if in_file else {"pool_pre_ping": True}
     problem: Exception | None = None
     for _ in range(5):  # processes that start together on an empty database may collide while they create its tables
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)
-                opened = RDBStorage(
-                    url if local else _with_driver(url),
+                storage = RDBStorage(
+                    url,
                     engine_kwargs=options,
                     heartbeat_interval=heartbeat,
                     grace_period=4 * heartbeat,
                     heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(),
                 )
-        except (ImportError, ModuleNotFoundError) as error:
-            raise MissingDependency(f"{shown}: its database driver is not installed ({error})") from error
+        except ImportError as error:
+            driver = getattr(error.__cause__ or error.__context__, "name", None) or "its driver"
+            raise MissingDependency(f"a study on {shown} needs a database driver: pip install {driver}") from error
         except DBAPIError as error:
             problem = error
-        except (ArgumentError, OptunaError, RuntimeError, SQLAlchemyError) as error:
+        except (ArgumentError, OptunaError, RuntimeError, SQLAlchemyError, ValueError) as error:
             raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(error)}") from error
         else:
-            if local:
-                _serialize_transactions(opened.engine)
-            return opened
+            if in_file:
+                _serialize_transactions(storage.engine)
+            return storage
     raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(problem)}") from problem
 
 
@@ -149,16 +142,6 @@ def _serialize_transactions(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def lock(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _with_driver(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    for module, full in _DRIVERS.get(scheme, ()):
-        if find_spec(module) is not None:
-            return full + separator + rest
-    if scheme in _DRIVERS:
-        raise MissingDependency(f"a study on {scheme} needs a driver: pip install {_DRIVERS[scheme][0][0]}")
-    return url
 
 
 def _first_line(error: object) -> str:

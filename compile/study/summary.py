@@ -1,4 +1,4 @@
-"""What a stored study tells by itself, without the program or the data it was made with."""
+"""What the storage of a study says about it, without the program or the data."""
 
 from __future__ import annotations
 
@@ -13,57 +13,78 @@ from pydantic import ValidationError
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
+from knowgap.compile.evaluation.statistics import Comparison, paired_comparison, pareto_front
 from knowgap.compile.study.shared_study import read_set_up
-from knowgap.compile.study.trials import PAPER, Calls, TrialResult, choose, count_calls, finished
+from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished
 from knowgap.errors import StudyError, UnknownName
 from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
 
-__all__ = ["StudyFacts", "importances", "matching", "read_study"]
+__all__ = ["Calls", "StudyFacts", "matching", "read_study"]
+
+
+@dataclass(frozen=True)
+class Calls:
+    """Calls to the language model over a study.
+
+    Attributes:
+        spent: calls that reached it.
+        without_sharing: calls if no answer and no earlier trial's result had been used again.
+        without_pruning: the same if every trial had also asked every dev question (extrapolated).
+    """
+
+    spent: int
+    without_sharing: int
+    without_pruning: int
 
 
 @dataclass(frozen=True)
 class StudyFacts:
-    """A study as it stands in its storage.
+    """A study.
 
     Attributes:
-        name: the study's.
-        program: name of the program.
-        metric: what was optimized.
+        study: Optuna's study.
+        program_name: name of the program.
+        metric: name of the metric.
         lm: name of the language model.
-        pareto: whether the cost was an objective besides the score.
+        pareto: whether the cost was an objective beside the score.
         cost: what counts as cost.
         seed: of every draw.
         dev_digest: digest of the dev questions.
-        size: number of dev questions; 0 while no trial is complete.
-        trials: all finished trials.
+        trials: all finished trials, by number.
         parameters: Optuna's parameters by number of the trial.
-        unfinished: trials that failed, or have not ended yet.
+        unfinished: number of trials that failed or have not ended.
         chosen: the chosen trial; None while none is complete.
-        setup: what bootstrapping demonstrations cost.
-        pool: the demonstrations to choose from.
-        importances: see `importances`.
+        setup: what bootstrapping the demonstrations cost.
+        pool: the demonstration sets that trials choose from.
     """
 
-    name: str
-    program: str
+    study: Study
+    program_name: str
     metric: str
     lm: str
     pareto: bool
     cost: str
     seed: int
     dev_digest: str
-    size: int
     trials: list[TrialResult]
     parameters: dict[int, dict[str, Any]]
     unfinished: int
     chosen: TrialResult | None
     setup: Usage
     pool: DemoSets
-    importances: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.study_name
+
+    @property
+    def size(self) -> int:
+        """Number of dev questions; 0 while no trial is complete."""
+        return next((len(trial.scores) for trial in self.trials if trial.complete), 0)
 
     def labelled(self, label: str) -> TrialResult | None:
         """The first complete trial with a label such as "paper" or "current"."""
@@ -74,97 +95,96 @@ class StudyFacts:
         """The trial with the paper's settings and no demonstrations, if it is finished."""
         return self.labelled(PAPER)
 
-    def gain(self, before: TrialResult) -> Comparison:
-        """The chosen trial against another complete one on the dev questions, on which it was chosen: it flatters."""
-        if self.chosen is None:
-            raise StudyError("no trial is complete: there is nothing to compare")
-        return paired_comparison(self.metric, before.scores, self.chosen.scores)
+    @property
+    def front(self) -> list[TrialResult]:
+        """The complete trials that no other beats in both score and cost, cheapest first."""
+        complete = [trial for trial in self.trials if trial.complete]
+        return pareto_front(complete, cost=lambda trial: trial.costs[self.cost], score=lambda trial: trial.score)
 
     @property
     def spent(self) -> Usage:
-        """What the whole study cost, as far as trials ended."""
+        """What all finished trials and the set-up cost."""
         return sum((trial.spent for trial in self.trials), self.setup)
 
     @property
     def calls(self) -> Calls:
         """Calls to the language model, with and without what saves calls."""
-        return count_calls(self.trials, self.setup, self.size)
+        by_number = {trial.number: trial for trial in self.trials}
+        ran = [by_number[trial.number if trial.same_as is None else trial.same_as] for trial in self.trials]
+        return Calls(
+            spent=self.spent.calls,
+            without_sharing=self.setup.asked + sum(trial.spent.asked for trial in ran),
+            without_pruning=self.setup.asked + round(sum(trial.costs["lm_calls"] for trial in ran) * self.size),
+        )
+
+    def gain(self, before: TrialResult) -> Comparison:
+        """The chosen trial against another complete one, on the dev questions, which flatters the chosen one."""
+        if self.chosen is None:
+            raise StudyError("no trial is complete: there is nothing to compare")
+        return paired_comparison(self.metric, before.scores, self.chosen.scores)
+
+    def importances(self) -> dict[str, float]:
+        """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
+        from optuna.importance import get_param_importances
+
+        if len({trial.score for trial in self.trials if trial.complete}) < 2:
+            return {}  # Optuna would call all parameters equally important
+        with quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # few trials are worth a warning to Optuna
+            try:
+                return get_param_importances(self.study, target=lambda trial: -trial.values[0])
+            except (ValueError, RuntimeError):
+                return {}  # no parameter that all trials set
 
 
-def read_study(study: Study, *, cost: str = "", chosen: TrialResult | None = None) -> StudyFacts:
+def read_study(study: Study, *, cost: str = "") -> StudyFacts:
     """Read a study that `tune` made.
 
     Args:
         study: Optuna's study.
-        cost: what counts as cost; what the study took for it where absent.
-        chosen: the trial that was chosen; the best one by dev score where absent.
+        cost: what counts as cost; by default the study's second objective, or calls.
 
     Raises:
         StudyError: the study was made by something else, or is not set up yet.
         UnknownName: a cost of another name.
     """
-    attributes = study.user_attrs
     try:
-        about = attributes["fingerprint"]
-        set_up = read_set_up(study)
+        about, set_up, trials = study.user_attrs["fingerprint"], read_set_up(study), finished(study)
         program, metric, lm = about["program"][0], about["metric"], about["language model"][0]
-        mode, named_cost = about["mode"], about["cost"]
-        trials = finished(study)
+        mode, seed, dev_digest = about["mode"], about["seed"], about["dev questions"]
+        cost = cost or about["cost"] or "lm_calls"
     except (KeyError, ValidationError, ValueError, TypeError, IndexError) as error:
         reason = "it is not set up yet, or was made by something else than knowgap"
         raise StudyError(f"study {study.study_name!r} cannot be reported: {reason}") from error
-    counted = cost or named_cost or "lm_calls"
-    if counted not in COSTS:
-        raise UnknownName.among("cost", counted, COSTS)
-    complete = [trial for trial in trials if trial.complete]
-    every = study.get_trials(deepcopy=False)
-    numbers = {trial.number for trial in trials}
-    running = sum(t.state in (TrialState.RUNNING, TrialState.FAIL) for t in every)
+    if cost not in COSTS:
+        raise UnknownName.among("cost", cost, COSTS)
+    stored = study.get_trials(deepcopy=False)
     return StudyFacts(
-        name=study.study_name,
-        program=str(program),
-        metric=str(metric),
-        lm=str(lm),
+        study=study,
+        program_name=program,
+        metric=metric,
+        lm=lm,
         pareto=mode == "pareto",
-        cost=counted,
-        seed=int(about.get("seed") or 0),
-        dev_digest=str(about.get("dev questions") or ""),
-        size=len(complete[0].scores) if complete else 0,
+        cost=cost,
+        seed=seed,
+        dev_digest=dev_digest,
         trials=trials,
-        parameters={trial.number: dict(trial.params) for trial in every if trial.number in numbers},
-        unfinished=running,
-        chosen=chosen or (choose(trials, "best", counted) if complete else None),
+        parameters={trial.number: dict(trial.params) for trial in stored},
+        unfinished=sum(trial.state in (TrialState.RUNNING, TrialState.FAIL) for trial in stored),
+        chosen=choose(trials, "best", cost) if any(trial.complete for trial in trials) else None,
         setup=set_up.spent,
         pool=set_up.pool,
-        importances=importances(study),
     )
 
 
-def importances(study: Study) -> dict[str, float]:
-    """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
-    from optuna.importance import get_param_importances
-
-    complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-    if len({trial.values[0] for trial in complete}) < 2:
-        return {}  # Optuna would call all parameters equally important
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # each trial with few companions is worth a warning to Optuna
-        try:
-            return get_param_importances(study, target=lambda trial: -trial.values[0])
-        except (ValueError, RuntimeError):
-            return {}  # no parameter that all of them set
-
-
 def matching(
-    trials: Sequence[TrialResult], values: dict[str, Any], shown: dict[str, int], pool: DemoSets
+    trials: Sequence[TrialResult], values: dict[str, Any], n_demos: dict[str, int], pool: DemoSets
 ) -> TrialResult | None:
-    """The best complete trial with these hyperparameters and so many demonstrations by predictor, if there is one."""
-    found = [
-        trial
-        for trial in trials
-        if trial.complete
-        and trial.values == values
-        and {p: len(pool.sets[p][n]) for p, n in trial.demonstrations.items() if pool.sets[p][n]}
-        == {p: n for p, n in shown.items() if p in trial.demonstrations}
-    ]
-    return max(found, key=lambda trial: (trial.score, -trial.number), default=None)
+    """The best complete trial with these hyperparameters and numbers of demonstrations by predictor, if any."""
+    matches = []
+    for trial in trials:
+        demos = {p: len(pool.sets[p][n]) for p, n in trial.demonstrations.items() if pool.sets[p][n]}
+        wanted = {p: n for p, n in n_demos.items() if p in trial.demonstrations}
+        if trial.complete and trial.values == values and demos == wanted:
+            matches.append(trial)
+    return max(matches, key=lambda trial: (trial.score, -trial.number), default=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from optuna.trial import TrialState
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.statistics import pareto_front
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.trace.usage import Usage
 
@@ -19,18 +17,7 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-__all__ = [
-    "CONFIG",
-    "PAPER",
-    "RESULT",
-    "Calls",
-    "TrialResult",
-    "choose",
-    "count_calls",
-    "finished",
-    "front",
-    "parse_rule",
-]
+__all__ = ["CONFIG", "PAPER", "RESULT", "TrialResult", "choose", "finished", "parse_rule"]
 
 CONFIG = "config"
 """The trial attribute that holds what is tried: label, hyperparameters, demonstration sets."""
@@ -85,38 +72,6 @@ class TrialResult(BaseModel):
         return cls(number=trial.number, complete=complete, **config, **{**result, "costs": costs})
 
 
-@dataclass(frozen=True)
-class Calls:
-    """Calls to the language model over a study.
-
-    Attributes:
-        spent: calls that reached it.
-        without_sharing: calls if no answer and no earlier trial's result had been used again.
-        without_pruning: the same if every trial had also asked every dev question (extrapolated).
-    """
-
-    spent: int
-    without_sharing: int
-    without_pruning: int
-
-
-def count_calls(trials: Sequence[TrialResult], setup: Usage, n_questions: int) -> Calls:
-    """Count the calls of a study, with and without what saves calls.
-
-    Args:
-        trials: finished trials.
-        setup: what setting the study up cost.
-        n_questions: number of dev questions.
-    """
-    by_number = {trial.number: trial for trial in trials}
-    ran = [by_number[trial.number if trial.same_as is None else trial.same_as] for trial in trials]
-    return Calls(
-        spent=setup.calls + sum(trial.spent.calls for trial in trials),
-        without_sharing=setup.asked + sum(trial.spent.asked for trial in ran),
-        without_pruning=setup.asked + round(sum(trial.costs["lm_calls"] for trial in ran) * n_questions),
-    )
-
-
 def finished(study: Study) -> list[TrialResult]:
     """The complete and the pruned trials of a study, by number."""
     states = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -156,12 +111,6 @@ def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_ca
             raise StudyError(f"no trial costs {amount:g} {cost} or less: the cheapest costs {least:g}")
         return min(affordable, key=rank)
     return best
-
-
-def front(trials: Sequence[TrialResult], cost: str = "lm_calls") -> list[TrialResult]:
-    """The complete trials that no other beats in both score and cost, cheapest first."""
-    complete = [trial for trial in trials if trial.complete]
-    return pareto_front(complete, cost=lambda trial: trial.costs[cost], score=lambda trial: trial.score)
 
 
 def parse_rule(rule: str) -> tuple[str, float]:

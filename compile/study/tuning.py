@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import dspy
 import orjson
 
-from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.metrics import Metric, named_metrics
+from knowgap.compile.evaluation.evaluator import Progress, named_metrics
+from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.provenance import (
     digest,
     examples_digest,
@@ -25,18 +26,16 @@ from knowgap.compile.evaluation.provenance import (
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, resolve_lm
 from knowgap.compile.evaluation.shared_cache import cache_results, lm_cache
-from knowgap.compile.evaluation.statistics import Comparison, paired_comparison
+from knowgap.compile.evaluation.statistics import Comparison
 from knowgap.compile.study.config import Budget, DemoConfig, StudyConfig
 from knowgap.compile.study.initial_trials import make_set_up
 from knowgap.compile.study.search_space import SearchSpace
-from knowgap.compile.study.shared_study import SetUp, shared_study
-from knowgap.compile.study.summary import importances
-from knowgap.compile.study.trials import PAPER, Calls, TrialResult, choose, count_calls, finished, front
+from knowgap.compile.study.shared_study import shared_study
+from knowgap.compile.study.summary import StudyFacts, read_study
+from knowgap.compile.study.trials import TrialResult, choose
 from knowgap.compile.study.worker import TrialSeededSampler, Worker
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Usage
-from knowgap.retrieval.index.build import Progress
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -47,57 +46,33 @@ P = TypeVar("P", bound=Program)
 
 
 @dataclass(frozen=True)
-class Tuning(Generic[P]):
-    """The result of a study.
+class Tuning(StudyFacts, Generic[P]):
+    """The result of a study, besides the facts about it.
 
     Attributes:
         program: a copy of the program with the hyperparameters and demonstrations of the chosen trial.
-        best: the chosen trial.
-        trials: all finished trials, by number.
-        study: Optuna's study.
         questions: ids of the dev questions, in the order of the trials' scores.
-        metric: name of the metric.
-        cost: what counts as cost.
-        setup: what bootstrapping the demonstrations cost.
         stopped: why the study ended: "trials", or the limit that was reached.
         base: the program that was tuned.
-        pool: the demonstration sets that trials chose from.
     """
 
     program: P
-    best: TrialResult
-    trials: list[TrialResult]
-    study: Study
     questions: list[str]
-    metric: str
-    cost: str
-    setup: Usage
     stopped: str
     base: P
-    pool: DemoSets
+
+    @property
+    def best(self) -> TrialResult:
+        """The chosen trial."""
+        return cast("TrialResult", self.chosen)
 
     @property
     def paper(self) -> TrialResult:
         """The trial with the paper's settings and no demonstrations."""
-        for trial in self.trials:
-            if trial.label == PAPER:
-                return trial
-        raise StudyError("the trial with the paper's settings is not finished: continue the study")
-
-    @property
-    def front(self) -> list[TrialResult]:
-        """The trials that no other beats in both score and cost, cheapest first."""
-        return front(self.trials, self.cost)
-
-    @property
-    def spent(self) -> Usage:
-        """What all finished trials and the set-up cost."""
-        return sum((trial.spent for trial in self.trials), self.setup)
-
-    @property
-    def calls(self) -> Calls:
-        """Calls to the language model, with and without what saves calls."""
-        return count_calls(self.trials, self.setup, len(self.questions))
+        paper = super().paper
+        if paper is None:
+            raise StudyError("the trial with the paper's settings is not finished: continue the study")
+        return paper
 
     def choose(self, rule: str = "best") -> P:
         """The program of another trial, by a rule of `knowgap.compile.study.trials.choose`."""
@@ -109,22 +84,16 @@ class Tuning(Generic[P]):
 
     def reread(self, rule: str = "best") -> Tuning[P]:
         """The result with the trials that other processes have finished since, chosen by a rule."""
-        trials = finished(self.study)
-        best = choose(trials, rule, self.cost)
-        return replace(self, trials=trials, best=best, program=self.program_of(best))
+        return _conclude(self.base, self.study, self.questions, rule, self.cost, self.stopped)
 
     def changes(self) -> dict[str, tuple[str, str]]:
         """Hyperparameters and numbers of demonstrations that changed, by name: before and after."""
         before, after = _settings(self.base), _settings(self.program)
         return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
 
-    def gain(self) -> Comparison:
-        """The chosen trial against the paper's settings, on the dev questions, which flatters the chosen one."""
-        return paired_comparison(self.metric, self.paper.scores, self.best.scores)
-
-    def importances(self) -> dict[str, float]:
-        """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
-        return importances(self.study)
+    def gain(self, before: TrialResult | None = None) -> Comparison:
+        """The chosen trial against another, by default the paper's settings, on the dev questions, which flatters."""
+        return super().gain(before or self.paper)
 
 
 def tune(
@@ -180,60 +149,49 @@ def tune(
     config, limits, train = study or StudyConfig(), budget or Budget(), list(trainset or ())
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, program)
-    demo_config = (demos or DemoConfig()).resolved(model)
+    demos = (demos or DemoConfig()).resolved(model)
     SearchSpace(program, config, known=config.start)  # refuses what does not fit before anything is opened
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
+    identity = _identity(program, devset, train, model)
+    identity |= {"metric": name, "seed": seed, "demonstrations": demos.model_dump(), **config.identity()}
 
-    def make() -> SetUp:
-        def report(done: int, total: int, text: str) -> None:
-            if progress is not None:
-                progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
+    def report(done: int, total: int, text: str) -> None:
+        if progress is not None:
+            progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
 
-        return make_set_up(
-            cached, train, measure, config, demo_config, seed=seed, prices=limits.prices, progress=report
-        )
-
-    identity = {
-        **_identity(program, devset, train, model),
-        **{"metric": name, "seed": seed, **config.identity(), "demonstrations": demo_config.model_dump()},
-    }
-    fingerprint = orjson.loads(orjson.dumps(identity, default=str))
-    with (
-        _reusing(program, model, config) as cached,
-        shared_study(study_name or program.name, storage, config=config, fingerprint=fingerprint, make=make) as opened,
-    ):
-        optuna_study, set_up = opened
-        optuna_study.sampler = TrialSeededSampler(seed)
-        stopped = Worker(
-            study=optuna_study,
-            set_up=set_up,
-            program=cached,
-            space=SearchSpace(program, config, num_demo_sets=set_up.pool.sizes, known=set_up.known),
-            questions=questions,
-            metric=(name, measure),
-            n_trials=n_trials,
-            num_threads=num_threads,
+    with _reusing(program, model, config) as cached:
+        make = partial(make_set_up, cached, train, measure, config, demos, seed=seed, prices=limits.prices)
+        with shared_study(
+            study_name or program.name,
+            storage,
             config=config,
-            budget=limits,
-            progress=progress,
-        ).run()
-        trials = finished(optuna_study)
-        best = choose(trials, config.rule, config.cost)
-    result = Tuning(
-        program=program,
-        best=best,
-        trials=trials,
-        study=optuna_study,
-        questions=[question for question, _ in questions],
-        metric=name,
-        cost=config.cost,
-        setup=set_up.spent,
-        stopped=stopped,
-        base=program,
-        pool=set_up.pool,
-    )
-    return replace(result, program=result.program_of(best))
+            fingerprint=orjson.loads(orjson.dumps(identity, default=str)),
+            make=partial(make, progress=report),
+        ) as (optuna_study, set_up):
+            optuna_study.sampler = TrialSeededSampler(seed)
+            stopped = Worker(
+                study=optuna_study,
+                set_up=set_up,
+                program=cached,
+                space=SearchSpace(program, config, num_demo_sets=set_up.pool.sizes, known=set_up.known),
+                questions=questions,
+                metric=(name, measure),
+                n_trials=n_trials,
+                num_threads=num_threads,
+                config=config,
+                budget=limits,
+                progress=progress,
+            ).run()
+            return _conclude(program, optuna_study, [each for each, _ in questions], config.rule, config.cost, stopped)
+
+
+def _conclude(base: P, study: Study, questions: list[str], rule: str, cost: str, stopped: str) -> Tuning[P]:
+    facts = read_study(study, cost=cost)
+    best = choose(facts.trials, rule, cost)
+    program = facts.pool.apply(cast("P", base.deepcopy().configure(**best.values)), best.demonstrations)
+    fields: dict[str, Any] = {**vars(facts), "chosen": best}
+    return Tuning(**fields, program=program, questions=questions, stopped=stopped, base=base)
 
 
 def _identity(

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["TrialSeededSampler", "Worker"]
 
 _SPENT = "spent"
-_CHECK_EVERY = 5
-_LEAST_ASKED = 15  # the test is exact, and slow, for fewer than fourteen
+_STARTUP_TRIALS = 8  # drawn at random before results count
+_CHECK_EVERY = 5  # questions
+_LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
 _FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -49,41 +50,29 @@ class TrialSeededSampler(TPESampler):
 
     The place is the number of earlier trials that did not fail. A study that is continued therefore draws what it would
     have drawn without a break, and processes that start at the same time draw different things.
-
-    Args:
-        seed: of the study.
-        n_startup_trials: number of finished trials from which on results count; before, trials are drawn at random.
     """
 
-    def __init__(self, seed: int, n_startup_trials: int = 8):
-        super().__init__(seed=seed, n_startup_trials=n_startup_trials)
-        self._seed, self._startup = seed, n_startup_trials
+    def __init__(self, seed: int):
+        super().__init__(seed=seed, n_startup_trials=_STARTUP_TRIALS)
+        self._seed = seed
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Seed for this trial."""
         trials = study.get_trials(deepcopy=False, states=(*_FINISHED, TrialState.RUNNING))
         place = sum(other.number < trial.number for other in trials)
         digest = hashlib.sha256(f"{self._seed} {place}".encode()).digest()
-        super().__init__(seed=int.from_bytes(digest[:4], "big"), n_startup_trials=self._startup)
+        super().__init__(seed=int.from_bytes(digest[:4], "big"), n_startup_trials=_STARTUP_TRIALS)
         super().before_trial(study, trial)
 
 
 @dataclass
 class Worker:
-    """What a process needs to run trials.
+    """Runs trials of a study.
 
     Args:
-        study: Optuna's study, with its sampler.
-        set_up: how the study was set up.
-        program: the program whose settings are tried.
-        space: the search space.
         questions: the dev questions with their ids, in the order in which every trial asks them.
         metric: its name and function.
         n_trials: number of finished trials at which the process stops.
-        num_threads: questions at a time.
-        config: how the study searches.
-        budget: limits.
-        progress: called after every question.
     """
 
     study: Study
@@ -159,15 +148,7 @@ class Worker:
         return next((t for t in trials if t.params == parameters and t.user_attrs[RESULT]["same_as"] is None), None)
 
     def _ask_questions(self, trial: Trial, program: Program, label: str) -> tuple[dict[str, Any], bool]:
-        """Ask the dev questions in the study's order; stop early where the pruner says so.
-
-        Returns:
-            The trial's result, and whether every question was asked.
-
-        Raises:
-            LanguageModelUnreachable: the language model is lost.
-            _BudgetSpent: a limit is reached.
-        """
+        """Ask the dev questions until the pruner stops the trial; return its result, and whether all were asked."""
         name, metric = self.metric
         tracker = UsageTracker(self.budget.prices)
         records: list[QuestionRecord] = []

@@ -1,4 +1,4 @@
-"""A trial is given up where it does worse, or has nothing to gain; never while it may still win."""
+"""A trial is pruned if it does worse, or has nothing to gain; never while it may still win."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from knowgap.compile.study.pruning import Pruner
 BEST = [float(n % 4 != 0) for n in range(100)]  # 0.75
 
 
-def given_up(scores, best=BEST, startup=15):
-    """After how many questions the trial is given up; None where it is not."""
+def pruned_after(scores, best=BEST, startup=15):
+    """After how many questions the trial is pruned; None if it is not."""
     pruner = Pruner(best, startup)
     return next((n for n in range(5, len(best), 5) if pruner.should_prune(scores[:n])), None)
 
 
 def test_a_trial_that_loses_everywhere_ends_at_once():
-    assert given_up([0.0] * 100) == 15
+    assert pruned_after([0.0] * 100) == 15
 
 
 def test_one_that_answers_alike_ends_half_way():
-    assert 30 <= given_up(BEST) <= 60
+    assert 30 <= pruned_after(BEST) <= 60
 
 
-def test_one_that_wins_is_never_given_up():
+def test_one_that_wins_is_never_pruned_after():
     better = [1.0 if n % 8 == 0 else score for n, score in enumerate(BEST)]
-    assert given_up(better) is None
+    assert pruned_after(better) is None
 
 
 def test_one_that_falls_back_may_still_win():
     """Two losses early on, then wins throughout."""
     late = [0.0 if n in (1, 2) else 1.0 for n in range(100)]
-    assert given_up(late) is None
+    assert pruned_after(late) is None
 
 
 def test_nothing_ends_before_the_startup():
-    assert given_up([0.0] * 100, startup=40) == 40
+    assert pruned_after([0.0] * 100, startup=40) == 40
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_the_expected_gain_by_hand(seen, left, gain):
 
 
 def test_little_is_lost():
-    """Of the trials that would have ended clearly ahead, few are given up."""
+    """Of the trials that would have ended clearly ahead, few are pruned."""
     draw = random.Random(0)
     lost = []
     for _ in range(200):
@@ -67,6 +67,6 @@ def test_little_is_lost():
         trial = [s if draw.random() > 0.3 else float(draw.random() < 0.75 + gain / 0.3) for s in BEST]
         ahead = fmean(trial) - fmean(BEST)
         if ahead > 0.03:
-            lost.append(given_up(trial) is not None)
+            lost.append(pruned_after(trial) is not None)
     assert len(lost) > 80
     assert fmean(lost) < 0.15

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from contextlib import contextmanager
@@ -194,6 +195,19 @@ def test_the_next_start_fails_what_a_dead_process_left_running_in_a_journal(tmp_
         assert [trial.label for trial in tuning.trials] == ["paper", "bootstrapped", "sampled"]
 
 
+def test_two_studies_in_one_file_do_not_wait_for_each_other(tmp_path):
+    common = {**study_arguments()[0], "storage": tmp_path / "studies.db"}
+    others = []
+
+    def start_another(*progress):
+        if not others:
+            others.append(None)
+            others[0] = tune(n_trials=1, study_name="another", **common)
+
+    tune(n_trials=1, study_name="one", progress=start_another, **common)
+    assert len(others[0].trials) == 1
+
+
 def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
     """It runs the paper's settings too if it would end without them."""
     common = {**study_arguments()[0], "storage": tmp_path / "study.journal", "study_name": "beside"}
@@ -221,10 +235,17 @@ def test_a_server_that_does_not_answer():
 
 
 def test_drivers_are_named(monkeypatch):
-    monkeypatch.setattr("knowgap.compile.study.storage.find_spec", lambda name: None)
-    with pytest.raises(MissingDependency, match="pip install pymysql"):
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    with pytest.raises(MissingDependency, match=r"mysql://me:\*\*\*@127.0.0.1/x needs a database driver: .* pymysql"):
         open_storage("mysql://me:secret@127.0.0.1/x")
+
+
+@pytest.mark.parametrize("url", ["nonsense://somewhere", "postgresql://me@here:port/x"])
+def test_urls_that_are_none(url):
     with pytest.raises(StudyError, match="cannot be opened"):
-        open_storage("nonsense://somewhere")
+        open_storage(url)
+
+
+def test_storages_are_shown_without_passwords():
     assert describe_storage("mysql://me:secret@here/x") == "mysql://me:***@here/x"
     assert describe_storage(None) == "memory"
