@@ -139,14 +139,6 @@ def test_without_collection_it_is_plain_retrieval_augmented_generation():
     assert prediction.passages == TABLE[QUESTION]
 
 
-@pytest.mark.parametrize("iterations", [0, 1, 5])
-def test_iterations_are_capped(iterations):
-    prediction, _ = endless(retriever=ONE_EACH, iterations=iterations, max_passages=200)
-    assert prediction.trace.stopped == "iterations"
-    assert prediction.trace.cost.iterations == iterations == len(prediction.trace.of(Queried))
-    assert prediction.note == (f"note {iterations}" if iterations else "first")
-
-
 @pytest.mark.parametrize(
     ("top_k", "cap", "read"), [(5, 15, [5, 5, 5]), (7, 15, [7, 7, 1]), (5, 12, [5, 5, 2]), (20, 15, [15])]
 )
@@ -180,14 +172,6 @@ def test_questions_asked_before_are_left_out():
     assert trace.stopped == "no new question"
 
 
-@pytest.mark.parametrize(("threshold", "better"), [(0.6, True), (0.7, True), (0.8, False)])
-def test_compare_threshold_decides(threshold, better):
-    compared = {"reason": "because", "better": {"noul": 0.7}}
-    prediction, _ = example({"compare": compared}, compare_threshold=threshold, iterations=1)
-    assert prediction.trace.of(Compared)[0].better is better
-    assert prediction.note == NOTES[better]
-
-
 def test_unchanged_note_is_no_better_and_the_model_is_not_asked():
     prediction, engine = example({"update": NOTES[0].replace(" ", "\n")})
     (step,) = prediction.trace.of(Compared)
@@ -213,13 +197,6 @@ def test_malformed_output_counts_as_nothing_found(changes, note, stopped):
     assert ("lake" in [passage.id for passage in prediction.passages]) is (act != "init")
 
 
-@pytest.mark.parametrize("answer", [UNREADABLE, "", "  "])
-def test_without_a_readable_answer_it_is_unknown(answer):
-    prediction, _ = example({"generate": answer})
-    assert prediction.answer == "unknown"
-    assert len(prediction.trace.of(Malformed)) == (answer == UNREADABLE)
-
-
 def test_no_hit_at_all():
     prediction, engine = example(table={})
     kinds = ["asked", "retrieved", "queried", "retrieved", "compared", "stopped", "answered"]
@@ -234,13 +211,3 @@ def test_first_note_in_a_later_step_is_accepted():
     assert [step.better for step in prediction.trace.of(Compared)] == [True, False]
     assert (prediction.note, engine.asked("init")) == (NOTES[1], [])
     assert [passage.id for passage in prediction.passages] == ["county", "town", "district"]
-
-
-@pytest.mark.parametrize(
-    ("preset", "style", "top_k"),
-    [("multi_hop", "short", 5), ("commonsense", "yes_no", 5), ("long_form", "long", 5), ("news", "news", 2)],
-)
-def test_presets_set_the_papers_style_and_passages(preset, style, top_k):
-    prediction, engine = example(**AdaptiveNote.preset(preset))
-    assert engine.asked("generate")[0]["style"] == STYLES[style]
-    assert {step.k for step in prediction.trace.of(Retrieved)} == {top_k}

@@ -173,8 +173,3 @@ def test_an_unreadable_reply_counts_as_nothing_found(act, passages, answer):
     prediction, _, _ = answered({"list_ids": by_title, act: UNREADABLE})
     assert (prediction.passages, prediction.answer) == (passages, answer)
     assert {step.act for step in prediction.trace.of(Malformed)} == {act}
-
-
-def test_presets_are_the_papers():
-    assert [BlendFilter.from_preset(name).top_k for name in ("multi_hop", "commonsense")] == [5, 5]
-    assert BlendFilter.from_preset("commonsense").style == "yes_no"

@@ -21,7 +21,6 @@ from support import UNREADABLE, TableEntailment, TableReranker
 
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Answered, Malformed, Missing, Prompted, Queried, Retrieved, Stopped
-from knowgap.signatures import STYLES
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
@@ -41,14 +40,6 @@ def test_iterations_are_a_cap_and_the_last_answer_follows(iterations):
     assert engine.asked("last")[0]["known"] == prediction.known
     assert len(prediction.known) == iterations
     assert prediction.missing == (GAP if iterations > 1 else "")
-
-
-@pytest.mark.parametrize("limit", [1, 3, 5])
-def test_max_queries(limit):
-    queries = [f"Query {n}?" for n in range(5)]
-    prediction, _ = two_steps(small(max_queries=limit, iterations=2), query=[ask(*queries)])
-    assert prediction.trace.of(Queried)[0].queries == queries[:limit]
-    assert prediction.trace.of(Retrieved)[1].queries == queries[:limit]
 
 
 def test_main_is_not_asked_if_nothing_new_was_learnt():
@@ -115,11 +106,6 @@ def test_what_counts_as_no_answer(no_answer):
     assert prediction.answer == "Wick"
     at_last, _ = two_steps(small(iterations=1), last=[last(no_answer)])
     assert at_last.answer == at_last.trace.of(Answered)[0].answer == "unknown"
-
-
-def test_style_reaches_whoever_answers():
-    _, engine = two_steps(small(style="yes_no", iterations=2), query=[ask(SECOND)])
-    assert [given["style"] for given in (*engine.asked("main"), *engine.asked("last"))] == [STYLES["yes_no"]] * 2
 
 
 # Output that cannot be read.

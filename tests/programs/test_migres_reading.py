@@ -23,7 +23,7 @@ from support import TableEntailment, TableReranker, TableRetriever
 
 from knowgap.errors import UsageError
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked, Retrieved
+from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked
 from knowgap.retrieval.passage import Passage
 
 
@@ -34,12 +34,6 @@ def rejected(prediction):
 def read(engine):
     """Titles and texts of the passages in each call of the leaf module."""
     return [[(p["title"], p["text"]) for p in given["passages"]] for given in engine.asked("leaf")]
-
-
-def test_two_steps_as_a_base_for_what_follows():
-    prediction, engine = two_steps(small())
-    assert prediction.answer == "Wick"
-    assert engine.acts == ["leaf", "main", "query", "leaf", "main"]
 
 
 def test_delta_defaults_to_the_rerankers_own_and_must_be_known():
@@ -71,12 +65,6 @@ def test_top_k_limits_what_is_read_and_leaves_the_rest_for_later():
         ["p2", "p3", "p4"],
     ]
     assert prediction.trace.cost.passages == 4
-
-
-def test_retrieve_k_is_what_the_retriever_is_asked_for():
-    prediction, _ = two_steps(small(retrieve_k=1), leaf=[learn((PAINTED, 1)), learn()], query=[ask(SECOND), ask()])
-    assert prediction.trace.of(Retrieved)[0].hits == [["ferry"]]
-    assert {step.k for step in prediction.trace.of(Retrieved)} == {1}
 
 
 def test_a_passage_hit_by_several_queries_keeps_its_highest_score():

@@ -1,7 +1,6 @@
 """RA-ISF: tables 5 to 9 as recorded traces, the ablations of table 2, depth and width, and what can go wrong."""
 
 import copy
-import threading
 
 import dspy
 import pytest
@@ -205,14 +204,6 @@ def test_depth_is_counted_and_capped(depth, critical):
         assert [step.branch for step in trace.steps if step.kind == "asked"][:5] == ["", "1", "1/1", "1/1/1", "1/1/2"]
 
 
-@pytest.mark.parametrize("limit", [1, 3, 6])
-def test_sub_questions_are_capped(limit):
-    script = model(parts=lambda inputs: [f"{inputs['question']} {n}" for n in range(20)])
-    trace = run(script, "Q", max_questions=limit, depth=1)[0].trace
-    assert len(trace.of(Asked)) == 1 + limit
-    assert trace.of(Decomposed)[0].questions == [f"Q {n}" for n in range(limit)]
-
-
 def test_questions_on_the_way_are_not_asked_again():
     parts = {"Is Q?": ["is  q", "Part?", "part"], "Part?": ["Is Q", "Part"]}
     trace = run(model(parts=parts), "Is Q?")[0].trace
@@ -222,22 +213,6 @@ def test_questions_on_the_way_are_not_asked_again():
 
 
 # Thresholds, own language models, concurrency.
-
-
-@pytest.mark.parametrize(("threshold", "knows"), [(0.6, True), (0.7, True), (0.8, False)])
-def test_know_threshold_decides(threshold, knows):
-    script = mother(know={"knows": {"noul": 0.7}})
-    trace = run(script, MOTHER, MOTHER_TABLE, know_threshold=threshold)[0].trace
-    assert trace.of(Judged)[0].value is knows
-    assert trace.stopped == ("own knowledge" if knows else "relevant passages")
-
-
-@pytest.mark.parametrize(("threshold", "relevant"), [(0.25, True), (0.35, False)])
-def test_relevance_threshold_decides(threshold, relevant):
-    script = mother(relevance={"relevant": {"noul": 0.3}})
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE, relevance_threshold=threshold, depth=0)
-    assert len(prediction.passages) == 5 * relevant
-    assert prediction.trace.stopped == ("relevant passages" if relevant else "depth")
 
 
 @pytest.mark.parametrize("through", [lambda p: p, copy.deepcopy, lambda p: p.deepcopy(), lambda p: p.reset_copy()])
@@ -257,23 +232,6 @@ def test_a_predictors_own_language_model_takes_precedence():
     program.know.lm = lm_of(own)
     play(program, SNOOP, **SNOOP_MODEL)
     assert (given.acts, own.acts) == ([], ["know"] * 5)
-
-
-def test_judgements_and_sub_questions_run_at_the_same_time():
-    judges, parts = threading.Barrier(5, timeout=20), threading.Barrier(4, timeout=20)
-
-    def relevance(inputs):
-        judges.wait()  # raises unless all five are under way
-        return False
-
-    def know(inputs):
-        if inputs["question"] != MOTHER:
-            parts.wait()
-        return inputs["question"] != MOTHER
-
-    script = mother(know=know, relevance=relevance, parts={MOTHER: ["a", "b", "c", "d"]})
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE)
-    assert [part.answer for part in prediction.sub_answers] == [f"answer to {part}" for part in "abcd"]
 
 
 # What can go wrong.
@@ -305,12 +263,3 @@ def test_if_the_answer_is_unknown_the_next_module_takes_over(nothing):
     assert (prediction.answer, prediction.passages) == ("from parts", [])
     assert [step.value for step in prediction.trace.of(Judged)][:3] == [True, False, True]
     assert prediction.sub_answers == [SubAnswer(question="Part?", answer="unknown")]
-
-
-def test_presets_are_the_papers():
-    assert {name: RAISF.from_preset(name).depth for name in RAISF.presets} == {
-        "multi_hop": 3,
-        "open_domain": 3,
-        "commonsense": 3,
-    }
-    assert RAISF.from_preset("commonsense").style == "yes_no"

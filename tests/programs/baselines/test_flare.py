@@ -114,8 +114,11 @@ def test_log_probabilities_can_be_left_unasked(retriever, ask):
     def fails(outputs, inputs):
         raise InvalidRequestError("not allowed")
 
-    with pytest.raises(LMInvalidRequestError, match="not allowed"):
-        ask(FLARE(retriever, logprobs="never"), TokenEngine(fails))
+    for setting, asked in (("auto", [True, False]), ("never", [False])):
+        engine = TokenEngine(fails)
+        with pytest.raises(LMInvalidRequestError, match="not allowed"):
+            ask(FLARE(retriever, logprobs=setting), engine)
+        assert engine.asked == asked
 
 
 @pytest.mark.parametrize(
