@@ -259,11 +259,6 @@ class ProgramConformance:
             assert [bool(step.reason) for step in trace.of(Stopped)] == [True]
 
     @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
-    def test_deterministic(self, value):
-        program = self.small()
-        assert_same(self.ask(program, value)[0], self.ask(program, value)[0])
-
-    @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
     def test_one_by_one_gives_the_same_answer_and_steps(self, value):
         (together, _), (alone, engine) = (self.ask(self.small(concurrent=c), value) for c in (True, False))
         assert_same(together, alone)
@@ -345,7 +340,9 @@ class ProgramConformance:
                 prediction, engine = self.ask(program, value, broken=act, spoil=SPOILT[damage])
                 self.check(program, prediction, engine)
                 self.check_caps(program, prediction, engine)
-                assert damage not in UNREADABLE or prediction.trace.of(Malformed), act
+                malformed = prediction.trace.of(Malformed)
+                assert damage not in UNREADABLE or malformed, act
+                assert all(0 < len(step.problem) <= 300 for step in malformed)
 
     @pytest.mark.parametrize("value", [settling, *NEVER])
     def test_nothing_is_found(self, value):

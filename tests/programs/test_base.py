@@ -5,7 +5,7 @@ import threading
 
 import dspy
 import pytest
-from support import UNREADABLE, OverlapRetriever, TableRetriever, by_output, scripted_lm
+from support import UNREADABLE, OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
@@ -98,28 +98,6 @@ def test_ledger_counts_calls_tokens_retrievals_and_passages(rag):
     assert 0 < cost.critical_seconds <= cost.seconds
 
 
-def test_ledger_counts_cached_calls_and_their_tokens(rag):
-    lm, engine = answering(cache=True)
-    with dspy.context(lm=lm):
-        fresh = rag(question="Who painted ships in the cache?").trace.cost
-        cached = rag(question="Who painted ships in the cache?").trace.cost
-    assert len(engine.calls) == 1
-    assert (fresh.lm_calls, fresh.cached_calls) == (1, 0)
-    assert (cached.lm_calls, cached.cached_calls) == (1, 1)
-    assert cached.prompt_tokens == fresh.prompt_tokens > 0
-    assert cached.completion_tokens == fresh.completion_tokens > 0
-    assert cached.critical_calls == 1
-
-
-@pytest.mark.parametrize("setting", [{"disable_history": True}, {"max_history_size": 0}, {"max_history_size": 1}])
-def test_ledger_counts_whatever_history_the_user_keeps(rag, setting):
-    lm, _ = scripted_lm(lambda *_: UNREADABLE)  # two calls: the chat format, then JSON
-    with dspy.context(lm=lm, **setting):
-        cost = rag(question=QUESTION).trace.cost
-    assert cost.lm_calls == cost.critical_calls == 2
-    assert len(rag.history) <= setting.get("max_history_size", 0)
-
-
 def test_ledger_counts_the_calls_of_a_nested_predictor():
     program = Direct()
     program.answer = dspy.ChainOfThought(AnswerDirectly)
@@ -141,20 +119,6 @@ def said(program, *replies):
     lm, engine = scripted_lm(lambda *_: rest.pop(0) if len(rest) > 1 else rest[0])
     with dspy.context(lm=lm):
         return program(question=QUESTION), engine
-
-
-@pytest.mark.parametrize(
-    "reply",
-    ["", UNREADABLE, "[[ ## answer ##", '{"other": 1}', "[]", "null", "[" * 3000, "{" * 200, '{"a":' * 3000],
-    ids=lambda reply: reply[:20],
-)
-def test_unreadable_output_is_recorded_and_counts_as_nothing(rag, reply):
-    prediction, engine = said(rag, reply)
-    assert prediction.answer == ""
-    (step,) = prediction.trace.of(Malformed)
-    assert step.act == "answer"
-    assert 0 < len(step.problem) <= 300
-    assert prediction.trace.cost.lm_calls == len(engine.calls)
 
 
 def test_lone_surrogates_in_an_answer_are_replaced(rag):
@@ -200,33 +164,3 @@ def test_predictors_do_not_reach_into_the_retriever():
     program = RAG(TableRetriever({}))
     program.retriever.helper = dspy.Predict("a -> b")
     assert [name for name, _ in program.named_predictors()] == ["answer"]
-
-
-def test_bootstrapped_demonstrations_leave_hyperparameters_alone_and_are_saved_with_them(rag, tmp_path):
-    def answer(_, inputs):
-        return {"answer": "Ada Moor" if "ships" in inputs["question"] else "Bo Reed"}
-
-    lm, engine = scripted_lm(by_output({"answer": answer}))
-    trainset = [
-        dspy.Example(question=QUESTION, answer="Ada Moor").with_inputs("question"),
-        dspy.Example(question="Who wrote plays?", answer="Bo Reed").with_inputs("question"),
-    ]
-    rag.top_k = 3
-    optimizer = dspy.BootstrapFewShot(
-        metric=lambda example, prediction, trace=None: prediction.answer == example.answer,
-        max_bootstrapped_demos=2,
-        max_labeled_demos=0,
-    )
-    with dspy.context(lm=lm):
-        compiled = optimizer.compile(rag, trainset=trainset)
-        assert compiled.top_k == rag.top_k == 3
-        assert [demo["question"] for demo in compiled.answer.demos] == [QUESTION, "Who wrote plays?"]
-        assert rag.answer.demos == []
-        assert compiled.retriever is rag.retriever
-        compiled.save(tmp_path / "program.json")
-        twin = RAG(OverlapRetriever(CORPUS))
-        twin.load(tmp_path / "program.json")
-        assert twin.top_k == 3
-        assert [demo["question"] for demo in twin.answer.demos] == [QUESTION, "Who wrote plays?"]
-        assert twin(question=QUESTION).answer == "Ada Moor"
-    assert len(engine.calls) == 3

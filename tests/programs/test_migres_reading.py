@@ -130,12 +130,9 @@ def test_compression_by_the_model(how, act):
     prediction, engine = two_steps(program, leaf=[learn((PAINTED, 1))], query=[ask()], **{act: compress})
     # Two at a time, best first, until two are of use: 0 and 1, then 2 and 3; 4 is not looked at.
     assert engine.acts[:5] == [act] * 4 + ["leaf"]
-    assert sorted(given["passage"] for given in engine.asked(act)) == [str(p) for p in passages[:4]]
     assert {given["question"] for given in engine.asked(act)} == {QUESTION}
     assert read(engine)[0] == [("P1", "Short 1."), ("P3", "Short 3.")]
-    assert [(step.how, step.passage) for step in prediction.trace.of(Compressed)] == [(how, "p1"), (how, "p3")]
     assert prediction.passages == [passages[1]]
-    assert prediction.trace.cost.critical_calls == prediction.trace.cost.lm_calls - 2
     assert prediction.trace.cost.knowledge_tokens == 4 * 3 + 2 * 3  # four passages, and what two of them come to
 
 

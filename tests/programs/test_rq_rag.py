@@ -134,24 +134,21 @@ def test_the_tree_of_depth_two_has_thirteen_answers():
     assert engine.asked == [0] * 25
 
 
-def test_the_ensemble_prefers_the_answer_that_most_trajectories_reach():
-    prediction, _ = run()
-    assert (prediction.answer, prediction.path) == ("Bulgaria", "rewrite/rewrite")
-    assert prediction.confidence == pytest.approx(0.5)
-    assert prediction.queries == ["The Salt Road director birth country", "Ivo Brandt country of birth"]
-    assert prediction.passages == [ROAD, SALT, ROUTE, BRANDT]
-    assert prediction.measure == "token log-probabilities"
-    (selected,) = prediction.trace.of(Selected)
-    assert selected.scores == pytest.approx({"France": 0.7, "Germany": 5 * 0.55, "Poland": 0.3, "Bulgaria": 6 * 0.5})
+@pytest.mark.parametrize(
+    ("strategy", "answer", "path", "scores"),
+    [  # how trajectories are chosen is tested with numbers worked out by hand in test_trajectory.py
+        ("ensemble", "Bulgaria", "rewrite/rewrite", {"France": 0.7, "Germany": 2.75, "Poland": 0.3, "Bulgaria": 3.0}),
+        ("confidence", "France", "direct", dict(zip(PATHS, map(PROBABILITIES.get, ANSWERS), strict=True))),
+    ],
+)
+def test_probabilities_of_the_answers_choose(strategy, answer, path, scores):
+    prediction, _ = run(strategy=strategy)
+    assert (prediction.answer, prediction.path, prediction.measure) == (answer, path, "token log-probabilities")
+    assert prediction.confidence == pytest.approx(PROBABILITIES[answer])
+    assert prediction.passages == ([ROAD, SALT, ROUTE, BRANDT] if path == "rewrite/rewrite" else [])
+    assert len(prediction.queries) == (2 if path == "rewrite/rewrite" else 0)
+    assert prediction.trace.of(Selected)[0].scores == pytest.approx(scores)
     assert prediction.trace.of(Judged) == []
-
-
-def test_confidence_takes_the_answer_with_the_likeliest_tokens():
-    prediction, _ = run(strategy="confidence")
-    assert (prediction.answer, prediction.path, prediction.passages) == ("France", "direct", [])
-    (selected,) = prediction.trace.of(Selected)
-    assert list(selected.scores) == PATHS
-    assert list(selected.scores.values()) == pytest.approx([PROBABILITIES[answer] for answer in ANSWERS])
 
 
 def test_perplexity_takes_the_trajectory_whose_text_came_easiest():

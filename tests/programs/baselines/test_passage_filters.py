@@ -3,7 +3,6 @@
 import pytest
 from support import TableReranker, TableRetriever
 
-from knowgap.errors import UsageError
 from knowgap.programs.baselines.snippet import Snippet
 from knowgap.programs.baselines.summ import Summ
 from knowgap.programs.baselines.vanilla_s import VanillaS
@@ -122,10 +121,3 @@ def test_vanilla_s_settings(vanilla, ask, settings, ids):
     prediction, engine = ask(vanilla(**settings), tarn)
     assert [passage.id for passage in prediction.passages] == ids
     assert len(engine.calls[-1][1]["passages"]) == len(ids)
-
-
-def test_a_reranker_without_a_default_needs_a_threshold(vanilla, ask):
-    program = vanilla(default=None)
-    with pytest.raises(UsageError, match="the reranker table has no default threshold: set delta"):
-        ask(program, tarn)
-    assert ask(program.configure(delta=5.0), tarn)[0].answer == "Tarn"

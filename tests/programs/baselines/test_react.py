@@ -92,7 +92,3 @@ def test_a_trajectory_too_long_for_the_model_loses_its_oldest_turns(retriever, a
 
     with pytest.raises(dspy.ContextWindowExceededError):
         ask(ReAct(retriever), never)
-
-
-def test_predictors_carry_the_names_that_a_saved_program_uses(retriever):
-    assert [name for name, _ in ReAct(retriever).named_predictors()] == ["turn", "extract.predict"]

@@ -5,7 +5,7 @@ from support import OverlapRetriever, TableRetriever
 
 from knowgap.programs.baselines.least_to_most import LeastToMost
 from knowgap.programs.baselines.self_ask import SelfAsk
-from knowgap.programs.trace.steps import Answered, Decomposed, Judged, Malformed, Queried
+from knowgap.programs.trace.steps import Answered, Decomposed, Malformed, Queried
 from knowgap.signatures import STYLES
 
 QUESTION = "Where was the director of Lanternfish born?"
@@ -95,12 +95,3 @@ def test_self_ask_ends_with_an_unreadable_follow_up(retriever, ask):
     prediction, _ = ask(SelfAsk(retriever), {"needed": lambda *_: "hm", "answer": replies("Tarn")})
     assert (prediction.answer, prediction.trace.stopped) == ("Tarn", "unreadable follow-up")
     assert prediction.trace.of(Malformed)[0].act == "follow_up"
-
-
-@pytest.mark.parametrize(("probability", "asked"), [(0.69, []), (0.71, [WHO])])
-def test_self_ask_takes_a_threshold_on_whether_a_follow_up_is_needed(retriever, ask, probability, asked):
-    gate = {"needed": {"noul": probability}, "query": WHO}
-    script = {"needed": [gate, {"needed": {"noul": 0.0}, "query": ""}], "answer": lambda *_: {"answer": "x"}}
-    prediction, _ = ask(SelfAsk(retriever, follow_up_threshold=0.7), script)
-    assert [query for query in retriever.searched if query == WHO] == asked
-    assert prediction.trace.of(Judged)[0].value == bool(asked)

@@ -11,7 +11,6 @@ from knowgap.retrieval import ColBERTIndex
 from knowgap.retrieval.colbert.checkpoint import (
     checkpoint_digest,
     fit_projection,
-    fit_token_weights,
     resolve_checkpoint,
     write_embedded_checkpoint,
 )
@@ -146,12 +145,6 @@ def test_projection_keeps_the_strongest_directions():
     # Each direction is scaled by its eigenvalue to the power -1/4: the strongest least.
     np.testing.assert_allclose(lengths / lengths[0], [1, (9 / 7) ** 0.5, (9 / 5) ** 0.5], rtol=0.1)
     np.testing.assert_array_equal(fit_projection(vectors, 3), matrix)
-
-
-def test_token_weights_are_inverse_document_frequencies():
-    weights = fit_token_weights([[1, 2, 2], [1, 3], [1]], 5)
-    expected = np.log(1 + (3 - np.array([0, 3, 1, 1, 0]) + 0.5) / (np.array([0, 3, 1, 1, 0]) + 0.5))
-    np.testing.assert_allclose(weights, expected / expected.max(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("dim", [0, 100, 400])

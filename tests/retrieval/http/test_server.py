@@ -74,13 +74,6 @@ def test_dspy_is_a_client(server, index, post):
     assert prediction.passages == [record.long_text for record in records[:3]]
 
 
-def test_under_load(server, index):
-    queries = [f"{QUERIES[i % 5]} {i}" for i in range(300)]
-    with RemoteRetriever(server.url) as remote, ThreadPoolExecutor(32) as pool:
-        results = list(pool.map(lambda query: remote.search([query], 5)[0], queries))
-    assert results == index.search(queries, 5)
-
-
 @pytest.mark.parametrize(
     "asked",
     [
