@@ -160,15 +160,6 @@ def saved(tmp_path):
     return path, change
 
 
-def test_values_are_saved_beside_demonstrations(saved):
-    path, _ = saved
-    state = json.loads(path.read_text())
-    assert (state["tries"], state["delta"]) == ({"value": 7}, {"value": -1.5})
-    twin = Sure()
-    twin.load(path)
-    assert twin.values() == Sure(tries=7, delta=-1.5, mode="slow").values()
-
-
 def test_older_file_lacking_a_hyperparameter_loads_with_default_and_warning(saved):
     path, change = saved
     change(lambda state: state.pop("mode"))

@@ -229,3 +229,46 @@ class IndexConformance(RetrieverConformance, FilterConformance):
         (tmp_path / "index" / "passages.bin").write_bytes(b"")
         assert len(self.make(passages, tmp_path / "index")) == len(passages)
         open_index(tmp_path / "index").manifest.verify(tmp_path / "index")
+
+
+NEW = [
+    Passage(f"new {i}", f"Newcomer {i}", f"The newcomer {i} tells of a film about the sea and {i} boats.")
+    for i in range(9)
+]
+
+
+class UpdateConformance:
+    """For indexes whose passages can be added, deleted and replaced."""
+
+    @pytest.fixture
+    def index(self, passages, tmp_path):
+        return self.make(passages, tmp_path / "index")
+
+    def test_add_delete_and_replace(self, index, passages):
+        before = index.digest
+        assert index.add([]) == index.delete([]) == 0
+        assert index.digest == before
+        assert index.add(NEW) == len(NEW)
+        assert index.digest != before
+        assert index.search([str(NEW[3])], 1)[0][0].passage == NEW[3]
+        gone = [passage.id for passage in (passages + NEW)[1::4]]
+        assert index.delete([*gone, *gone, "unheard of"]) == len(gone)
+        assert index.delete(gone) == 0
+        left = [passage for passage in passages + NEW if passage.id not in gone]
+        assert sorted(map(str, index)) == sorted(map(str, left))
+        new = Passage(passages[0].id, "Another", "Another text altogether, on lighthouses.")
+        with pytest.raises(DataError, match=f"'{new.id}' is already in use"):
+            index.add([new])
+        with pytest.raises(DataError, match=r"used twice|already in use"):
+            index.add([left[1], new, left[1]], replace=True)
+        assert index.add([new], replace=True) == 1
+        assert sorted(map(str, index)) == sorted(map(str, [*left[1:], new]))
+        assert len(index) == len(left)
+
+    def test_filters_see_the_changes(self, index, passages):
+        index.add(NEW)
+        index.delete([NEW[0].id, passages[0].id])
+        ids = [NEW[0].id, NEW[1].id, passages[0].id, passages[1].id]
+        assert {hit.passage.id for hit in index.search(QUERIES, 9, ids=ids)[0]} == {ids[1], ids[3]}
+        newcomers = index.search(QUERIES[:1], 99, where=lambda passage: "newcomer" in passage.text)[0]
+        assert {hit.passage.id for hit in newcomers} == {passage.id for passage in NEW[1:]}

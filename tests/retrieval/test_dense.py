@@ -7,7 +7,7 @@ import pytest
 
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval import DenseIndex
-from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_bi_encoder
 
 
@@ -21,11 +21,11 @@ def count_words(texts):
     return vectors
 
 
-class TestEmbeddedDenseIndex(IndexConformance):
+class TestEmbeddedDenseIndex(IndexConformance, UpdateConformance):
     index_class = DenseIndex
 
 
-class TestSentenceTransformersIndex(IndexConformance):
+class TestSentenceTransformersIndex(IndexConformance, UpdateConformance):
     index_class = DenseIndex
 
     @pytest.fixture(scope="class", autouse=True)

@@ -1,6 +1,5 @@
 """Branches of a question: order, failures, nesting, and the longest chain of calls that had to wait."""
 
-import contextvars
 import functools
 import os
 import threading
@@ -11,8 +10,7 @@ import pytest
 from support import scripted_lm
 
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording, run_concurrently
-from knowgap.programs.trace.steps import Reasoned, Retrieved
-from knowgap.retrieval.passage import Passage
+from knowgap.programs.trace.steps import Reasoned
 
 
 @pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
@@ -131,25 +129,6 @@ def test_branches_are_filed_under_their_names_also_when_nested(recorder):
     ]
 
 
-def test_iteration_follows_into_branches(recorder):
-    recorder.iteration = 3
-    run_concurrently([lambda: say("x"), lambda: say("y")])
-    assert [step.iteration for step in recorder.steps] == [3, 3]
-
-
-def test_passages_follow_out_of_branches(recorder):
-    def find(n):
-        passage = Passage(f"p{n}", "", f"text {n}")
-        current_recorder().add(Retrieved(queries=["q"], k=1, hits=[[passage.id]]), passage)
-        current_recorder().count_read([passage])
-
-    run_concurrently([lambda n=n: find(n % 2) for n in range(4)])
-    trace = recorder.finish("test", "question?")
-    assert list(trace.passages) == ["p0", "p1"]
-    assert trace.cost.passages == 2
-    assert trace.passage("p1") == Passage("p1", "", "text 1")
-
-
 @pytest.mark.parametrize(
     ("concurrent", "calls", "seconds"), [(True, 1 + (3 + 4) + 1, 0.5 + 4.0), (False, 15, 0.5 + 1.0 + 0.25 + 4.0)]
 )
@@ -169,23 +148,6 @@ def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls, secon
     assert recorder.cost.lm_calls == 15
     assert recorder.cost.critical_calls == calls
     assert recorder.cost.critical_seconds == pytest.approx(seconds)
-
-
-def test_iterations_are_those_of_the_deepest_branch(recorder):
-    def reach(n):
-        current_recorder().cost.iterations = n
-
-    recorder.cost.iterations = 2
-    run_concurrently([lambda: reach(1), lambda: reach(3)])
-    assert recorder.cost.iterations == 3
-
-
-def test_settings_and_context_follow_into_the_threads(concurrent):
-    variable = contextvars.ContextVar("variable", default="unset")
-    variable.set("set")
-    lm, _ = scripted_lm(lambda *_: {})
-    with dspy.context(lm=lm):
-        assert run_concurrently([lambda: (dspy.settings.lm, variable.get())] * 3) == [(lm, "set")] * 3
 
 
 def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks(concurrent):

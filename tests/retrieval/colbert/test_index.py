@@ -9,11 +9,11 @@ import pytest
 from knowgap.errors import CheckpointError, IndexDamaged
 from knowgap.retrieval import ColBERTIndex, Passage
 from knowgap.retrieval.colbert.maxsim import TokenVectors
-from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 
-class TestColBERTIndex(IndexConformance):
+class TestColBERTIndex(IndexConformance, UpdateConformance):
     index_class = ColBERTIndex
 
     @pytest.fixture(scope="class", autouse=True)

@@ -9,12 +9,12 @@ from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
 from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.residual_codec import ResidualVectors
-from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 
 EVERYTHING = SearchSettings(nprobe=4, n_rescored=10_000)
 
 
-class _Clustered(IndexConformance):
+class _Clustered(IndexConformance, UpdateConformance):
     index_class = ColBERTIndex
     clustering = {}  # noqa: RUF012  # read only
 

@@ -5,16 +5,11 @@ import sys
 
 import pytest
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, open_index
 from knowgap.retrieval.index import updates
-from tests.retrieval.conformance import QUERIES, corpus
+from tests.retrieval.conformance import NEW, QUERIES, corpus
 from tests.retrieval.test_dense import count_words
-
-NEW = [
-    Passage(f"new {i}", f"Newcomer {i}", f"The newcomer {i} tells of a film about the sea and {i} boats.")
-    for i in range(9)
-]
 
 
 def build(passages, folder):
@@ -42,39 +37,13 @@ def assert_same(index, passages, tmp_path):
         assert len(each) == len(passages)
 
 
-def test_add_delete_and_replace(index, tmp_path):
-    assert index.add(NEW) == len(NEW)
-    assert index.search([str(NEW[3])], 1)[0][0].passage == NEW[3]
-    gone = [passage.id for passage in (corpus() + NEW)[1::4]]
-    assert index.delete([*gone, *gone, "unheard of"]) == len(gone)
-    assert index.delete(gone) == 0
-    left = [passage for passage in corpus() + NEW if passage.id not in gone]
-    assert_same(index, left, tmp_path)
-    new = Passage(corpus()[0].id, "Another", "Another text altogether, on lighthouses.")
-    for passages, options in (([new], {}), ([NEW[1], new, NEW[1]], {"replace": True})):
-        with pytest.raises(DataError, match="already in use"):
-            index.add(passages, **options)
-    index.add([new], replace=True)
-    assert_same(index, [*left[1:], new], tmp_path)
-
-
-def test_nothing_to_do_and_texts_of_any_kind(index):
-    assert index.add([]) == index.delete([]) == 0
+def test_nothing_to_compact_and_texts_of_any_kind(index):
     index.compact()
     files = {path.name for path in index.path.iterdir()} - {".writer.lock"}
     assert files == {"manifest.json", *index.manifest.files}
     odd = [Passage("lone", chr(0xD800), "\x00\n\u2028 🦊"), Passage("", "", "")]
     index.add(odd)
     assert [passage for passage in reopen(index) if passage in odd] == odd
-
-
-def test_filters_see_the_changes(index):
-    index.add(NEW)
-    index.delete([NEW[0].id, corpus()[0].id])
-    ids = [NEW[0].id, NEW[1].id, corpus()[0].id, corpus()[1].id]
-    assert {hit.passage.id for hit in index.search(QUERIES, 9, ids=ids)[0]} == {ids[1], ids[3]}
-    newcomers = index.search(QUERIES[:1], 99, where=lambda passage: "newcomer" in passage.text)[0]
-    assert {hit.passage.id for hit in newcomers} == {passage.id for passage in NEW[1:]}
 
 
 def test_digests_and_compaction(index, tmp_path):

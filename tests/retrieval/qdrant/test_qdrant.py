@@ -4,23 +4,20 @@ from contextlib import closing
 import pytest
 
 from knowgap.errors import (
-    DataError,
     IndexDamaged,
     IndexFolderError,
     IndexMissing,
     UsageError,
     ValueOutOfBounds,
 )
-from knowgap.retrieval import ColBERTIndex, Passage, open_index
+from knowgap.retrieval import ColBERTIndex, open_index
 from knowgap.retrieval.qdrant.index import QdrantIndex
-from tests.retrieval.conformance import QUERIES, IndexConformance, corpus
+from tests.retrieval.conformance import NEW, QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
 
 from tests.retrieval.qdrant.qdrant_server import QdrantServer
-
-NEW = [Passage(f"new {i}", f"Newcomer {i}", f"The newcomer {i} tells of a film about the sea.") for i in range(4)]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +26,7 @@ def checkpoint(tmp_path_factory):
     return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts)
 
 
-class TestQdrantIndex(IndexConformance):
+class TestQdrantIndex(IndexConformance, UpdateConformance):
     index_class = QdrantIndex
     opened: list
 
@@ -85,24 +82,6 @@ def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
         assert [hit.score for hit in one] == pytest.approx([hit.score for hit in other], abs=1e-2)
 
 
-def test_add_and_delete(index):
-    before = index.digest
-    assert index.add(NEW) == 4
-    assert index.search([str(NEW[2])], 1)[0][0].passage == NEW[2]
-    assert index.delete([corpus()[0].id, NEW[0].id, "unheard of"]) == 2
-    assert sorted(map(str, index)) == sorted(map(str, corpus()[1:] + NEW[1:]))
-    assert len(index) == len(corpus()) + 2
-    assert index.digest != before
-    with pytest.raises(DataError, match="'new 1' is already in use"):
-        index.add(NEW[1:2])
-    assert index.add(NEW, replace=True) == 4
-    with pytest.raises(DataError, match="used twice"):
-        index.add([NEW[0], NEW[0]], replace=True)
-    index.close()
-    with closing(open_index(index.path)) as again:
-        assert len(again) == len(corpus()) + 3
-
-
 @pytest.mark.parametrize(("changed", "steps"), [(False, [64, 128, 150]), (True, [0, 64, 128, 150])])
 def test_interrupted_build_continues_unless_the_checkpoint_has_changed(tmp_path, changed, steps):
     def stop(done, total, what):
@@ -133,9 +112,12 @@ def test_on_a_server(server, index, checkpoint, tmp_path):
         assert {body["prefetch"]["using"] for body in server.bodies("POST", "/points/query")} == {"pooled"}
         wanted = [corpus()[3].id, corpus()[30].id]
         assert {hit.passage.id for hit in served.search(QUERIES[:1], 5, ids=wanted)[0]} == set(wanted)
-        assert served.add(NEW) == 4
+        assert served.add(NEW) == len(NEW)
         assert served.delete([NEW[0].id]) == 1
-        assert len(served) == len(list(served)) == len(corpus()) + 3
+        expected = served.search(QUERIES, 7)
+    with closing(open_index(served.path)) as again:
+        assert len(again) == len(list(again)) == len(corpus()) + len(NEW) - 1
+        assert again.search(QUERIES, 7) == expected
 
 
 def test_another_machine_needs_the_folder_alone(server, checkpoint, tmp_path):
