@@ -24,12 +24,8 @@ from typing import Any
 __all__ = ["export_lazily"]
 
 
-def export_lazily(package: str, *defined: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+def export_lazily(package: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
     """Return `__all__`, `__getattr__` and `__dir__` of a package from its imports under `if TYPE_CHECKING:`.
-
-    Args:
-        package: the package's `__name__`.
-        *defined: public names that the package defines itself.
 
     Raises:
         ImportError: the package was installed without its sources.
@@ -46,7 +42,7 @@ def export_lazily(package: str, *defined: str) -> tuple[list[str], Callable[[str
                     places |= {alias.name: (str(statement.module), alias.name) for alias in statement.names}
                 elif isinstance(statement, ast.Assign):
                     places[ast.unparse(statement.targets[0])] = places.pop(ast.unparse(statement.value))
-    names = sorted([*places, *defined])
+    names = sorted(places)
 
     def get(name: str) -> Any:
         if name not in places:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowgap.compile import DemoConfig, Tuning
     from knowgap.programs.base import Program
 
-__all__ = ["COMMANDS", "calibrate", "compile_", "run_study", "show_study", "tune"]
+__all__ = ["COMMANDS", "calibrate", "compile_", "optimize_demonstrations", "run_study", "show_study", "tune"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def compile_(
         raise UsageError(f"{option}: goes with a study, and --optimizer {optimizer} is none")
     with open_job(options, "dev") as job:
         program = factories.load_program(options, job.retriever)
-        improved = _optimize_demonstrations(job, program, optimizer, teacher_lm)
+        improved = optimize_demonstrations(job, program, optimizer, teacher_lm)
         _conclude(job, program, improved, options.output_dir or Path(f"{program.name}-{job.dataset.name}"))
 
 
@@ -122,7 +122,7 @@ def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] 
             _conclude(job, program, tuned.program, folder, tuned.spent.model_dump())
 
 
-def _optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None) -> Program:
+def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None = None) -> Program:
     """Find demonstrations by one of DSPy's optimizers."""
     from knowgap.compile import compile_program
 
@@ -139,7 +139,8 @@ def _optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher
             num_threads=job.options.num_threads,
             progress=report,
         )
-    remark(f"{sum(len(predictor.demos) for predictor in compiled.predictors())} demonstrations")
+    predictors = compiled.predictors()
+    remark(f"{sum(len(predictor.demos) for predictor in predictors)} demonstrations in {len(predictors)} predictors")
     return compiled
 
 
@@ -155,14 +156,8 @@ def run_study(
 ) -> Tuning[Program]:
     """Run `knowgap.tune` on the train and dev splits, with a progress bar.
 
-    Args:
-        job: the data, the model and the metrics.
-        program: the program to improve.
-        folder: where the study is kept if the options do not say.
-        options: the options of the study.
-        command: the command line of this process. Other workers run it and share the trials: it must lead to this call.
-        demos: whether trials choose demonstrations, and how these are made.
-        ranges: (low, high) for hyperparameters by name.
+    The study is kept in `folder` if the options do not say where. `command` is the command line of this process: other
+    workers run it and share the trials, so that it must lead to this call.
     """
     from knowgap.compile import Budget, StudyConfig, tune
     from knowgap.compile.study.local_processes import local_workers

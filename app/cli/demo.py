@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.compile import run_study, show_study
+from knowgap.cli.compile import optimize_demonstrations, run_study, show_study
 from knowgap.cli.display import out, progress, show_table
 from knowgap.cli.evaluate import Job, score_rows, show_comparisons
 
@@ -64,11 +65,11 @@ def demo(
         question = _answer_one(migres, dataset, lm)
 
         _step(4, "compiled: δ from the score distribution, demonstrations from the train split")
-        compiled = _compile(migres, dataset, lm, num_threads)
-
-        _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
         options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
         job = Job(options, dataset, ["f1", "exact_match"], lm, retriever)
+        compiled = _compile(replace(job, options=replace(options, limit=None)), migres)
+
+        _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
         no_demos = DemoConfig(mode="none")
         tuned = run_study(job, compiled, output_dir, options, demos=no_demos, ranges={"retrieve_k": (10, 50)})
         show_study(migres, tuned)
@@ -113,27 +114,15 @@ def _answer_one(program: Program, dataset: Dataset, lm: dspy.LM) -> str:
     return example.question
 
 
-def _compile(program: Program, dataset: Dataset, lm: dspy.LM, num_threads: int) -> Program:
+def _compile(job: Job, program: Program) -> Program:
     """Set δ and find demonstrations, both from the train split."""
-    from knowgap.compile import calibrate, compile_program
+    from knowgap.compile import calibrate
 
     with progress("calibrating δ") as report:
-        calibration = calibrate(program, dataset.splits["train"], progress=report)
+        calibration = calibrate(program, job.dataset.splits["train"], progress=report)
     share = calibration.covered(calibration.delta)
     out.print(f"δ = {calibration.delta:.4f}: {share:.0%} of the training questions find a passage that scores as much")
-    with progress("finding demonstrations") as report:
-        compiled = compile_program(
-            calibration.apply(program),
-            dataset.splits["train"],
-            metric="f1",
-            optimizer="bootstrap",
-            lm=lm,
-            num_threads=num_threads,
-            progress=report,
-        )
-    count = sum(len(predictor.demos) for predictor in compiled.predictors())
-    out.print(f"{count} demonstrations in {len(compiled.predictors())} predictors", markup=False)
-    return compiled
+    return optimize_demonstrations(job, calibration.apply(program), "bootstrap")
 
 
 def _compare(job: Job, migres: Program, tuned: Program) -> dict[str, Evaluation]:

@@ -82,11 +82,9 @@ def compare(
 
 
 def _evaluate_all(chosen: Mapping[str, o.ProgramOptions], options: CompareOptions) -> dict[str, Evaluation]:
-    """Score programs on the same questions; with an output folder, write answers, traces and scores there.
+    """Score programs by label; with an output folder, write answers, traces and scores there.
 
-    Args:
-        chosen: programs by label; an empty label stands for the program's name.
-        options: the questions, and how they are answered and scored.
+    An empty label stands for the program's name.
     """
     results: dict[str, Evaluation] = {}
     with open_job(options, options.split) as job:
@@ -135,12 +133,7 @@ class Job:
 
 @contextmanager
 def open_job(options: o.JobOptions, split: str) -> Iterator[Job]:
-    """Load what the options name, and close the index at the end of the block.
-
-    Raises:
-        UnknownName: there is no such metric or split.
-        UsageError: the split has no questions.
-    """
+    """Load what the options name, check the split and the metrics, and close the index at the end of the block."""
     from knowgap.compile.evaluation.metrics import get_metric
 
     dataset = factories.load_data(options)

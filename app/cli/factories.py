@@ -54,15 +54,9 @@ def cache_folder() -> Path:
 
 
 def load_lm(name: str | None, api_base: str | None = None) -> dspy.LM:
-    """Load a language model and check that it answers; DSPy caches its answers on disk.
+    """Load a language model and check that it answers; without a name, the embedded reader, which is said.
 
-    Args:
-        name: the value of --lm; None takes the embedded reader, and says so.
-        api_base: the value of --api-base.
-
-    Raises:
-        UsageError: there is no such model.
-        LanguageModelError: it does not answer.
+    DSPy caches its answers on disk.
     """
     import dspy
 
@@ -78,12 +72,7 @@ def load_lm(name: str | None, api_base: str | None = None) -> dspy.LM:
 
 
 def load_data(options: o.DataOptions) -> Dataset:
-    """Load the data set of the options.
-
-    Raises:
-        UnknownName: there is none of that name.
-        DataError: it cannot be read.
-    """
+    """Load the data set of the options."""
     from knowgap.compile.data import load_dataset
 
     split = options.split if isinstance(options, o.SplitOptions) and options.whole else None
@@ -106,10 +95,6 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     Args:
         options: a folder or URL; or an engine, whose index of the data set's passages is built at first use.
         dataset: the data set, if it is loaded already.
-
-    Raises:
-        IndexMissing: no index is named, and the data set has no passages.
-        UsageError: a quality for an index that takes none.
     """
     from knowgap.retrieval import RemoteRetriever
     from knowgap.retrieval import open_index as open_folder
@@ -141,11 +126,7 @@ def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriev
 
 
 def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Parse the values of an option that are written as NAME=VALUE.
-
-    Raises:
-        UsageError: one of them is not.
-    """
+    """Parse the values of an option, which are written as NAME=VALUE."""
     values: dict[str, str] = {}
     for piece in pieces or ():
         name, _, value = piece.partition("=")
@@ -168,13 +149,7 @@ def load_scorers(reranker: str | None, entailment: str | None) -> dict[str, Any]
 
 
 def load_program(options: o.ProgramOptions, retriever: Retriever) -> Program:
-    """Load a compiled program, or make a named one. Settings go over those of the artifact or preset.
-
-    Raises:
-        ArtifactError: the artifact cannot be loaded.
-        UnknownName: there is no such program, preset or setting.
-        UsageError: a reranker or entailment model that the program does not ask, or a preset for an artifact.
-    """
+    """Load a compiled program, or make a named one. Settings go over those of the artifact or preset."""
     from knowgap.compile import load_artifact, read_config
     from knowgap.programs import get_program
 

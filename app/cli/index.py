@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -130,12 +131,11 @@ def search(
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]
         out.print_json(json.dumps({"query": query, "hits": records}))
         return
-    rows = [[hit.rank, f"{hit.score:.3f}", hit.passage.title, _shorten(hit.passage.text)] for hit in hits]
+    rows = [
+        [hit.rank, f"{hit.score:.3f}", hit.passage.title, textwrap.shorten(hit.passage.text, 160, placeholder="…")]
+        for hit in hits
+    ]
     show_table(query, ["rank", "score", "title", "text"], rows)
-
-
-def _shorten(text: str, width: int = 160) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def size(

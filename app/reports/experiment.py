@@ -7,7 +7,6 @@ from typing import Any
 
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.statistics import pareto_front
-from knowgap.compile.experiments.measures import is_cost
 from knowgap.compile.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
 from knowgap.reports.charts import Chart, Point
@@ -32,11 +31,7 @@ SAME_PROMPTS = (
 
 
 def write_experiment_report(experiment: ExperimentResult, folder: str | Path) -> list[Path]:
-    """Write `experiment.md` and `index.html`; each is complete, or as it was before.
-
-    Returns:
-        The two files.
-    """
+    """Write `experiment.md` and `index.html`, and return them; each is complete, or as it was before."""
     texts = {"experiment.md": render_markdown(experiment), "index.html": render_experiment(experiment)}
     return [write_file(Path(folder) / name, text) for name, text in texts.items()]
 
@@ -81,8 +76,8 @@ def figure_text(figure: Figure) -> tuple[str, str]:
     """Format a figure's mean and its interval: scores in percent, costs as they are."""
     if figure.ours is None:
         return "–", ""
-    scale = 1.0 if is_cost(figure.metric) else 100.0
-    digits = 0 if is_cost(figure.metric) and figure.ours.mean >= 100 else 1
+    scale = 1.0 if figure.metric in COSTS else 100.0
+    digits = 0 if figure.metric in COSTS and figure.ours.mean >= 100 else 1
     mean, low, high = (f"{value * scale:.{digits}f}" for value in (figure.ours.mean, figure.ours.low, figure.ours.high))
     return mean, f"{low}–{high}"
 
@@ -151,7 +146,7 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     if cost and cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)
     data = experiment.table.columns[column]
-    place = next((n for n, name in enumerate(data.metrics) if not is_cost(name)), None)
+    place = next((n for n, name in enumerate(data.metrics) if name not in COSTS), None)
     cells = [cell for cell in experiment.cells if cell.column == column and not cell.reason]
     counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")
     rows = [

@@ -89,16 +89,7 @@ def render_report(
 
 
 def write_report(source: Source, path: str | Path, **options: Any) -> Path:
-    """Write the page of `render_report` to a file, which is complete or not there.
-
-    Args:
-        source: as for `render_report`.
-        path: the file.
-        **options: as for `render_report`.
-
-    Returns:
-        The file.
-    """
+    """Write the page of `render_report` to a file, which is complete or not there; return the file."""
     return write_file(path, render_report(source, **options))
 
 

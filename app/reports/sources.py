@@ -46,18 +46,7 @@ class ReportSource:
 
 
 def read_source(source: Source, *, study_name: str | None = None, cost: str = "") -> ReportSource:
-    """Read what a source holds.
-
-    Args:
-        source: as for `knowgap.reports.report.render_report`.
-        study_name: which study, if the storage keeps several.
-        cost: what counts as cost in a study; by default what the study took for it.
-
-    Raises:
-        UsageError: there is nothing to report at that place.
-        StudyError: the study cannot be read, or there are several.
-        DataError: a file of answers is damaged.
-    """
+    """Read what a source holds; arguments and errors are those of `knowgap.reports.report.render_report`."""
     match source:
         case Tuning():
             facts = replace(read_study(source.study, cost=cost or source.cost), chosen=source.best)

@@ -2,7 +2,10 @@
 
 `read_json_lines` and `read_json_array` never hold more than one record of a file in memory; files that end in `.gz` are
 decompressed as they are read. They yield a `Record`: a JSON object and its place, with methods that check the types of
-its fields and raise `DataError`.
+its fields.
+
+All of them raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
+form, at the first line or record where it shows; and for a field that is missing or of another type.
 """
 
 from __future__ import annotations
@@ -138,11 +141,7 @@ def _open(path: Path) -> Iterator[BufferedReader | gzip.GzipFile]:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line numbers from 1 and lines without their ends.
-
-    Raises:
-        DataError: at the first line that is not UTF-8; or the file cannot be read.
-    """
+    """Yield line numbers from 1 and lines without their ends."""
     with _open(path) as file:
         for number, raw in enumerate(file, start=1):
             try:
@@ -154,11 +153,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_json_lines(path: Path) -> Iterator[Record]:
-    """Yield the objects of a JSON Lines file; blank lines are skipped.
-
-    Raises:
-        DataError: a line is not a JSON object or not UTF-8, or the file has no record.
-    """
+    """Yield the objects of a JSON Lines file; blank lines are skipped."""
     empty = True
     for number, line in read_lines(path):
         if not line.strip():
@@ -181,10 +176,6 @@ def read_json_array(path: Path, key: str | None = None) -> Iterator[Record]:
     Args:
         path: the file.
         key: where the file holds an object, the key of the array in it (`{"Data": [...]}`).
-
-    Raises:
-        DataError: the file holds no such array, is damaged or cut short, or the array is empty or holds something else
-            than objects.
     """
     if key is None and not starts_array(path):
         raise DataError("must be a JSON array of records", path=path)
@@ -212,11 +203,7 @@ def _json_problem(error: ijson.JSONError) -> str:
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object that a file holds, read as a whole.
-
-    Raises:
-        DataError: the text is not UTF-8, not JSON, or not an object.
-    """
+    """Return the JSON object that a file holds, read as a whole."""
     try:
         data = json.loads("\n".join(line for _, line in read_lines(path)))
     except json.JSONDecodeError as error:
@@ -238,11 +225,7 @@ def stream_keys(path: Path) -> Iterator[str]:
 
 
 def starts_array(path: Path) -> bool:
-    """Whether the first visible character of a file opens a JSON array.
-
-    Raises:
-        DataError: the file is empty or blank, or cannot be read.
-    """
+    """Whether the first visible character of a file opens a JSON array."""
     with _open(path) as file:
         start = file.peek(1 << 12).lstrip()[:1]
     if not start:
@@ -251,11 +234,7 @@ def starts_array(path: Path) -> bool:
 
 
 def read_table(path: Path) -> Iterator[Record]:
-    """Yield the rows of a tab-separated file with a header, quoted as CSV is; values are strings.
-
-    Raises:
-        DataError: the file is empty or not UTF-8, or a row has more or fewer cells than the header.
-    """
+    """Yield the rows of a tab-separated file with a header, quoted as CSV is; values are strings."""
     header: list[str] | None = None
     number = 0
     lines = (line + "\n" for _, line in read_lines(path))
@@ -276,9 +255,5 @@ def read_table(path: Path) -> Iterator[Record]:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the objects of a JSON array or of JSON Lines, whichever the first visible character shows.
-
-    Raises:
-        DataError: see `read_json_array` and `read_json_lines`; also where the file is blank.
-    """
+    """Yield the objects of a JSON array or of JSON Lines, whichever the first visible character shows."""
     return read_json_array(path) if starts_array(path) else read_json_lines(path)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 import dspy
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.provenance import state_of
 from knowgap.programs.base import Program
@@ -18,7 +18,7 @@ P = TypeVar("P", bound=Program)
 Demos = list[dict[str, Any]]
 
 
-class DemoSets(BaseModel):
+class DemoSets(BaseModel, extra="forbid"):
     """Demonstration sets by predictor.
 
     Set 0 is empty. Set 1 holds the program's own demonstrations if it has any. The others are drawn from those that
@@ -28,8 +28,6 @@ class DemoSets(BaseModel):
         sets: sets of demonstrations (JSON values by field) by predictor name.
         own: number of the set that the program came with, by predictor.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     sets: dict[str, list[Demos]] = {}
     own: dict[str, int] = {}

@@ -90,28 +90,13 @@ def evaluate(
 
 
 def evaluate_on_test(
-    program: Program,
-    dataset: Dataset,
-    metrics: Metrics = ("exact_match", "f1"),
-    *,
-    limit: int | None = None,
-    provenance: Mapping[str, Any] | None = None,
-    **options: Any,
+    program: Program, dataset: Dataset, metrics: Metrics = ("exact_match", "f1"), **options: Any
 ) -> Evaluation:
     """Evaluate on the test split of a data set: the one way to a score that counts as a test score.
 
-    Args:
-        program: what is evaluated.
-        dataset: its test questions are asked, after a check that none is in another split.
-        metrics: as for `evaluate`.
-        limit: ask the first questions only, at most this many.
-        provenance: more facts to keep with the result.
-        **options: the other arguments of `evaluate`.
-
-    Raises:
-        UsageError: the test split is empty, or one of its questions is in another split as well.
+    The arguments are those of `evaluate_split`.
     """
-    return evaluate_split(program, dataset, "test", metrics, limit=limit, provenance=provenance, **options)
+    return evaluate_split(program, dataset, "test", metrics, **options)
 
 
 def evaluate_split(

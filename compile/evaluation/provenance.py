@@ -15,7 +15,7 @@ from typing import Any
 
 import dspy
 import orjson
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.programs.base import Program
@@ -37,7 +37,7 @@ _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "bm25s", "torch", "trans
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 
 
-class Provenance(BaseModel):
+class Provenance(BaseModel, extra="allow"):
     """What a result was obtained with.
 
     Attributes:
@@ -55,8 +55,6 @@ class Provenance(BaseModel):
         git_commit: of the working directory, if it is a checkout.
         versions: of Python and the packages that matter.
     """
-
-    model_config = ConfigDict(extra="allow")
 
     program: str = ""
     hyperparameters: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.provenance import Provenance
@@ -19,7 +19,7 @@ from knowgap.retrieval.index.files import write_file
 __all__ = ["Evaluation", "compare"]
 
 
-class Evaluation(BaseModel):
+class Evaluation(BaseModel, extra="forbid"):
     """The scores and costs of every question, in the order of the data.
 
     Attributes:
@@ -27,8 +27,6 @@ class Evaluation(BaseModel):
         metrics: names of the metrics that were asked for, the main one first.
         provenance: where the result comes from.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     records: list[QuestionRecord]
     metrics: list[str]

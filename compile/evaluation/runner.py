@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import dspy
 from dspy.utils import exceptions as lm_errors
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
@@ -44,7 +44,7 @@ _CONNECTION_ERRORS = (
 _FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
-class QuestionRecord(BaseModel):
+class QuestionRecord(BaseModel, extra="forbid"):
     """The result of one question.
 
     Attributes:
@@ -61,8 +61,6 @@ class QuestionRecord(BaseModel):
         cost: the cost of the question.
         trace: what the program did, if it was to be kept.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str
     question: str

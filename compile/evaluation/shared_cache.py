@@ -37,10 +37,7 @@ def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
 
     Args:
         program: stays as it is.
-        folder: where results are shared with other processes; None keeps them in memory.
-
-    Raises:
-        UsageError: the folder cannot be used as a cache.
+        folder: where results are shared with other processes, see `open_cache`; None keeps them in memory.
     """
     copy = program.deepcopy()
     cache = open_cache(folder) if folder is not None else None

@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 __all__ = ["Comparison", "Interval", "mean_interval", "paired_comparison", "pareto_front"]
 
@@ -16,10 +16,8 @@ _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
 
 
-class Interval(BaseModel):
+class Interval(BaseModel, extra="forbid"):
     """A mean with its 95% bootstrap interval over `n` questions."""
-
-    model_config = ConfigDict(extra="forbid")
 
     mean: float
     low: float
@@ -30,7 +28,7 @@ class Interval(BaseModel):
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
-class Comparison(BaseModel):
+class Comparison(BaseModel, extra="forbid"):
     """After minus before, question by question.
 
     Attributes:
@@ -44,8 +42,6 @@ class Comparison(BaseModel):
         ties: the rest.
         n: number of questions.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     metric: str
     difference: float

@@ -154,7 +154,7 @@ class _Preparation:
 
     def __init__(self, table: ExperimentTable, setup: ExperimentSetup, dry: bool, progress: Any):
         self.table, self.setup, self.dry, self.progress = table, setup, dry, progress
-        self.datasets: dict[tuple[str, str, str], Dataset | None] = {}
+        self.datasets: dict[tuple[str, str, str], Dataset] = {}
         self.retrievers: dict[Path, Any] = {}
 
     def cell(self, row_number: int, column_number: int) -> Cell:
@@ -192,23 +192,20 @@ class _Preparation:
 
     def dataset(self, column: Column) -> Dataset | None:
         """The column's data; None if their path is not named."""
-        key = (column.dataset, column.split, column.sampling)
-        if key not in self.datasets:
-            self.datasets[key] = self._load(column)
-        return self.datasets[key]
-
-    def _load(self, column: Column) -> Dataset | None:
         name, path = column.dataset, self.setup.data.get(column.dataset)
         if path is None and name != "sample":
             return None
-        return load_dataset(
-            name if path is None else path,
-            layout=name if path is not None and name in LAYOUTS and Path(path).exists() else None,
-            corpus=self.setup.corpora.get(name),
-            seed=self.setup.seed,
-            split_as=column.split if path is not None and Path(path).is_file() else None,
-            sampling=column.sampling or None,
-        )
+        key = (name, column.split, column.sampling)
+        if key not in self.datasets:
+            self.datasets[key] = load_dataset(
+                name if path is None else path,
+                layout=name if path is not None and name in LAYOUTS and Path(path).exists() else None,
+                corpus=self.setup.corpora.get(name),
+                seed=self.setup.seed,
+                split_as=column.split if path is not None and Path(path).is_file() else None,
+                sampling=column.sampling or None,
+            )
+        return self.datasets[key]
 
     def retriever(self, dataset: Dataset, column: Column, engine: str) -> tuple[Any, Path | None]:
         """The index of a data set and its folder; the index is built from the corpus if no folder is named."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.provenance import digest, lm_name, state_of
 from knowgap.compile.experiments.call_bounds import call_bounds
@@ -37,7 +37,7 @@ _JUDGING_CALLS["quest_token_f1"] = 3
 Range = tuple[float, float]
 
 
-class CellCost(BaseModel):
+class CellCost(BaseModel, extra="forbid"):
     """What a cell will cost.
 
     Attributes:
@@ -49,8 +49,6 @@ class CellCost(BaseModel):
         completion_tokens: fewest and most.
         basis: where the numbers come from.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     row: str
     column: str
@@ -66,7 +64,7 @@ class CellCost(BaseModel):
         return _range(np.add(self.prompt_tokens, self.completion_tokens))
 
 
-class CostEstimate(BaseModel):
+class CostEstimate(BaseModel, extra="forbid"):
     """What a table will cost.
 
     Attributes:
@@ -75,8 +73,6 @@ class CostEstimate(BaseModel):
         prices: US dollars per million prompt and completion tokens; None if they are not known.
         lm: the language model that is priced.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     table: str
     cells: list[CellCost]

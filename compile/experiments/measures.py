@@ -11,12 +11,7 @@ from knowgap.compile.evaluation.statistics import Interval, mean_interval
 from knowgap.compile.experiments.probes import probe_metric
 from knowgap.errors import UnknownName
 
-__all__ = ["is_cost", "measure", "score_metrics"]
-
-
-def is_cost(name: str) -> bool:
-    """Whether a column's metric is a cost, of which less is better."""
-    return name in COSTS
+__all__ = ["measure", "score_metrics"]
 
 
 def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dict[str, Metric]:
@@ -30,7 +25,7 @@ def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dic
         UnknownName: a name is none of these.
     """
     metrics: dict[str, Metric] = {}
-    for name in [name for name in names if not is_cost(name)] or ["exact_match"]:
+    for name in [name for name in names if name not in COSTS] or ["exact_match"]:
         try:
             metric = probe_metric(name[len("probe:") :]) if name.startswith("probe:") else get_metric(name)
         except UnknownName:
@@ -44,7 +39,7 @@ def measure(evaluation: Evaluation, name: str) -> Interval | None:
 
     A failed question scores 0. Its costs are left out, because its trace is lost.
     """
-    if is_cost(name):
+    if name in COSTS:
         values = [COSTS[name].of(record.cost) for record in evaluation.records if not record.error]
     else:
         values = [score for record in evaluation.records if (score := record.scores.get(name)) is not None]

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.statistics import Comparison, Interval
@@ -20,11 +20,7 @@ __all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values"]
 SIGNIFICANT = 0.05
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Figure(_Part):
+class Figure(BaseModel, extra="forbid"):
     """A metric of a cell.
 
     Attributes:
@@ -47,7 +43,7 @@ class Figure(_Part):
         return self.p_corrected is not None and self.p_corrected < SIGNIFICANT
 
 
-class CellResult(_Part):
+class CellResult(BaseModel, extra="forbid"):
     """The results of a row on a column.
 
     Attributes:
@@ -73,7 +69,7 @@ class CellResult(_Part):
     provenance: Provenance | None = None
 
 
-class ExperimentResult(_Part):
+class ExperimentResult(BaseModel, extra="forbid"):
     """A table with its results.
 
     Attributes:

@@ -18,6 +18,7 @@ from typing import Any, cast
 import dspy
 
 from knowgap.compile.data import Dataset
+from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram, ask_among
 from knowgap.compile.evaluation.evaluator import evaluate_split
 from knowgap.compile.evaluation.provenance import digest, provenance_of
@@ -26,7 +27,7 @@ from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import resolve_lm
 from knowgap.compile.evaluation.shared_cache import cache_results, lm_cache
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compile.experiments.measures import is_cost, measure
+from knowgap.compile.experiments.measures import measure
 from knowgap.compile.experiments.paper_differences import paper_differences
 from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
 from knowgap.compile.experiments.table import ExperimentTable, read_table
@@ -179,7 +180,7 @@ def _cell_result(
     result = CellResult(row=row, column=column, reason=cell.reason, differs=paper_differences(cell, table, setup))
     for name, printed in table.printed(row, column).items():
         ours = measure(evaluation, name) if evaluation is not None else None
-        paper = printed if printed is None or is_cost(name) else printed * scale
+        paper = printed if printed is None or name in COSTS else printed * scale
         result.figures.append(Figure(metric=name, ours=ours, paper=paper))
     if evaluation is not None:
         result.questions, result.failed = len(evaluation.records), len(evaluation.failures)
@@ -197,7 +198,7 @@ def _compare_with_baseline(
         if reference is None:
             continue
         for place, name in enumerate(column.metrics):
-            if not is_cost(name):
+            if name not in COSTS:
                 for result, evaluation in evaluated:
                     if evaluation is not reference:
                         with suppress(UsageError):  # no question has a score in both

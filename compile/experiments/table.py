@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from knowgap.errors import DataError, UnknownName
 
@@ -50,11 +50,7 @@ TASKS = {
 """Families of tasks, each with the style in which its answers are worded."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PaperSetting(_Part):
+class PaperSetting(BaseModel, extra="forbid", frozen=True):
     """Where a paper's figures come from, and what they were measured on.
 
     Attributes:
@@ -78,7 +74,7 @@ class PaperSetting(_Part):
     scale: float = 1.0
 
 
-class Column(_Part):
+class Column(BaseModel, extra="forbid", frozen=True):
     """A data set with the metrics by which it is scored, the main one first.
 
     Attributes:
@@ -105,7 +101,7 @@ class Column(_Part):
         return self.label or self.dataset
 
 
-class Row(_Part):
+class Row(BaseModel, extra="forbid", frozen=True):
     """A program with its settings, and what the paper reports for it.
 
     Attributes:
@@ -156,7 +152,7 @@ class Row(_Part):
         return self
 
 
-class ExperimentTable(_Part):
+class ExperimentTable(BaseModel, extra="forbid", frozen=True):
     """Rows of programs by columns of data sets.
 
     Attributes:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import dspy
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.provenance import lm_name
 from knowgap.compile.evaluation.quiet import quiet
@@ -20,8 +20,10 @@ from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_pr
 
 __all__ = ["Estimate", "estimate_study"]
 
+_SETTINGS, _QUESTIONS = 4, 4  # settings that are tried out, dev questions that are asked under each
 
-class Estimate(BaseModel):
+
+class Estimate(BaseModel, extra="forbid"):
     """What a study would cost at most: every trial asks every question, and no answer is used twice.
 
     Attributes:
@@ -34,8 +36,6 @@ class Estimate(BaseModel):
         money: US dollars; None where the price is not known.
         measured: questions that were asked of the embedded reader for this estimate.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     trials: int
     questions: int
@@ -62,8 +62,6 @@ def estimate_study(
     study: StudyConfig | None = None,
     demos: DemoConfig | None = None,
     prices: Prices | None = None,
-    settings: int = 4,
-    questions: int = 4,
     seed: int = 0,
 ) -> Estimate:
     """Estimate what `tune` would cost with a language model, without asking it anything.
@@ -81,8 +79,6 @@ def estimate_study(
         study: how the study searches.
         demos: whether trials choose demonstrations, and how these are made.
         prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
-        settings: how many settings are tried out.
-        questions: how many dev questions are asked under each.
         seed: of the draws.
 
     Raises:
@@ -94,13 +90,13 @@ def estimate_study(
     from knowgap.lms import extractive_lm
 
     ids = check_examples(devset, "devset")
-    chosen = random.Random(seed).sample(range(len(ids)), min(questions, len(ids)))
+    chosen = random.Random(seed).sample(range(len(ids)), min(_QUESTIONS, len(ids)))
     space = SearchSpace(program, study)
     demos = (demos or DemoConfig()).resolved(lm)
     tracker, asked = UsageTracker(), 0
     with quiet(), dspy.context(lm=extractive_lm(cache=False)), cache_results(program) as cached:
         draws = create_study(sampler=RandomSampler(seed=seed))
-        for number in range(settings):
+        for number in range(_SETTINGS):
             values = program.values() if number == 0 else space.suggest(draws.ask())[0]
             candidate = cached.deepcopy().configure(**values)
             with track_usage(tracker):

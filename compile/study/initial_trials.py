@@ -41,37 +41,38 @@ def make_set_up(
     """
     tracker, pool = UsageTracker(prices), DemoSets()
     if demos.mode != "none":
-        with track_usage(tracker):
-            pool = _bootstrap(program, trainset, metric, demos, seed, progress)
+        bootstrapped = None
+        if trainset and program.predictors():
+            with track_usage(tracker):
+                bootstrapped = compile_program(
+                    program,
+                    trainset,
+                    metric=metric,
+                    optimizer="bootstrap",
+                    teacher_lm=demos.teacher_lm,
+                    seed=seed,
+                    progress=progress,
+                    max_bootstrapped_demos=max(demos.max_demos, demos.num_sets * demos.max_demos // 2),
+                )
+        pool = DemoSets.draw(program, bootstrapped, num_sets=demos.num_sets, max_demos=demos.max_demos, seed=seed)
     calibrated = _calibrate_delta(program, trainset) if "delta" not in config.exclude else []
     known = [*config.start, *calibrated]
     space = SearchSpace(program, config, num_demo_sets=pool.sizes, known=known)
-    initial = _initial_trials(program, space, pool, config.start, calibrated)
+    paper, current = {name: space.defaults[name] for name in space.declared}, program.values()
+    wanted: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = [
+        (PAPER, paper, {}),
+        ("current", current, pool.own),
+        *(("given", {**current, **values}, pool.own) for values in config.start),
+        *(("calibrated", {**current, **values}, pool.own) for values in calibrated),
+    ]
+    if pool.sets:
+        wanted.append(("bootstrapped", current, pool.bootstrapped))
+    initial: list[InitialTrial] = []
+    for label, values, chosen in wanted:
+        parameters = space.parameters(values, chosen)
+        if parameters not in [trial.parameters for trial in initial]:
+            initial.append(InitialTrial(label=label, parameters=parameters))
     return SetUp(initial=initial, known=known, spent=tracker.usage, pool=pool)
-
-
-def _bootstrap(
-    program: Program,
-    trainset: Sequence[dspy.Example],
-    metric: Metric,
-    demos: DemoConfig,
-    seed: int,
-    progress: Progress,
-) -> DemoSets:
-    """Run the program on training questions and draw demonstration sets from the runs with the right answer."""
-    bootstrapped = None
-    if trainset and program.predictors():
-        bootstrapped = compile_program(
-            program,
-            trainset,
-            metric=metric,
-            optimizer="bootstrap",
-            teacher_lm=demos.teacher_lm,
-            seed=seed,
-            progress=progress,
-            max_bootstrapped_demos=max(demos.max_demos, demos.num_sets * demos.max_demos // 2),
-        )
-    return DemoSets.draw(program, bootstrapped, num_sets=demos.num_sets, max_demos=demos.max_demos, seed=seed)
 
 
 def _calibrate_delta(program: Program, trainset: Sequence[dspy.Example]) -> list[dict[str, Any]]:
@@ -82,28 +83,3 @@ def _calibrate_delta(program: Program, trainset: Sequence[dspy.Example]) -> list
         return [{"delta": calibrate(program, trainset).delta}]
     except (UsageError, ValueOutOfBounds):
         return []
-
-
-def _initial_trials(
-    program: Program,
-    space: SearchSpace,
-    pool: DemoSets,
-    start: Sequence[Mapping[str, Any]],
-    calibrated: Sequence[Mapping[str, Any]],
-) -> list[InitialTrial]:
-    current = program.values()
-    paper = {name: space.defaults[name] for name in space.declared}
-    wanted: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = [
-        (PAPER, paper, {}),
-        ("current", current, pool.own),
-        *(("given", {**current, **values}, pool.own) for values in start),
-        *(("calibrated", {**current, **values}, pool.own) for values in calibrated),
-    ]
-    if pool.sets:
-        wanted.append(("bootstrapped", current, pool.bootstrapped))
-    trials: list[InitialTrial] = []
-    for label, values, chosen in wanted:
-        parameters = space.parameters(values, chosen)
-        if parameters not in [trial.parameters for trial in trials]:
-            trials.append(InitialTrial(label=label, parameters=parameters))
-    return trials

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.provenance import digest
@@ -58,7 +58,7 @@ _SERVER_LOCKS = {
 }
 
 
-class InitialTrial(BaseModel):
+class InitialTrial(BaseModel, extra="forbid"):
     """A trial that is run before any is drawn.
 
     Attributes:
@@ -66,13 +66,11 @@ class InitialTrial(BaseModel):
         parameters: Optuna's parameters by name.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     label: str
     parameters: dict[str, Any]
 
 
-class SetUp(BaseModel):
+class SetUp(BaseModel, extra="forbid"):
     """What all processes of a study start from.
 
     Attributes:
@@ -81,8 +79,6 @@ class SetUp(BaseModel):
         spent: what bootstrapping the demonstrations cost.
         pool: the demonstration sets to choose from.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     initial: list[InitialTrial]
     known: list[dict[str, Any]]

@@ -46,9 +46,6 @@ class StudyFacts:
 
     Attributes:
         study: Optuna's study.
-        program_name: name of the program.
-        metric: name of the metric.
-        lm: name of the language model.
         pareto: whether the cost was an objective beside the score.
         cost: what counts as cost.
         seed: of every draw.
@@ -138,11 +135,7 @@ class StudyFacts:
 
 
 def read_study(study: Study, *, cost: str = "") -> StudyFacts:
-    """Read a study that `tune` made.
-
-    Args:
-        study: Optuna's study.
-        cost: what counts as cost; by default the study's second objective, or calls.
+    """Read a study that `tune` made; `cost` is by default the study's second objective, or calls.
 
     Raises:
         StudyError: the study was made by something else, or is not set up yet.

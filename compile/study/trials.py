@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from optuna.trial import TrialState
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.errors import StudyError, UsageError
@@ -29,7 +29,7 @@ PAPER = "paper"
 """The label of the trial with the paper's settings and no demonstrations."""
 
 
-class TrialResult(BaseModel):
+class TrialResult(BaseModel, extra="forbid"):
     """One trial.
 
     Attributes:
@@ -44,8 +44,6 @@ class TrialResult(BaseModel):
         spent: what the trial cost.
         same_as: number of the earlier trial that tried the same, whose result this one has; None if it was run.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     number: int
     label: str

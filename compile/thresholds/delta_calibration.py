@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar, cast
 
 import dspy
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.evaluation.provenance import model_name
 from knowgap.compile.evaluation.runner import check_examples
@@ -22,7 +22,7 @@ P = TypeVar("P", bound=Program)
 _BATCH = 16
 
 
-class Calibration(BaseModel):
+class Calibration(BaseModel, extra="forbid"):
     """The relevance threshold that fits a reranker and a corpus.
 
     Attributes:
@@ -32,8 +32,6 @@ class Calibration(BaseModel):
         reranker: name of the reranker on whose scale δ is.
         retrieve_k: passages retrieved for each question.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     delta: float
     share: float

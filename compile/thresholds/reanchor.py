@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import dspy
 from dspy.teleprompt.reanchor import ReAnchor
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from knowgap.compile.demonstrations.optimizers import reporting
 from knowgap.compile.evaluation.metrics import Metric, named_metrics
@@ -24,7 +24,7 @@ __all__ = ["ThresholdCalibration", "calibrate_thresholds"]
 P = TypeVar("P", bound=Program)
 
 
-class ThresholdCalibration(BaseModel):
+class ThresholdCalibration(BaseModel, extra="forbid"):
     """Fitted decision thresholds.
 
     Attributes:
@@ -32,8 +32,6 @@ class ThresholdCalibration(BaseModel):
         before: mean score on the training questions with plain decisions.
         after: mean score with the thresholds.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     thresholds: dict[str, float | None]
     before: float

@@ -23,8 +23,7 @@ from knowgap.compile.evaluation.metrics.judge import JudgedAccuracy
 from knowgap.compile.evaluation.metrics.normalize import normalize_answer
 from knowgap.compile.evaluation.metrics.popqa_match import popqa_match
 from knowgap.compile.evaluation.metrics.rag_quest_eval import RAGQuestEval
-from knowgap.compile.evaluation.metrics.retrieval import mrr, precision, recall
-from knowgap.compile.evaluation.metrics.s_precision import s_precision
+from knowgap.compile.evaluation.metrics.retrieval import mrr, precision, recall, s_precision
 from knowgap.compile.evaluation.metrics.upper_bound import UpperBound
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 

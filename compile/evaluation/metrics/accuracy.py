@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
+from knowgap.compile.evaluation.metrics.exact_match import exact_match
+from knowgap.compile.evaluation.metrics.normalize import predicted_answer
 
 __all__ = ["accuracy", "read_choice", "read_yes_no"]
 
@@ -49,5 +50,4 @@ def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
         return float(read_yes_no(answer) == gold.lower())
     if re.fullmatch(r"[A-H1-8]", gold) and (choice := read_choice(answer)) is not None:
         return float(choice == gold)
-    normalized = normalize_answer(answer)
-    return float(any(normalized == normalize_answer(reference) for reference in reference_answers(example)))
+    return exact_match(example, prediction)

@@ -1,6 +1,6 @@
-"""Recall, precision and reciprocal rank of the gold passages.
+"""Recall, precision, reciprocal rank and S-Precision of the gold passages.
 
-All three compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. They
+All compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. They
 are not defined for a question without gold passages.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from knowgap.errors import DataError
 
-__all__ = ["gold_ids", "mrr", "passage_ids", "precision", "recall"]
+__all__ = ["gold_ids", "mrr", "passage_ids", "precision", "recall", "s_precision"]
 
 
 def passage_ids(prediction: Any) -> list[str]:
@@ -62,3 +62,12 @@ def mrr(example: Any, prediction: Any, trace: Any = None, *, k: int | None = Non
         if passage_id in gold:
             return 1 / rank
     return 0.0
+
+
+def s_precision(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if the prediction's passages are the gold passages, all of them and no other, else 0.0.
+
+    Source: BlendFilter (Wang et al., 2024), section 4: the proportion of questions whose retrieved documents precisely
+    match the golden relevant ones.
+    """
+    return float(set(passage_ids(prediction)) == gold_ids(example))
