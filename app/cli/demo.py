@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from knowgap.compile import Evaluation
     from knowgap.compile.data import Dataset
     from knowgap.programs.base import Program
-    from knowgap.retrieval.passage import Retriever
 
 __all__ = ["COMMANDS", "demo"]
 
@@ -51,6 +48,7 @@ def demo(
     from knowgap.compile import DemoConfig, save_artifact
     from knowgap.compile.data import load_dataset
     from knowgap.programs import get_program
+    from knowgap.retrieval.index.engines import open_or_build
 
     _step(1, "the sample: a fictional encyclopedia, so that an answer can only come from retrieval")
     dataset = load_dataset("sample")
@@ -58,7 +56,10 @@ def demo(
     out.print(f"{len(dataset.corpus)} passages; questions: {sizes}", markup=False)
 
     _step(2, "documents → ColBERT index")
-    with _index(dataset, output_dir / "index") as retriever:
+    with progress("indexing") as report:
+        opened = open_or_build(output_dir / "index", dataset.corpus, "colbert", progress=report)
+    out.print(f"index in {output_dir / 'index'}", markup=False)
+    with factories.closing(opened) as retriever:
         _step(3, "a question, answered step by step")
         lm = factories.load_lm(None)
         migres = get_program("migres")(retriever)
@@ -88,18 +89,6 @@ def demo(
 def _step(number: int, what: str) -> None:
     out.print()
     out.rule(f"[bold]{number}. {what}", align="left")
-
-
-@contextmanager
-def _index(dataset: Dataset, folder: Path) -> Iterator[Retriever]:
-    """Open the index; build it if there is none."""
-    from knowgap.retrieval.index.engines import open_or_build
-
-    with progress("indexing") as report:
-        retriever = open_or_build(folder, dataset.corpus, "colbert", progress=report)
-    out.print(f"index in {folder}", markup=False)
-    with factories.closing(retriever):
-        yield retriever
 
 
 def _answer_one(program: Program, dataset: Dataset, lm: dspy.LM) -> str:

@@ -177,14 +177,13 @@ def score_rows(title: str, results: Mapping[str, Evaluation]) -> tuple[str, list
 def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     """Show every evaluation against the first: difference with interval, wins and losses, p-value."""
     from knowgap.compile import compare
+    from knowgap.reports.rendering import format_gain, format_p
 
     (base_label, base), *others = results.items()
     rows = []
     for label, result in others:
         c = compare(base, result, metric)
-        difference = f"{c.difference:+.3f} [{c.low:+.3f}, {c.high:+.3f}]"
-        p_value = "< 0.001" if c.p_value < 0.001 else f"{c.p_value:.3f}"
-        rows.append([f"{label} − {base_label}", difference, c.wins, c.losses, c.ties, p_value])
+        rows.append([f"{label} − {base_label}", format_gain(c), c.wins, c.losses, c.ties, format_p(c.p_value)])
     if rows:
         columns = ["difference", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
         show_table("question by question", columns, rows)

@@ -52,13 +52,11 @@ class EvaluationGroup:
     Attributes:
         split: "test", "dev", "train", another name, "" if it is not known, or "seen" for questions that are called
             test questions although a study compared its trials on them.
-        data: digest of the questions.
         evaluations: by label; the others are compared with the first.
         name: unique on the page, for anchors.
     """
 
     split: str
-    data: str
     evaluations: dict[str, Evaluation]
     name: str
 
@@ -171,8 +169,8 @@ def group_evaluations(
         members.setdefault((split, origin.data), {})[label] = evaluation
     keys = sorted(members, key=lambda key: _SPLIT_ORDER.index(key[0]) if key[0] in _SPLIT_ORDER else len(_SPLIT_ORDER))
     return [
-        EvaluationGroup(split, data, _first(members[split, data], base), f"{split or 'split'}-{position}")
-        for position, (split, data) in enumerate(keys)
+        EvaluationGroup(key[0], _first(members[key], base), f"{key[0] or 'split'}-{position}")
+        for position, key in enumerate(keys)
     ]
 
 

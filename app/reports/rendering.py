@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from knowgap.compile.evaluation.statistics import Comparison
 
-__all__ = ["format_p", "in_words", "render"]
+__all__ = ["format_gain", "format_p", "in_words", "render"]
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -39,7 +39,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "amount": format_amount,
         "count": "{:,}".format,
-        "gain": _format_gain,
+        "gain": format_gain,
         "md": lambda text: text.replace("|", "\\|").replace("<", "&lt;"),
         "p": format_p,
         "points": _format_points,
@@ -67,7 +67,7 @@ def in_words(name: str) -> str:
     return re.sub(r"\blm\b", "LM", name.removeprefix("probe:").replace("_", " "))
 
 
-def _format_gain(comparison: Comparison) -> str:
+def format_gain(comparison: Comparison) -> str:
     """Format a difference with its 95% interval."""
     return f"{comparison.difference:+.3f} [{comparison.low:+.3f}, {comparison.high:+.3f}]"
 

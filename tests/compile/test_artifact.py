@@ -11,7 +11,7 @@ from pathlib import Path
 
 import dspy
 import pytest
-from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
+from compile_helpers import Tunable, make_retriever, reading_lm
 
 from knowgap.compile import compile_program, evaluate, evaluate_on_test, load_artifact, save_artifact
 from knowgap.compile.data.dataset import Dataset
@@ -25,24 +25,17 @@ TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def examples():
-    return make_examples(8)
-
-
-@pytest.fixture
 def index(examples, tmp_path):
     return BM25Index.build(make_retriever(examples).passages, tmp_path / "index")
 
 
 @pytest.fixture
-def compiled(examples, index):
-    lm, _ = reading_lm()
+def compiled(examples, index, lm):
     return compile_program(RAG(index, top_k=7), examples[:4], metric="exact_match", lm=lm, max_bootstrapped_demos=2)
 
 
 @pytest.fixture
-def artifact(compiled, examples, tmp_path):
-    lm, _ = reading_lm()
+def artifact(compiled, examples, tmp_path, lm):
     lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
     data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
     found = {"test": evaluate_on_test(compiled, data, ["exact_match", "f1"], lm=reading_lm()[0])}
@@ -159,9 +152,8 @@ def test_something_else_is_not_replaced(compiled, tmp_path):
         save_artifact(Tunable(), tmp_path / "unregistered")
 
 
-def test_differences_are_warned_of(artifact, examples, tmp_path):
+def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     other = BM25Index.build(make_retriever(examples[:3]).passages, tmp_path / "other")
-    lm, _ = reading_lm()
     lm.model = "test/another"
     edit(artifact / "config.json", lambda config: config["versions"].update(dspy="3.3.0"))
     with pytest.warns(UserWarning, match="compiled with another") as caught:
@@ -176,11 +168,10 @@ def test_differences_are_warned_of(artifact, examples, tmp_path):
         load_artifact(artifact)
 
 
-def test_the_quality_of_the_index(tmp_path, examples):
+def test_the_quality_of_the_index(tmp_path, examples, lm):
     passages = make_retriever(examples).passages
     checkpoint = write_colbert(tmp_path / "checkpoint", [str(passage) for passage in passages])
     index = ColBERTIndex.build(passages, tmp_path / "index", checkpoint=checkpoint)
-    lm, _ = reading_lm()
     artifact = save_artifact(RAG(open_index(index.path, quality="exact")), tmp_path / "artifact", lm=lm)
     assert load_artifact(artifact, retriever=index.path, quality="exact", lm=lm).retriever.quality == "exact"
     with pytest.warns(UserWarning, match="compiled with another quality of the index: exact, not balanced"):

@@ -37,14 +37,16 @@ def test_answers_as_json(indexed):
     assert answer["trace"]["cost"]["lm_calls"] == 1
 
 
-def test_answers_with_a_preset(indexed):
-    answer = indexed.json(*ASK, "--preset", "open_domain", "--set", "delta=-1")
-    assert answer["answer"] == "Ada Venn"
-
-
-@pytest.mark.parametrize(("program", "option"), [("rerank", "--reranker"), ("vtg", "--entailment")])
-def test_answers_with_an_embedded_scorer(indexed, program: str, option: str):
-    assert "Ada Venn" in indexed.json(*ASK, "--program", program, option, "embedded")["answer"]
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--preset", "open_domain", "--set", "delta=-1"],
+        ["--program", "rerank", "--reranker", "embedded"],
+        ["--program", "vtg", "--entailment", "embedded"],
+    ],
+)
+def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
+    assert "Ada Venn" in indexed.json(*ASK, *words)["answer"]
 
 
 @pytest.mark.parametrize(

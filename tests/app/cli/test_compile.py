@@ -5,21 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from knowgap.cli import factories
-from knowgap.cli import options as o
-from knowgap.cli.compile import run_study
-from knowgap.cli.evaluate import Job
-from knowgap.compile import DemoConfig
-from knowgap.compile.data import load_dataset
-from knowgap.compile.study import local_processes
 from knowgap.compile.study.local_processes import LOCAL_WORKER
 from knowgap.compile.study.storage import open_storage
-from knowgap.compile.study.trials import choose
 
 STUDY = ("--program", "rag", "--engine", "bm25", "--limit", "2", "--num-threads", "1", "-o", "out")
 
@@ -87,33 +78,6 @@ def test_a_local_worker_runs_trials_and_nothing_else(knowgap, monkeypatch: pytes
     out = knowgap.folder / "out"
     assert [file.name for file in out.iterdir() if not file.name.startswith("study.db")] == []
     assert len(finished_trials(out / "study.db")) == 1
-
-
-def test_what_workers_finish_after_a_limit_counts(knowgap, monkeypatch: pytest.MonkeyPatch):
-    dataset = load_dataset("sample")
-    with factories.open_index(o.IndexOptions(engine="bm25"), dataset) as retriever:
-        program = factories.load_program(o.ProgramOptions(program="rag"), retriever)
-        lm = factories.load_lm(None)
-
-        def study(max_calls: int | None, num_workers: int):
-            limits = {"limit": 2, "n_trials": 3, "max_calls": max_calls}
-            options = o.StudyOptions(**limits, num_workers=num_workers, num_threads=1)
-            job = Job(options, dataset, ["f1"], lm, retriever)
-            return run_study(job, program, knowgap.folder, options, demos=DemoConfig(mode="none"))
-
-        @contextmanager
-        def late(count: int, command: list[str] | None):
-            yield []
-            if count:
-                study(None, 1)
-
-        monkeypatch.setattr(local_processes, "local_workers", late)
-        assert len(study(2, 1).trials) == 1
-        tuned = study(2, 2)
-    assert tuned.stopped != "trials"
-    assert len(tuned.trials) == 3
-    assert tuned.best == choose(tuned.trials)
-    assert tuned.program.values() == tuned.best.values
 
 
 @pytest.mark.parametrize("option", [["--num-workers", "2"], ["--dry-run"]])

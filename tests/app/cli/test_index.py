@@ -153,18 +153,7 @@ def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
     knowgap(*ASK, "--index", "idx", "--quality", "exact")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["search", "Orle Bridge"],
-        ASK,
-        EVAL,
-        ["compare", "--programs", "rag", *EVAL[3:]],
-        ["calibrate", *EVAL[3:5]],
-        ["tune", *EVAL[1:5]],
-        ["serve-index"],
-    ],
-)
+@pytest.mark.parametrize("command", [["search", "Orle Bridge"], EVAL, ["tune", *EVAL[1:5]], ["serve-index"]])
 def test_refuses_a_quality_where_there_is_one_way_of_searching(indexed, command: list[str]):
     message = indexed.refusal(*command, "--index", "idx", "--quality", "fast")
     assert "idx: quality 'fast' goes with a ColBERT index" in message

@@ -92,8 +92,7 @@ def test_a_demonstration_reaches_the_prompt_also_after_saving(program, examples,
         assert example.question not in asked[2]
 
 
-def test_seeds_decide_and_repeat(program, examples):
-    lm, _ = reading_lm()
+def test_seeds_decide_and_repeat(program, examples, lm):
     compiled = [
         demos(compile_program(program, examples, metric="f1", lm=lm, seed=seed, max_bootstrapped_demos=2))
         for seed in (0, 0, 0, 1)
@@ -123,15 +122,7 @@ def test_any_of_several_calls_can_be_shown(examples):
     assert marks == {0, 1, 2}
 
 
-def test_compiling_twice_starts_from_the_first(program, examples):
-    lm, _ = reading_lm()
-    once = compile_program(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=1)
-    twice = compile_program(once, examples, metric="f1", lm=lm, max_bootstrapped_demos=2)
-    assert (len(demos(once)["answer"]), len(demos(twice)["answer"])) == (1, 2)
-
-
-def test_sets_are_drawn_from_what_was_bootstrapped(program, examples):
-    lm, _ = reading_lm()
+def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
     one = compile_program(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=1)
     many = compile_program(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=6)
     drawn = DemoSets.draw(one, many, num_sets=4, max_demos=3)

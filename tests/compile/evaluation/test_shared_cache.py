@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
 
 import dspy
 import pytest
@@ -12,6 +11,7 @@ from compile_worker import plain, study_arguments
 from support import TableEntailment, TableReranker
 
 from knowgap.compile import StudyConfig, tune
+from knowgap.compile.evaluation.runner import map_ordered
 from knowgap.compile.evaluation.shared_cache import CachedModel, CachedRetriever, cache_results, open_cache
 from knowgap.errors import UsageError
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
@@ -101,20 +101,12 @@ def test_every_pair_is_scored_once(cache):
 
 def test_many_threads_find_the_same(cache):
     cached = CachedModel(TableReranker(lambda q, t: float(len(t))), cache)
-    wrong = []
 
-    def work(seed):
-        for n in range(40):
-            texts = [("q", "x" * ((n * seed + i) % 50)) for i in range(20)]
-            if cached.score(texts) != [float(len(text)) for _, text in texts]:
-                wrong.append(texts)
+    def all_right(seed):
+        every = [[("q", "x" * ((n * seed + i) % 50)) for i in range(20)] for n in range(40)]
+        return all(cached.score(texts) == [float(len(text)) for _, text in texts] for texts in every)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 7)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert all(map_ordered(all_right, range(1, 7), 6))
 
 
 def test_the_retriever_and_models_of_a_program_are_wrapped(retriever, tmp_path):

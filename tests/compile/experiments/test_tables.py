@@ -137,10 +137,7 @@ def test_programs_stay_within_their_bounds(tmp_path: Path):
         assert result.failed == 0
 
 
-def test_an_estimate_knows_the_price_of_a_model(data: dict, tmp_path: Path):
+def test_an_estimate_knows_the_price_of_a_model(tmp_path: Path):
     known = estimate_cost(make_table(), output=tmp_path, lm=dspy.LM("openai/gpt-4o-mini", api_key="none"))
     assert 0 < known.price[0] < known.price[1]
-    estimate = estimate_cost(make_table(), output=tmp_path, lm=logging_lm(tmp_path / "asked"), **data)
-    assert estimate.calls == (16, 16)
-    assert estimate.tokens[0] < estimate.tokens[1]
-    assert estimate.price is None
+    assert estimate_cost(make_table(), output=tmp_path, lm=logging_lm(tmp_path / "asked")).price is None

@@ -18,27 +18,27 @@ def pruned_after(scores, best=BEST, startup=15):
     return next((n for n in range(5, len(best), 5) if pruner.should_prune(scores[:n])), None)
 
 
-def test_a_trial_that_loses_everywhere_ends_at_once():
-    assert pruned_after([0.0] * 100) == 15
+@pytest.mark.parametrize(
+    ("scores", "startup", "earliest", "latest"),
+    [
+        ([0.0] * 100, 15, 15, 15),  # loses everywhere
+        ([0.0] * 100, 40, 40, 40),  # not before the startup
+        (BEST, 15, 30, 60),  # answers alike
+    ],
+)
+def test_what_has_nothing_to_gain_ends(scores, startup, earliest, latest):
+    assert earliest <= pruned_after(scores, startup=startup) <= latest
 
 
-def test_one_that_answers_alike_ends_half_way():
-    assert 30 <= pruned_after(BEST) <= 60
-
-
-def test_one_that_wins_is_never_pruned_after():
-    better = [1.0 if n % 8 == 0 else score for n, score in enumerate(BEST)]
-    assert pruned_after(better) is None
-
-
-def test_one_that_falls_back_may_still_win():
-    """Two losses early on, then wins throughout."""
-    late = [0.0 if n in (1, 2) else 1.0 for n in range(100)]
-    assert pruned_after(late) is None
-
-
-def test_nothing_ends_before_the_startup():
-    assert pruned_after([0.0] * 100, startup=40) == 40
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [1.0 if n % 8 == 0 else score for n, score in enumerate(BEST)],  # is better
+        [0.0 if n in (1, 2) else 1.0 for n in range(100)],  # falls back at first, then wins throughout
+    ],
+)
+def test_what_may_win_is_never_pruned(scores):
+    assert pruned_after(scores) is None
 
 
 @pytest.mark.parametrize(

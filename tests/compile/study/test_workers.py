@@ -20,7 +20,7 @@ import pytest
 from compile_worker import study_arguments, work
 
 from knowgap.compile import StudyConfig, tune
-from knowgap.compile.study.storage import close_storage, describe_storage, open_storage
+from knowgap.compile.study.storage import close_storage, open_storage
 from knowgap.compile.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
 
@@ -87,6 +87,12 @@ def test_ten_kills_on_one_machine(processes, tmp_path, suffix):
     survive(processes, str(tmp_path / f"study.{suffix}"), seed=1)
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 @pytest.fixture(scope="module")
 def postgres():
     """A PostgreSQL server of the test's own, on loopback."""
@@ -98,9 +104,7 @@ def postgres():
     user = {"user": "nobody"} if os.getuid() == 0 else {}  # PostgreSQL does not run as root
     if user:
         shutil.chown(folder, "nobody")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     data, quiet = folder / "data", {"check": True, "capture_output": True, "cwd": folder, **user}
     subprocess.run([binaries / "initdb", "-D", data, "-U", "knowgap", "-A", "trust", "--no-sync"], **quiet)
     options = f"-F -p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
@@ -122,9 +126,7 @@ def mariadb():
         pytest.skip("MariaDB is not installed here: studies on a MySQL server were not tried")
     install, server, _ = programs
     folder = Path(tempfile.mkdtemp(prefix="knowgap-mariadb-"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     user = ["--user=nobody"] if os.getuid() == 0 else []
     if user:
         shutil.chown(folder, "nobody")
@@ -225,9 +227,7 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
 
 
 def test_a_server_that_does_not_answer():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with pytest.raises(StudyError, match=r"postgresql://me:\*\*\*@127.0.0.1:\d+/x cannot be opened") as caught:
         open_storage(f"postgresql://me:secret@127.0.0.1:{port}/x")
     assert "secret" not in str(caught.value)
@@ -244,8 +244,3 @@ def test_drivers_are_named(monkeypatch):
 def test_urls_that_are_none(url):
     with pytest.raises(StudyError, match="cannot be opened"):
         open_storage(url)
-
-
-def test_storages_are_shown_without_passwords():
-    assert describe_storage("mysql://me:secret@here/x") == "mysql://me:***@here/x"
-    assert describe_storage(None) == "memory"

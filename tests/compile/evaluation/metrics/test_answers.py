@@ -1,8 +1,4 @@
-"""EM, F1 and accuracy against oracles written from their definitions, not from the code."""
-
-import random
-import re
-import string
+"""EM, F1 and accuracy by hand."""
 
 import dspy
 import pytest
@@ -19,46 +15,25 @@ def said(answer):
     return dspy.Prediction(answer=answer)
 
 
-def oracle_tokens(text):
-    kept = "".join(letter for letter in text.lower() if letter not in string.punctuation)
-    words = re.split(r"(\W+)", kept)  # an article is one between word boundaries, wherever white space stands
-    return "".join(" " if word in {"a", "an", "the"} else word for word in words).split()
-
-
-def oracle_f1(left, right):
-    first, second = oracle_tokens(left), oracle_tokens(right)
-    closed = (["yes"], ["no"], ["noanswer"])
-    if (first in closed or second in closed) and first != second:
-        return 0.0
-    shared = sum(min(first.count(token), second.count(token)) for token in set(first))
-    # The harmonic mean of shared/len(first) and shared/len(second).
-    return 2 * shared / (len(first) + len(second)) if shared else 0.0
-
-
-def generated_pairs(count):
-    dice = random.Random(20)
-    words = ["the", "a", "an", "yes", "no", "noanswer", "Müller's", "rock'n'roll", "U.S.", "1961", "May", "Straße",
-             "東京", "New-York", "—", "...", "(film)", "Anna", "the\u00a0end", "ångström", "THE", "café", "cafe\u0301",
-             "and", "“the”", "Theatre"]  # fmt: skip
-
-    def text():
-        return " ".join(dice.choice(words) for _ in range(dice.randint(1, 5)))
-
-    for _ in range(count):
-        gold = text()
-        yield gold, dice.choice([gold, gold.upper(), gold + ".", text(), text(), "yes", "no"])
-
-
-def test_em_and_f1_equal_the_oracle_on_ten_thousand_pairs():
-    hits = partial = 0
-    for gold, answer in generated_pairs(10_000):
-        em, score = exact_match(ask(gold), said(answer)), f1(ask(gold), said(answer))
-        assert em == float(oracle_tokens(gold) == oracle_tokens(answer)), (gold, answer)
-        assert score == pytest.approx(oracle_f1(answer, gold)), (gold, answer)
-        hits += em == 1
-        partial += 0 < score < 1
-    assert hits > 2000
-    assert partial > 500
+@pytest.mark.parametrize(
+    ("gold", "answer", "em", "overlap"),
+    [
+        ("The Müller's end", "müllers END.", 1, 1),
+        ("the\u00a0end", "a end", 1, 1),
+        ("Theatre", "an theatre", 1, 1),
+        ("U.S.", "us", 1, 1),
+        ("rock'n'roll", "rock n roll", 0, 0),
+        ("“the” film", "“film”", 0, 0),  # quotation marks outside ASCII stay
+        ("May 1961", "1961", 0, 2 / 3),
+        ("New York New York", "York new", 0, 2 / 3),  # words count as often as they stand there
+        ("yes", "Yes!", 1, 1),
+        ("yes", "yes it is", 0, 0),  # closed answers are right or wrong
+        ("it is no", "no", 0, 0),
+        ("...", "the", 1, 0),  # no words on either side
+    ],
+)
+def test_em_and_f1_by_hand(gold, answer, em, overlap):
+    assert (exact_match(ask(gold), said(answer)), f1(ask(gold), said(answer))) == (em, pytest.approx(overlap))
 
 
 def test_the_best_alias_counts():
