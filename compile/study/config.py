@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import dspy
-from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.provenance import lm_name
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "DemoConfig", "StudyConfig"]
 
 
-class _Config(BaseModel, extra="forbid", frozen=True, arbitrary_types_allowed=True):
+class _Config(BaseModel):
     """Settings that are checked when they are made; a wrong one is a `UsageError` of one line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
     @model_validator(mode="wrap")
     @classmethod

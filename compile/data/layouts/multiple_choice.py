@@ -18,7 +18,10 @@ __all__ = ["read_multiple_choice"]
 def read_multiple_choice(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
     for record in read_json_lines(path):
-        stem, options = _nested(record) if isinstance(record.data.get("question"), dict) else _flat(record)
+        stem, choices = _nested(record) if isinstance(record.data.get("question"), dict) else _flat(record)
+        options = dict(choices)
+        if len(options) != len(choices):
+            raise record.error(f"a label stands twice among {', '.join(label for label, _ in choices)}", "choices")
         key = record.text("answerKey")
         if key not in options:
             raise record.error(f"{key!r} is none of the options {', '.join(options)}", "answerKey")
@@ -32,26 +35,16 @@ def read_multiple_choice(path: Path, pool: PassagePool) -> Examples:
         yield record.line, example
 
 
-def _nested(record: Record) -> tuple[str, dict[str, str]]:
+def _nested(record: Record) -> tuple[str, list[tuple[str, str]]]:
     question = record.object("question")
-    options: dict[str, str] = {}
-    for option in question.objects("choices"):
-        _add(record, options, option.text("label"), option.text("text"))
-    return question.text("stem"), options
+    return question.text("stem"), [(each.text("label"), each.text("text")) for each in question.objects("choices")]
 
 
-def _flat(record: Record) -> tuple[str, dict[str, str]]:
+def _flat(record: Record) -> tuple[str, list[tuple[str, str]]]:
     choices = record.object("choices")
     labels, texts = choices.texts("label"), choices.texts("text")
     if len(labels) != len(texts):
         raise record.error(f"has {len(labels)} labels and {len(texts)} texts", "choices")
-    options: dict[str, str] = {}
-    for label, text in zip(labels, texts, strict=True):
-        _add(record, options, label, text)
-    return record.text("question_stem" if "question_stem" in record.data else "question"), options
-
-
-def _add(record: Record, options: dict[str, str], label: str, text: str) -> None:
-    if label in options:
-        raise record.error(f"the label {label!r} stands twice", "choices")
-    options[label] = text
+    return record.text("question_stem" if "question_stem" in record.data else "question"), list(
+        zip(labels, texts, strict=True)
+    )
