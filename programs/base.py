@@ -18,7 +18,7 @@ from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.adapter import CachingChatAdapter
-from knowgap.programs.hyperparameters import Hyperparameter, Threshold
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
 from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_numbering import number_passages
@@ -26,6 +26,7 @@ from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, rec
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.programs.trace.usage import UsageTracker, track_usage
 from knowgap.retrieval.passage import Hit, Passage, Retriever
+from knowgap.signatures import STYLES
 
 __all__ = ["Program"]
 
@@ -73,6 +74,8 @@ class Program(dspy.Module):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
+
+    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
@@ -124,6 +127,11 @@ class Program(dspy.Module):
         for name, value in checked.items():
             setattr(self, name, value)
         return self
+
+    @property
+    def wording(self) -> str:
+        """The instruction that belongs to the style: the input `style` of the signatures."""
+        return STYLES[self.style]
 
     def parts(self) -> dict[str, Any]:
         """The index and the models that copies of the program share, by name; None for one that was not given."""

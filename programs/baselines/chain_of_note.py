@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
-from knowgap.programs.hyperparameters import Integer
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Noted
-from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import ReadingNotes
 
 __all__ = ["ChainOfNote"]
 
 
-class ChainOfNote(Baseline):
+class ChainOfNote(RAG):
     """Retrieve once, then write a note on each passage and answer from the notes, all in one call.
 
     Source: Yu et al., "Chain-of-Note: Enhancing Robustness in Retrieval-Augmented Language Models" (EMNLP 2024),
@@ -28,12 +24,7 @@ class ChainOfNote(Baseline):
     """
 
     name = "chain_of_note"
-
-    top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(ReadingNotes)
+    signature = ReadingNotes
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `note`."""

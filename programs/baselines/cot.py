@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Reasoned
 from knowgap.signatures import ReasonDirectly
@@ -14,18 +12,14 @@ from knowgap.signatures import ReasonDirectly
 __all__ = ["ChainOfThought"]
 
 
-class ChainOfThought(Baseline):
+class ChainOfThought(Direct):
     """Reason step by step from memory, then answer.
 
     Source: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models" (NeurIPS 2022).
     """
 
     name = "cot"
-    needs_retriever = False
-
-    def __init__(self, retriever: Any = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(ReasonDirectly)
+    signature = ReasonDirectly
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.logprobs import ask_for_tokens
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
@@ -39,7 +39,7 @@ class _Draft(NamedTuple):
     refused: bool = False
 
 
-class FLARE(Baseline):
+class FLARE(Program):
     """Write the answer sentence by sentence; retrieve with a sentence that the model is unsure of, and rewrite it.
 
     Source: Jiang et al., "Active Retrieval Augmented Generation" (EMNLP 2023), FLARE_direct: the question retrieves

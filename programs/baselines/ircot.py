@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
@@ -17,7 +17,7 @@ from knowgap.signatures import NextStep, ReasonedAnswer
 __all__ = ["IRCoT"]
 
 
-class IRCoT(Baseline):
+class IRCoT(Program):
     """Write one sentence of reasoning, retrieve with it, write the next; then answer from all that was retrieved.
 
     Source: Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step

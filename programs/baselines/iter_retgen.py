@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
@@ -16,7 +16,7 @@ from knowgap.signatures import ReasonedAnswer
 __all__ = ["IterRetGen"]
 
 
-class IterRetGen(Baseline):
+class IterRetGen(Program):
     """Retrieve, answer with reasoning, and retrieve again with what was written, a fixed number of times.
 
     Source: Shao et al., "Enhancing Retrieval-Augmented Large Language Models with Iterative Retrieval-Generation

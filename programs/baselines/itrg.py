@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
@@ -17,7 +17,7 @@ from knowgap.signatures import AnswerFromNote, InitNote, UpdateNote
 __all__ = ["ITRG"]
 
 
-class ITRG(Baseline):
+class ITRG(Program):
     """Retrieve with question and document, rewrite the document from the passages, repeat; then answer from it.
 
     Source: Feng et al., "Retrieval-Generation Synergy Augmented Large Language Models" (ICASSP 2024), with its two

@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Answered, Decomposed
@@ -15,7 +15,7 @@ from knowgap.signatures import STYLES, UNKNOWN, DecomposeInOrder, SubAnswer, Syn
 __all__ = ["LeastToMost"]
 
 
-class LeastToMost(Baseline):
+class LeastToMost(Program):
     """Break the question into simpler ones, answer them in order, and then the question itself.
 
     Source: Zhou et al., "Least-to-Most Prompting Enables Complex Reasoning in Large Language Models" (ICLR 2023),

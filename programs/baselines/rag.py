@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.retrieval.passage import Retriever
@@ -15,19 +15,20 @@ from knowgap.signatures import AnswerFromPassages
 __all__ = ["RAG"]
 
 
-class RAG(Baseline):
+class RAG(Program):
     """Retrieve k passages for the question and answer from them.
 
     "Vanilla" (Adaptive-Note, table 1; k = 5), "VANILLA" (MIGRES, table 3), "RAG" (RA-ISF, table 1).
     """
 
     name = "rag"
+    signature: ClassVar[type[dspy.Signature]] = AnswerFromPassages
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(AnswerFromPassages)
+        self.answer = dspy.Predict(self.signature)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
-from knowgap.programs.hyperparameters import Integer
+from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Reasoned
-from knowgap.retrieval.passage import Retriever
 from knowgap.signatures import ReasonedAnswer
 
 __all__ = ["RAGChainOfThought"]
 
 
-class RAGChainOfThought(Baseline):
+class RAGChainOfThought(RAG):
     """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
 
     name = "rag_cot"
-
-    top_k = Integer(5, "passages retrieved and read", low=1, high=50)
-
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
-        super().__init__(retriever, **kwargs)
-        self.answer = dspy.Predict(ReasonedAnswer)
+    signature = ReasonedAnswer
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval; the prediction adds `reasoning`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
@@ -18,7 +18,7 @@ from knowgap.signatures import AnswerBySearching
 __all__ = ["ReAct"]
 
 
-class ReAct(Baseline):
+class ReAct(Program):
     """Interleave thoughts, searches and their results, then answer from the whole trajectory.
 
     Source: Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models" (ICLR 2023), section 3; at most 7

@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.citations import Claims, citation_recall, extracted_step, read_claims
@@ -24,7 +24,7 @@ from knowgap.signatures import AnswerWithCitations
 __all__ = ["CitationRerank"]
 
 
-class CitationRerank(Baseline):
+class CitationRerank(Program):
     """Retrieve, rerank, sample several answers with citations, and take the one with the highest citation recall.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023), RERANK,

@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
@@ -17,7 +17,7 @@ from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, FollowUp, Su
 __all__ = ["SelfAsk"]
 
 
-class SelfAsk(Baseline):
+class SelfAsk(Program):
     """Ask a follow-up question, look it up, answer it, and go on until the question itself can be answered.
 
     Source: Press et al., "Measuring and Narrowing the Compositionality Gap in Language Models" (Findings of EMNLP

@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Noted
@@ -16,7 +16,7 @@ from knowgap.signatures import AnswerFromNote, InitNote
 __all__ = ["SelfRefine"]
 
 
-class SelfRefine(Baseline):
+class SelfRefine(Program):
     """Retrieve once, let the model refine the passages into what bears on the question, and answer from that.
 
     A baseline of Adaptive-Note (table 1), which takes it from Xu et al., "ActiveRAG" (2024): Self-RAG (Asai et al.,

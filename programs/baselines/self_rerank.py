@@ -6,7 +6,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited
@@ -17,7 +17,7 @@ from knowgap.signatures import AnswerFromPassages, RankPassages
 __all__ = ["SelfRerank"]
 
 
-class SelfRerank(Baseline):
+class SelfRerank(Program):
     """Retrieve once, let the model order the useful passages and drop the others, and answer from those kept.
 
     A baseline of Adaptive-Note (table 1), which takes it from Xu et al., "ActiveRAG" (2024): Self-RAG (Asai et al.,

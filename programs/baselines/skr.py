@@ -13,7 +13,7 @@ from dspy.predict.parameter import Parameter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from knowgap.errors import DataError
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer
@@ -82,7 +82,7 @@ class LabelledQuestions(Parameter):
         self.__init__(state["examples"], self.index)
 
 
-class SKR(Baseline):
+class SKR(Program):
     """Tell from the nearest labelled questions whether the model knows the answer; retrieve only if it does not.
 
     Source: Wang et al., "Self-Knowledge Guided Retrieval Augmentation for Large Language Models" (Findings of EMNLP

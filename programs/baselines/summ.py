@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import compress, rerank
@@ -18,7 +18,7 @@ from knowgap.signatures import AnswerFromPassages, SummarisePassage
 __all__ = ["Summ"]
 
 
-class Summ(Baseline):
+class Summ(Program):
     """Retrieve, rerank, let the model summarise passages until k of them are relevant, and answer from the summaries.
 
     Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023), SUMM, as

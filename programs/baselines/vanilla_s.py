@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, OptionalReal
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank, resolve_threshold
@@ -18,7 +18,7 @@ from knowgap.signatures import AnswerFromPassages
 __all__ = ["VanillaS"]
 
 
-class VanillaS(Baseline):
+class VanillaS(Program):
     """Retrieve, rerank, keep the relevant sentences of the best passages, and answer from them.
 
     Source: MIGRES, section 4.2 and table 3 (VANILLA-s): the vanilla baseline of Gao et al., "Enabling Large Language

@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.baselines.baseline import Baseline
+from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Real
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.citations import Claims, extracted_step, read_claims, supported
@@ -21,7 +21,7 @@ from knowgap.signatures import AnswerWithCitations, LastAnswer, ProposeQueries
 __all__ = ["VTG"]
 
 
-class VTG(Baseline):
+class VTG(Program):
     """Draft an answer in statements that cite passages, verify each, search for evidence of those that fail, redraft.
 
     Source: Sun et al., "Towards Verifiable Text Generation with Evolving Memory and Self-Reflection" (VTG, 2024). A

@@ -51,7 +51,15 @@ class Surer(Sure):
 
 
 def test_declarations_and_values():
-    defaults = {"tries": 3, "weight": 0.5, "delta": None, "strict": True, "mode": "fast", "sure": None}
+    defaults = {
+        "style": "short",
+        "tries": 3,
+        "weight": 0.5,
+        "delta": None,
+        "strict": True,
+        "mode": "fast",
+        "sure": None,
+    }
     assert Sure().values() == defaults
     one, other = Sure(tries=4, mode="slow"), Sure()
     assert one.values() == {**defaults, "tries": 4, "mode": "slow"}
@@ -64,7 +72,7 @@ def test_declarations_and_values():
 
 
 def test_subclass_inherits_and_overrides():
-    assert list(Surer.hyperparameters()) == ["tries", "weight", "delta", "strict", "mode", "sure", "extra"]
+    assert list(Surer.hyperparameters()) == ["style", "tries", "weight", "delta", "strict", "mode", "sure", "extra"]
     assert (Surer().tries, Surer(tries=20).tries) == (5, 20)
     with pytest.raises(ValueOutOfBounds):
         Sure(tries=20)
