@@ -18,7 +18,7 @@ from pathlib import Path
 
 from table import note, seconds
 
-BENCHMARKS = ("concurrency", "retrieval", "tuning", "reader", "evidence")
+BENCHMARKS = ("concurrency", "retrieval", "tuning", "reader", "evidence", "near_misses")
 
 
 def main() -> None:

@@ -17,11 +17,11 @@ from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
-from knowgap.programs.adapter import CachingChatAdapter
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
 from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_numbering import number_passages
+from knowgap.programs.replies.asking import call_predictor
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.programs.trace.usage import UsageTracker, track_usage
@@ -29,8 +29,6 @@ from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.signatures import STYLES
 
 __all__ = ["Program"]
-
-_ADAPTER = CachingChatAdapter()
 
 
 @functools.cache
@@ -188,8 +186,8 @@ class Program(dspy.Module):
         prediction, problem = None, ""
         self._configure_decision(predictor)
         try:
-            with track_usage(tracker), dspy.context(adapter=dspy.settings.adapter or _ADAPTER):
-                prediction = predictor(**inputs)
+            with track_usage(tracker):
+                prediction = call_predictor(predictor, **inputs)
         except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
             # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before
             # one, something is wrong with the request itself.

@@ -63,7 +63,7 @@ class CompareNotes(dspy.Signature):
     question: str = dspy.InputField()
     best_note: str = dspy.InputField()
     new_note: str = dspy.InputField()
-    reason: str = dspy.OutputField(desc="one sentence: what the new note adds or lacks")
+    reason: str = dspy.OutputField(desc="one sentence: what the new note adds or lacks", default_factory=str)
     better: bool = dspy.OutputField(desc="True only if the new note is better")
 
 

@@ -50,5 +50,5 @@ class ReasonedAnswer(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each, naming who and what")
+    reasoning: str = dspy.OutputField(desc="the steps, one sentence each, naming who and what", default_factory=str)
     answer: str = dspy.OutputField(desc="the answer in the asked style")

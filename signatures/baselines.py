@@ -23,7 +23,7 @@ class ReasonDirectly(dspy.Signature):
 
     question: str = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each")
+    reasoning: str = dspy.OutputField(desc="the steps, one sentence each", default_factory=str)
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
@@ -51,7 +51,7 @@ class FollowUp(dspy.Signature):
     question: str = dspy.InputField()
     sub_answers: list[SubAnswer] = dspy.InputField(desc="follow-up questions answered so far; may be empty")
     needed: bool = dspy.OutputField(desc="True if a follow-up question is needed")
-    query: str = dspy.OutputField(desc="the follow-up question; empty if none is needed")
+    query: str = dspy.OutputField(desc="the follow-up question; empty if none is needed", default_factory=str)
 
 
 # IRCoT: Trivedi et al., 2023.
@@ -66,7 +66,9 @@ class NextStep(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     known: list[str] = dspy.InputField(desc="the sentences so far, in order; may be empty")
     reasoning: str = dspy.OutputField(desc="the next sentence, and no more than one")
-    answer: str = dspy.OutputField(desc="the answer in a few words once the reasoning arrives at it; empty before")
+    answer: str = dspy.OutputField(
+        desc="the answer in a few words once the reasoning arrives at it; empty before", default_factory=str
+    )
 
 
 # FLARE: Jiang et al., 2023.
@@ -82,8 +84,12 @@ class NextSentence(dspy.Signature):
     known: list[str] = dspy.InputField(desc="the sentences so far, in order; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     reasoning: str = dspy.OutputField(desc="the next sentence, and no more than one")
-    confidence: float = dspy.OutputField(desc="probability that the sentence is right, from 0 to 1", ge=0, le=1)
-    answer: str = dspy.OutputField(desc="the answer in the asked style once the text arrives at it; empty before")
+    confidence: float = dspy.OutputField(
+        desc="probability that the sentence is right, from 0 to 1", default_factory=float, ge=0, le=1
+    )
+    answer: str = dspy.OutputField(
+        desc="the answer in the asked style once the text arrives at it; empty before", default_factory=str
+    )
 
 
 # Chain-of-Note: Yu et al., 2023.
@@ -98,7 +104,9 @@ class ReadingNotes(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    note: str = dspy.OutputField(desc="one line for each passage, with its id, and one on what follows from them")
+    note: str = dspy.OutputField(
+        desc="one line for each passage, with its id, and one on what follows from them", default_factory=str
+    )
     answer: str = dspy.OutputField(desc="the answer in the asked style")
 
 
@@ -138,5 +146,7 @@ class AnswerWithCitations(dspy.Signature):
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    statements: list[Statement] = dspy.OutputField(desc="the facts that lead to the answer, with their source ids")
+    statements: list[Statement] = dspy.OutputField(
+        desc="the facts that lead to the answer, with their source ids", default_factory=list
+    )
     answer: str = dspy.OutputField(desc="the answer that follows, in the asked style")

@@ -54,10 +54,14 @@ class MissingInfo(dspy.Signature):
     question: str = dspy.InputField()
     known: list[str] = dspy.InputField(desc="statements collected so far; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    explanation: str = dspy.OutputField(desc="how the statements lead to the answer, or why they do not suffice")
+    explanation: str = dspy.OutputField(
+        desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
+    )
     answer: str = dspy.OutputField(desc="the answer in the asked style, or exactly: unanswerable")
-    confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", ge=1, le=5)
-    missing: str = dspy.OutputField(desc="the facts still needed, in one sentence; empty if answered")
+    confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
+    missing: str = dspy.OutputField(
+        desc="the facts still needed, in one sentence; empty if answered", default_factory=str
+    )
 
 
 # The last answer.
@@ -70,9 +74,9 @@ class LastAnswer(dspy.Signature):
     question: str = dspy.InputField()
     known: list[str] = dspy.InputField(desc="statements collected; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences")
+    explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences", default_factory=str)
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", ge=1, le=5)
+    confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
 
 
 # Query.

@@ -61,4 +61,6 @@ class AnswerWithConfidence(dspy.Signature):
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
-    confidence: float = dspy.OutputField(desc="probability that the answer is right, from 0 to 1", ge=0, le=1)
+    confidence: float = dspy.OutputField(
+        desc="probability that the answer is right, from 0 to 1", default_factory=float, ge=0, le=1
+    )

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, Field, model_validator
+
+from knowgap.signatures.values import read_ids, read_text
 
 __all__ = ["SourcePassage", "Statement", "SubAnswer"]
 
@@ -20,6 +26,27 @@ class Statement(BaseModel):
 
     statement: str = Field(description="one self-contained sentence: full names, no pronouns")
     sources: list[int] = Field(description="ids of the passages that say so")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        """Read a text with citations, other names for the fields, and ids in words; missing ids are none."""
+        if isinstance(value, str):
+            value = {"statement": value}
+        if not isinstance(value, Mapping):
+            return value
+        named = {str(key).casefold(): item for key, item in value.items()}
+        text = read_text(next((named[name] for name in _STATEMENT if name in named), None), "statement")
+        if not text:
+            raise ValueError("no statement")
+        sources = next((named[name] for name in _SOURCES if name in named), None)
+        if sources is None and (cited := re.search(r"\s*((?:\[\s*\d+(?:\s*,\s*\d+)*\s*\][\s,]*)+)(\.?)\Z", text)):
+            sources, text = cited[1], text[: cited.start()] + cited[2]
+        return {"statement": text, "sources": read_ids(sources)}
+
+
+_STATEMENT = ("statement", "fact", "claim", "sentence", "text")
+_SOURCES = ("sources", "source", "source_ids", "ids", "id", "passages", "passage", "citations", "cites", "references")
 
 
 class SubAnswer(BaseModel):

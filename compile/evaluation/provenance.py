@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.programs.base import Program
+from knowgap.programs.replies.asking import default_sampling
 
 __all__ = [
     "Provenance",
@@ -146,7 +147,8 @@ def lm_name(lm: Any) -> str:
 def lm_settings(lm: Any) -> dict[str, Any]:
     """What a language model is called with (temperature and the like), without secrets or endpoint."""
     kwargs = getattr(lm, "kwargs", None) or {}
-    return {name: v for name, v in kwargs.items() if isinstance(v, (str, int, float)) and not _secret(name)}
+    settings = {name: v for name, v in kwargs.items() if isinstance(v, (str, int, float)) and not _secret(name)}
+    return default_sampling(lm) | settings
 
 
 def _secret(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.compile.evaluation.metrics.normalize import predicted_answer, reference_answers
+from knowgap.programs.replies.asking import call_predictor
 from knowgap.signatures import JudgeAnswer
 
 __all__ = ["JudgedAccuracy"]
@@ -24,7 +26,7 @@ class JudgedAccuracy:
     """
 
     def __init__(self, judge: Callable[..., Any] | None = None, lm: dspy.BaseLM | None = None) -> None:
-        self.judge = judge or dspy.Predict(JudgeAnswer)
+        self.judge = judge or functools.partial(call_predictor, dspy.Predict(JudgeAnswer))
         self.lm = lm
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:

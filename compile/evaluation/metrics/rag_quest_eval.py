@@ -8,6 +8,7 @@ questions that the prediction answers.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import dspy
 from knowgap.compile.evaluation.metrics.normalize import predicted_answer
 from knowgap.errors import DataError, UnknownName
 from knowgap.programs.reading.knowledge_tokens import split_words
+from knowgap.programs.replies.asking import call_predictor
 from knowgap.signatures import AnswerFromText, QuestionsOnText
 
 __all__ = ["QuestScores", "RAGQuestEval", "compare_answers", "split_tokens"]
@@ -96,8 +98,8 @@ class RAGQuestEval:
             raise UnknownName.among("score of RAGQuestEval", score, QuestScores._fields)
         self.field = score
         self.__doc__ = f"RAGQuestEval's {score.replace('_', ' ')}: does the answer say what the reference says?"
-        self.ask = ask or dspy.Predict(QuestionsOnText)
-        self.answer = answer or dspy.Predict(AnswerFromText)
+        self.ask = ask or functools.partial(call_predictor, dspy.Predict(QuestionsOnText))
+        self.answer = answer or functools.partial(call_predictor, dspy.Predict(AnswerFromText))
         self.lm, self.tokenize = lm, tokenize
 
     def scores(self, example: Any, prediction: Any) -> QuestScores:

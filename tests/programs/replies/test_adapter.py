@@ -9,8 +9,8 @@ import pytest
 from support import scripted_lm
 
 from knowgap import signatures
-from knowgap.programs.adapter import CachingChatAdapter
 from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.replies.adapter import CachingChatAdapter
 from knowgap.signatures import SourcePassage, Statement, SubAnswer
 
 SIGNATURES = [

@@ -1,0 +1,376 @@
+"""How many replies are read that are nearly, but not quite, what a signature asks for.
+
+For each signature: its deciding fields written as models write them, alone and beside the other fields, in chat, JSON
+and XML form. A reply counts as read if the deciding fields have the right values at the first call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any, NamedTuple, get_args, get_origin
+
+import dspy
+from dspy.adapters.xml_adapter import XMLAdapter
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+from table import Table
+
+from knowgap import signatures
+from knowgap.programs.base import Program
+
+__all__ = ["DECIDING", "FORMS", "NearMiss", "all_signatures", "is_read", "near_misses"]
+
+FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": XMLAdapter}
+
+DECIDING: dict[str, tuple[str, ...]] = {
+    "AnswerBySearching": ("answer",),
+    "AnswerDirectly": ("answer",),
+    "AnswerFromNote": ("answer",),
+    "AnswerFromPassages": ("answer",),
+    "AnswerFromText": ("answers",),
+    "AnswerWithCitations": ("answer",),
+    "AnswerWithConfidence": ("answer",),
+    "CompareNotes": ("better",),
+    "Decompose": ("questions",),
+    "DecomposeInOrder": ("questions",),
+    "DecomposeQuery": ("query",),
+    "DisambiguateQuery": ("query",),
+    "ExternalKnowledge": ("reasoning", "answer"),
+    "ExtractSnippet": ("snippet",),
+    "ExtractUsefulInfo": ("statements",),
+    "FilterKnowledge": ("relevant_ids",),
+    "FollowUp": ("needed",),
+    "InitNote": ("note",),
+    "InternalKnowledge": ("passage",),
+    "JudgeAnswer": ("correct",),
+    "KnowledgeRelevance": ("relevant",),
+    "LastAnswer": ("answer",),
+    "MissingInfo": ("answer",),
+    "NextSentence": ("reasoning",),
+    "NextStep": ("reasoning",),
+    "PassageRelevance": ("relevant",),
+    "PromptedKnowledge": ("passage",),
+    "ProposeQueries": ("queries",),
+    "ProposeQuestions": ("questions",),
+    "QuestionsOnText": ("questions",),
+    "RankPassages": ("relevant_ids",),
+    "ReadingNotes": ("answer",),
+    "ReasonDirectly": ("answer",),
+    "ReasonRelevance": ("reasoning",),
+    "ReasonedAnswer": ("answer",),
+    "RewriteQuery": ("query",),
+    "SelfKnowledge": ("knows",),
+    "ShortenAnswer": ("answer",),
+    "SummarisePassage": ("summary",),
+    "Synthesise": ("answer",),
+    "UpdateNote": ("note",),
+}
+"""The fields of each signature without which the algorithm cannot go on."""
+
+TEXT = "Ada Moor, a painter & sailor (1871)"
+QUESTIONS = ["Who painted The Grey Ferry?", "Where was she born, and when?"]
+FACTS = [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]
+SEVERAL = [*FACTS, {"statement": "She painted The Grey Ferry.", "sources": [2, 3]}]
+
+WRITTEN: dict[str, list[tuple[Any, list[Any]]]] = {
+    "str": [(TEXT, [f'"{TEXT}"', f"“{TEXT}”", f"«{TEXT}»", f"**{TEXT}**", f"```\n{TEXT}\n```", [TEXT]])],
+    "bool": [
+        (
+            True,
+            ["True.", "yes", "YES", "**True**", "True, it is.", "Answer: yes", "`true`", "Sí", "Ja", "Oui,", "是"],
+        ),
+        (
+            False,
+            ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", "Nein.", "Non", "нет", 0, "falso"],
+        ),
+    ],
+    "scale": [
+        (5, ["5/5", "5 (certain)", "five", "100%", "5.0", "5 out of 5", "certain", "Confidence: 5"]),
+        (4, ["4 out of 5", "high", "80%", "4 - fairly sure", "**4**", 4.0]),
+        (2, ["low", "2/5", "two"]),
+    ],
+    "probability": [
+        (0.9, ["90%", "9/10", "very likely", "0,9", "0.9 (very sure)", "9 out of 10", 90, "about 0.9"]),
+        (0.25, ["25%", "unlikely", "1/4", "low"]),
+    ],
+    "list[str]": [
+        (
+            QUESTIONS,
+            [
+                f"1. {QUESTIONS[0]}\n2. {QUESTIONS[1]}",
+                f"1) {QUESTIONS[0]}\n2) {QUESTIONS[1]}",
+                f"- {QUESTIONS[0]}\n- {QUESTIONS[1]}",
+                f"* {QUESTIONS[0]}\n* {QUESTIONS[1]}",
+                f"• {QUESTIONS[0]}\n• {QUESTIONS[1]}",
+                "\n".join(QUESTIONS),
+                f"Here they are:\n\n1. {QUESTIONS[0]}\n\n2. {QUESTIONS[1]}",
+                f"```json\n{json.dumps(QUESTIONS)}\n```",
+                str(QUESTIONS),
+                f"[“{QUESTIONS[0]}”, “{QUESTIONS[1]}”]",
+                [f"1. {QUESTIONS[0]}", f"2. {QUESTIONS[1]}"],
+                [f"- {question}" for question in QUESTIONS],
+                [{"question": question} for question in QUESTIONS],
+            ],
+        ),
+        (QUESTIONS[1:], [QUESTIONS[1], f'"{QUESTIONS[1]}"', f"- {QUESTIONS[1]}", f"1. {QUESTIONS[1]}"]),
+        ([], ["none", "[]", "N/A", "(none)"]),
+    ],
+    "list[int]": [
+        ([1, 3], ["1, 3", "[1] and [3]", "P1, P3", "1\n3", "- 1\n- 3", "Passages 1 and 3.", "[1], [3]", ["1", "3"]]),
+        ([1], ["1", "[1]", 1, "P1", "Passage 1"]),
+        ([], ["none", "[]", "None.", "N/A"]),
+    ],
+    "list[Statement]": [
+        (
+            FACTS,
+            [
+                FACTS[0],
+                json.dumps(FACTS[0]),
+                f"```json\n{json.dumps(FACTS)}\n```",
+                str(FACTS),
+                [{**FACTS[0], "sources": 1}],
+                [{**FACTS[0], "sources": "[1]"}],
+                [{**FACTS[0], "sources": ["P1"]}],
+                [{"fact": FACTS[0]["statement"], "source": "1"}],
+                ["Ada Moor was born in Wick. [1]"],
+                "- Ada Moor was born in Wick [1].",
+                [*FACTS, {"sources": [2]}],
+            ],
+        ),
+        (SEVERAL, ["1. Ada Moor was born in Wick [1].\n2. She painted The Grey Ferry [2][3]."]),
+        ([{**FACTS[0], "sources": []}], [[{"statement": FACTS[0]["statement"]}], [FACTS[0]["statement"]]]),
+        ([], ["[]", "none"]),
+    ],
+}
+"""By type of field: a value, and how models write it."""
+
+PLAIN = {kind: cases[0][0] for kind, cases in WRITTEN.items()}
+
+
+class NearMiss(NamedTuple):
+    """One reply.
+
+    Attributes:
+        form: the one that the prompt asks for.
+        what: what is odd about it.
+        reply: the whole text.
+        values: of the deciding fields.
+    """
+
+    form: str
+    what: str
+    reply: str
+    values: dict[str, Any]
+
+
+def all_signatures() -> dict[str, Any]:
+    """All signatures of the package by name."""
+    named = {name: getattr(signatures, name) for name in signatures.__all__}
+    return {name: value for name, value in named.items() if isinstance(value, type(dspy.Signature))}
+
+
+def kind_of(field: Any) -> str:
+    """The type of a field as a key of `WRITTEN`.
+
+    Raises:
+        KeyError: nothing is written there for this type.
+    """
+    names = {str: "str", bool: "bool", int: "scale", float: "probability"}
+    kind = field.annotation
+    name = f"list[{get_args(kind)[0].__name__}]" if get_origin(kind) is list else names.get(kind, str(kind))
+    if name not in WRITTEN:
+        raise KeyError(f"no replies are written for fields of type {name}: add them")
+    return name
+
+
+def near_misses(name: str) -> Iterator[NearMiss]:
+    """The replies to one signature."""
+    fields = all_signatures()[name].output_fields
+    kinds = {field: kind_of(info) for field, info in fields.items()}
+    plain = {field: PLAIN[kind] for field, kind in kinds.items()}
+    deciding = {field: plain[field] for field in DECIDING[name]}
+    for form in FORMS:
+        for field in DECIDING[name]:
+            for value, spellings in WRITTEN[kinds[field]]:
+                for spelled in spellings:
+                    values = {**deciding, field: value}
+                    yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), values)
+        for field in fields.keys() - deciding.keys():
+            for spelled in ("hard to say; it depends", None):
+                yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), deciding)
+        for what, reply in (CHAT if form == "chat" else JSON if form == "json" else XML)(plain, deciding).items():
+            yield NearMiss(form, what, reply, deciding)
+
+
+def write(form: str, values: Mapping[str, Any]) -> str:
+    """A well-formed reply."""
+    if form == "json":
+        return json.dumps(values, ensure_ascii=False)
+    if form == "xml":
+        return "\n".join(f"<{name}>{_xml(value)}</{name}>" for name, value in values.items())
+    sections = (f"[[ ## {name} ## ]]\n{_text(value)}" for name, value in values.items())
+    return "\n\n".join([*sections, "[[ ## completed ## ]]"])
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _xml(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(f"<item>{_xml(item)}</item>" for item in value)
+    if isinstance(value, dict):
+        return "".join(f"<{key}>{_xml(item)}</{key}>" for key, item in value.items())
+    return escape(_text(value), quote=False)
+
+
+def _labels(values: Mapping[str, Any], label: str) -> str:
+    return "\n".join(label.format(name.replace("_", " ").capitalize(), _text(value)) for name, value in values.items())
+
+
+def _reversed(values: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(reversed(values.items()))
+
+
+def _other(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A first draft: other values of the same types."""
+    others = {bool: lambda v: not v, str: lambda v: "Bo Reed", int: lambda v: 1, float: lambda v: 0.1}
+    return {name: others.get(type(value), lambda v: v[:1])(value) for name, value in values.items()}
+
+
+def CHAT(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:  # noqa: N802
+    """Replies to a prompt in DSPy's chat format."""
+    whole = write("chat", values)
+    return {
+        "as asked": whole,
+        "no closing marker": whole.removesuffix("\n\n[[ ## completed ## ]]"),
+        "markers without spaces": whole.replace("[[ ## ", "[[##").replace(" ## ]]", "##]]"),
+        "markers in capitals": "\n".join(line.upper() if "[[" in line else line for line in whole.splitlines()),
+        "markers in bold": "\n".join(f"**{line}**" if "[[" in line else line for line in whole.splitlines()),
+        "value behind its marker": whole.replace(" ## ]]\n", " ## ]] "),
+        "chatter": f"Sure! Here is what I found.\n\n{whole}\n\nLet me know if you need more.",
+        "thoughts first": f"<think>\nI need {{fields}}.\n{write('chat', _other(values))}\n</think>\n\n{whole}",
+        "in a code fence": f"```\n{whole}\n```",
+        "a draft first": write("chat", _other(values)) + "\n\n" + whole,
+        "other order": write("chat", _reversed(values)),
+        "deciding fields alone": write("chat", deciding),
+        "as JSON": write("json", values),
+        "as JSON in a code fence": f"```json\n{json.dumps(values, indent=2)}\n```",
+        "as labels": _labels(values, "{}: {}"),
+        "as bold labels": _labels(values, "**{}:** {}"),
+        "as bold words": _labels(values, "**{}**: {}"),
+        "as headings": _labels(values, "## {}\n{}\n"),
+    }
+
+
+def JSON(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:  # noqa: N802
+    """Replies to a prompt in DSPy's JSON format."""
+    whole, indented = write("json", values), json.dumps(values, indent=2, ensure_ascii=False)
+    return {
+        "as asked": whole,
+        "in a code fence": f"```json\n{indented}\n```",
+        "chatter": f"Here is the JSON you asked for:\n\n{whole}\n\nLet me know if {{anything}} is missing.",
+        "thoughts first": f"<think>{write('json', _other(values))}</think>{whole}",
+        "a draft first": f"First: {write('json', _other(values))}\nChecked again: {whole}",
+        "as a Python dictionary": str(dict(values)),
+        "comma before the brace": f"{indented[:-2]},\n}}",
+        "no closing brace": whole[:-1],
+        "other order": write("json", _reversed(values)),
+        "deciding fields alone": write("json", deciding),
+        "keys in capitals": write("json", {name.capitalize(): value for name, value in values.items()}),
+        "keys with spaces": write("json", {name.replace("_", " "): value for name, value in values.items()}),
+        "one more key": write("json", {**values, "note_to_user": "fine"}),
+        "wrapped": write("json", {"output": values}),
+        "in a list": f"[{whole}]",
+        "typographic quotes": " ".join(indented.split()).replace(' "', " “").replace('"', "”"),
+        "as markers": write("chat", values),
+        "as labels": _labels(values, "{}: {}"),
+    }
+
+
+def XML(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:  # noqa: N802
+    """Replies to a prompt in DSPy's XML format."""
+    whole, last = write("xml", values), list(values)[-1]
+    return {
+        "as asked": whole,
+        "bare ampersand": whole.replace("&amp;", "&"),
+        "last tag not closed": whole.removesuffix(f"</{last}>"),
+        "chatter": f"Here you are:\n{whole}\nDone & dusted, 3 < 4.",
+        "in a code fence": f"```xml\n{whole}\n```",
+        "thoughts first": f"<think>{write('xml', _other(values))}</think>{whole}",
+        "a draft first": write("xml", _other(values)) + whole,
+        "wrapped": f"<output>\n{whole}\n</output>",
+        "tags in capitals": "\n".join(f"<{n.upper()}>{_xml(value)}</{n.upper()}>" for n, value in values.items()),
+        "other order": write("xml", _reversed(values)),
+        "deciding fields alone": write("xml", deciding),
+        "lists as JSON": "\n".join(f"<{n}>{escape(_text(value), quote=False)}</{n}>" for n, value in values.items()),
+        "as markers": write("chat", values),
+        "as JSON": write("json", values),
+    }
+
+
+def is_read(case: NearMiss, outputs: Mapping[str, Any] | None) -> bool:
+    """Whether outputs hold the deciding values of a reply."""
+    if outputs is None:
+        return False
+    return all(_plain(outputs.get(name)) == value for name, value in case.values.items())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [item.model_dump() if hasattr(item, "model_dump") else item for item in value]
+    return round(value, 6) if type(value) is float else value
+
+
+class _OneReply:
+    """Gives one reply, and then nothing that can be read."""
+
+    def __init__(self, reply: str):
+        self.replies = iter([reply])
+
+    def complete(self, request: Request) -> Response:
+        message = Message.assistant([TextPart(next(self.replies, "no field in sight"))])
+        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
+
+
+class _Ask(Program):
+    """Asks one signature once."""
+
+    needs_retriever = False
+
+    def __init__(self, signature: Any):
+        super().__init__()
+        self.act = dspy.Predict(signature)
+        fields = signature.input_fields.items()
+        self.inputs = {name: [] if get_origin(field.annotation) is list else "x" for name, field in fields}
+
+    def forward(self, question: str) -> dspy.Prediction:
+        return dspy.Prediction(answer="", passages=[], output=self.ask(self.act, **self.inputs))
+
+
+def add_arguments(_group: Any) -> None:
+    """No option."""
+
+
+def measure(_options: argparse.Namespace) -> Iterator[Table]:
+    """Yield the table of replies and what was read of them."""
+    rows = []
+    for name, signature in all_signatures().items():
+        if name not in DECIDING or not set(DECIDING[name]) <= signature.output_fields.keys():
+            continue
+        replies, read, program = Counter[str](), Counter[str](), _Ask(signature)
+        for case in near_misses(name):
+            lm = dspy.LM("test/one", engine=_OneReply(case.reply), cache=False, num_retries=0)
+            with dspy.context(lm=lm, adapter=FORMS[case.form]()):
+                output = program(question="x").output
+            replies[case.form] += 1
+            read[case.form] += is_read(case, output)
+        rows += [[name, form, replies[form], read[form]] for form in FORMS]
+    for form in FORMS:
+        of_form = [row for row in rows if row[1] == form]
+        rows.append(["all", form, sum(row[2] for row in of_form), sum(row[3] for row in of_form)])
+    yield Table("Replies that are nearly right", ["signature", "form", "replies", "read"], rows)

@@ -1,0 +1,281 @@
+"""Find the output fields in a reply, in the form that was asked for or in another one that models write.
+
+Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Chatter around them, code fences,
+another order of the fields and missing closing marks do not matter. Where fields occur more than once, the last
+complete set counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Literal, get_args, get_origin
+
+import dspy
+import json_repair
+from annotated_types import Ge, Le
+from dspy.adapters.utils import apply_output_field_defaults, parse_value
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from knowgap.signatures import values
+
+__all__ = ["Form", "read_fields"]
+
+Form = Literal["chat", "json", "xml"]
+Raw = dict[str, Any]
+"""Values of the fields as they stand in the reply: text, or decoded JSON."""
+
+_THOUGHT = re.compile(r"<(think|thinking|reasoning_content)>.*?</\1>|\A(?:(?!<think).)*?</think(?:ing)?>", re.S)
+_OBJECTS = 100
+"""Braces of a reply at which a JSON object is looked for."""
+_REPAIRED = 8_000
+"""Characters of a damaged JSON object that are repaired: the time for it grows with the square."""
+_UNREADABLE = (ValueError, TypeError, RecursionError, MemoryError)
+
+
+def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat") -> Raw | None:
+    """Read the output fields of a reply.
+
+    Args:
+        signature: its output fields with a default may be missing or unreadable, the others not.
+        reply: the whole text.
+        form: the one that was asked for, looked for first.
+
+    Returns:
+        The values of all output fields, or None if a field without a default cannot be read, or no field at all.
+    """
+    text = _THOUGHT.sub("", reply) if "</think" in reply else reply
+    names = tuple(signature.output_fields)
+    finders = {"chat": _marked, "json": _objects, "xml": _tagged, "label": _labelled}
+    for finder in (finders.pop(form), *finders.values()):
+        for raw in finder(text, names):
+            if (fields := _converted(signature, raw)) is not None:
+                return fields
+    return _converted(signature, _bare(signature, text))
+
+
+def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
+    fields: Raw = {}
+    for name, field in signature.output_fields.items():
+        if name in raw:
+            try:
+                fields[name] = _read_value(raw[name], name, field)
+            except _UNREADABLE:
+                if field.is_required():
+                    return None
+    if not fields:
+        return None
+    fields = apply_output_field_defaults(signature, fields)
+    return fields if fields.keys() == signature.output_fields.keys() else None
+
+
+def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
+    """Read a value by the type of its field; what is no type of ours is left to DSPy."""
+    kind = field.annotation
+    low, high = (next((getattr(m, end) for m in field.metadata if isinstance(m, of)), None) for of, end in _BOUNDS)
+    if kind is str:
+        return values.read_text(value, name, optional=not field.is_required())
+    if kind is bool:
+        return values.read_bool(value, name)
+    if kind is int and low is not None and high is not None:
+        return values.read_scale(value, low, high)
+    if kind is float and (low, high) == (0, 1):
+        return values.read_fraction(value)
+    if kind == list[str]:
+        return values.read_strings(value)
+    if kind == list[int]:
+        return values.read_ids(value)
+    if get_origin(kind) is Literal:
+        return values.read_option(value, get_args(kind))
+    if get_origin(kind) is list:
+        return _read_items(values.read_list(value), get_args(kind)[0])
+    if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
+        return parse_value({"noul": _probability(value)}, kind)
+    return parse_value(values.unwrap(value)[:_REPAIRED] if isinstance(value, str) else value, kind)
+
+
+def _probability(value: Any) -> float:
+    try:
+        return values.read_fraction(value)
+    except ValueError:
+        return float(values.read_bool(value))
+
+
+_BOUNDS = ((Ge, "ge"), (Le, "le"))
+
+
+def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
+    """Read the items of a list, without those that cannot be read; all of them unreadable is an error."""
+    read = []
+    for item in items:
+        with suppress(*_UNREADABLE):
+            read.append(_type_adapter(kind).validate_python(item))
+    if items and not read:
+        raise ValueError(f"no item can be read: {items!r:.80}")
+    return read
+
+
+@functools.lru_cache(maxsize=64)
+def _type_adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
+    yield from _sections(text, names, _marker(names))
+
+
+def _labelled(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
+    yield from _sections(text, names, _label(names))
+
+
+@functools.lru_cache(maxsize=1024)
+def _marker(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf"^[ \t>*`]*\[\[[ \t#]*({_alternatives(names)}|completed)[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _label(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(
+        rf"^[ \t>#]*(?:[-*•][ \t]+|\d[.)][ \t]+)?[*_`\"']{{0,3}}({_alternatives(names)})[*_`\"']{{0,3}}[ \t]*"
+        r"(?:\([^)\n]{0,40}\)[ \t]*)?(?:[:：][*_]{0,3}|$)",
+        re.I | re.M,
+    )
+
+
+def _alternatives(names: Sequence[str]) -> str:
+    return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
+
+
+def _sections(text: str, names: tuple[str, ...], heading: re.Pattern[str]) -> Iterator[Raw]:
+    """The text below each heading, from the last complete set of them."""
+    found = list(heading.finditer(text))
+    if not found:
+        return
+    ends = [*(match.start() for match in found[1:]), len(text)]
+    by_key = {_key(name): name for name in names}
+    sections = [
+        (by_key.get(_key(match[1])), text[match.end() : end].strip()) for match, end in zip(found, ends, strict=True)
+    ]
+    if raw := _last_set([(name, value) for name, value in sections if name], names):
+        yield raw
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).casefold()
+
+
+def _last_set(sections: Sequence[tuple[str, Any]], names: Sequence[str]) -> Raw:
+    """The last run of all the fields that occur, in the order of the signature; else the last value of each."""
+    present = {name for name, _ in sections}
+    chosen: Raw = {}
+    wanted = [name for name in names if name in present]
+    for name, value in reversed(sections):
+        if wanted and name == wanted[-1]:
+            chosen[wanted.pop()] = value
+    return dict(sections) if wanted else chosen
+
+
+def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
+    """The JSON objects with any of the fields, the last one first; a damaged one is repaired."""
+    found = _decoded(text)
+    if not found and re.search(r"[{,]\s*[“„]", text):
+        text = text.translate(values.STRAIGHT_QUOTES)
+        found = _decoded(text)
+    yield from filter(None, (_named(value, names) for value in reversed(found)))
+    start = text.find("{")
+    broken = text[start : start + _REPAIRED] if start >= 0 else ""
+    if broken and broken.count("{") + broken.count("[") <= _OBJECTS:
+        value = json_repair.loads(broken)
+        yield from filter(None, (_named(item, names) for item in (value if isinstance(value, list) else [value])[::-1]))
+
+
+def _decoded(text: str) -> list[Any]:
+    """The well-formed JSON objects in a text, in order, without those inside of others."""
+    decoder, at, found = json.JSONDecoder(strict=False), 0, []
+    for _ in range(_OBJECTS):
+        at = text.find("{", at)
+        if at < 0:
+            break
+        try:
+            value, at = decoder.raw_decode(text, at)
+            found.append(value)
+        except (ValueError, RecursionError):
+            at += 1
+    return found
+
+
+def _named(value: Any, names: Sequence[str]) -> Raw:
+    """The fields of an object by the names in the signature; also where one key wraps them all."""
+    if not isinstance(value, dict):
+        return {}
+    by_key = {_key(name): name for name in names}
+    raw = {by_key[_key(str(key))]: item for key, item in value.items() if _key(str(key)) in by_key}
+    if not raw and len(value) == 1:
+        return _named(next(iter(value.values())), names)
+    return raw
+
+
+def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
+    """The contents of XML tags; a tag that is not closed ends where the next field begins."""
+    tags = re.compile(rf"<({_alternatives(names)})\s*(/?)>", re.I)
+    by_key = {_key(name): name for name in names}
+    sections, at = [], 0
+    while found := tags.search(text, at):
+        at = found.end()
+        if found[2]:
+            sections.append((by_key[_key(found[1])], ""))
+            continue
+        closing = re.compile(rf"</{re.escape(found[1])}\s*>", re.I).search(text, at)
+        following = tags.search(text, at)
+        end = closing.start() if closing else following.start() if following else len(text)
+        sections.append((by_key[_key(found[1])], _xml_value(text[at:end])))
+        at = closing.end() if closing else end
+    if raw := _last_set(sections, names):
+        yield raw
+
+
+def _xml_value(inner: str) -> Any:
+    if "<" not in inner:
+        return html.unescape(inner.strip())
+    for spelled in (inner, re.sub(r"&(?!\w+;|#)", "&amp;", inner)):
+        try:
+            return _element_value(ET.fromstring(f"<value>{spelled}</value>"))
+        except ET.ParseError:
+            continue
+    return html.unescape(inner.strip())
+
+
+def _element_value(element: ET.Element) -> Any:
+    children = list(element)
+    tags = [child.tag for child in children]
+    if not children or (element.text or "").strip():
+        return "".join(element.itertext()).strip()
+    if len(set(tags)) == 1 and (tags[0] == "item" or len(tags) > 1):
+        return [_element_value(child) for child in children]
+    return {child.tag: _element_value(child) for child in children}
+
+
+def _bare(signature: type[dspy.Signature], text: str) -> Raw:
+    """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks."""
+    required = [(name, field.annotation) for name, field in signature.output_fields.items() if field.is_required()]
+    if len(required) != 1:
+        return {}
+    [(name, kind)] = required
+    text = values.unwrap(text)
+    if kind is bool:
+        return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!。，]|\Z)", text) else {}
+    if get_origin(kind) is not list:
+        return {}
+    lines = [line for line in text.splitlines() if line.strip()]
+    if lines and lines[0].endswith(":"):
+        lines = lines[1:]
+    listed = len(lines) > 1 and all(re.match(r"\s*(?:[-*•]|\(?\d{1,2}[.)])\s+\S", line) for line in lines)
+    return {name: text} if listed or re.fullmatch(r"\[\s*[\"'“{].*\]", text, re.S) else {}
