@@ -21,54 +21,21 @@ from table import Table
 from knowgap import signatures
 from knowgap.programs.base import Program
 
-__all__ = ["DECIDING", "FORMS", "NearMiss", "all_signatures", "is_read", "near_misses"]
+__all__ = ["FORMS", "NearMiss", "all_signatures", "deciding_fields", "is_read", "near_misses"]
 
 FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": XMLAdapter}
 
-DECIDING: dict[str, tuple[str, ...]] = {
-    "AnswerBySearching": ("answer",),
-    "AnswerDirectly": ("answer",),
-    "AnswerFromNote": ("answer",),
-    "AnswerFromPassages": ("answer",),
-    "AnswerFromText": ("answers",),
+BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing"})
+"""Fields that an algorithm can do without, where others stand beside them."""
+
+DECIDING = {
     "AnswerWithCitations": ("answer",),
-    "AnswerWithConfidence": ("answer",),
-    "CompareNotes": ("better",),
-    "Decompose": ("questions",),
-    "DecomposeInOrder": ("questions",),
-    "DecomposeQuery": ("query",),
-    "DisambiguateQuery": ("query",),
-    "ExternalKnowledge": ("reasoning", "answer"),
-    "ExtractSnippet": ("snippet",),
-    "ExtractUsefulInfo": ("statements",),
-    "FilterKnowledge": ("relevant_ids",),
     "FollowUp": ("needed",),
-    "InitNote": ("note",),
-    "InternalKnowledge": ("passage",),
-    "JudgeAnswer": ("correct",),
-    "KnowledgeRelevance": ("relevant",),
-    "LastAnswer": ("answer",),
-    "MissingInfo": ("answer",),
     "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
-    "PassageRelevance": ("relevant",),
-    "PromptedKnowledge": ("passage",),
-    "ProposeQueries": ("queries",),
-    "ProposeQuestions": ("questions",),
-    "QuestionsOnText": ("questions",),
-    "RankPassages": ("relevant_ids",),
     "ReadingNotes": ("answer",),
-    "ReasonDirectly": ("answer",),
-    "ReasonRelevance": ("reasoning",),
-    "ReasonedAnswer": ("answer",),
-    "RewriteQuery": ("query",),
-    "SelfKnowledge": ("knows",),
-    "ShortenAnswer": ("answer",),
-    "SummarisePassage": ("summary",),
-    "Synthesise": ("answer",),
-    "UpdateNote": ("note",),
 }
-"""The fields of each signature without which the algorithm cannot go on."""
+"""The fields that decide, where these are not all but those of `BESIDE`."""
 
 TEXT = "Ada Moor, a painter & sailor (1871)"
 QUESTIONS = ["Who painted The Grey Ferry?", "Where was she born, and when?"]
@@ -172,6 +139,12 @@ def all_signatures() -> dict[str, Any]:
     return {name: value for name, value in named.items() if isinstance(value, type(dspy.Signature))}
 
 
+def deciding_fields(name: str) -> tuple[str, ...]:
+    """The output fields of a signature without which its reply says nothing."""
+    fields = all_signatures()[name].output_fields
+    return DECIDING.get(name) or tuple(field for field in fields if field not in BESIDE) or tuple(fields)
+
+
 def kind_of(field: Any) -> str:
     """The type of a field as a key of `WRITTEN`.
 
@@ -191,9 +164,9 @@ def near_misses(name: str) -> Iterator[NearMiss]:
     fields = all_signatures()[name].output_fields
     kinds = {field: kind_of(info) for field, info in fields.items()}
     plain = {field: PLAIN[kind] for field, kind in kinds.items()}
-    deciding = {field: plain[field] for field in DECIDING[name]}
+    deciding = {field: plain[field] for field in deciding_fields(name)}
     for form in FORMS:
-        for field in DECIDING[name]:
+        for field in deciding:
             for value, spellings in WRITTEN[kinds[field]]:
                 for spelled in spellings:
                     values = {**deciding, field: value}
@@ -360,8 +333,6 @@ def measure(_options: argparse.Namespace) -> Iterator[Table]:
     """Yield the table of replies and what was read of them."""
     rows = []
     for name, signature in all_signatures().items():
-        if name not in DECIDING or not set(DECIDING[name]) <= signature.output_fields.keys():
-            continue
         replies, read, program = Counter[str](), Counter[str](), _Ask(signature)
         for case in near_misses(name):
             lm = dspy.LM("test/one", engine=_OneReply(case.reply), cache=False, num_retries=0)

@@ -10,6 +10,8 @@ from typing import Any
 import dspy
 from pydantic import BaseModel
 
+from knowgap.signatures.values import strip_list_marks
+
 __all__ = ["clean_lines", "is_blank", "probability_of", "text_of", "without_surrogates"]
 
 
@@ -26,7 +28,7 @@ def probability_of(output: dspy.Prediction | None, field: str = "confidence") ->
 
 
 def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-    """Remove empty and repeated lines from a list that a model wrote.
+    """Remove list marks, empty lines and repeated lines from a list that a model wrote.
 
     Lines are the same if they differ only in case, white space or closing punctuation.
 
@@ -41,8 +43,8 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
     seen = {_key(line) for line in exclude}
     new: list[str] = []
     repeated: list[str] = []
-    for line in lines or ():
-        text = " ".join(str(line).split())
+    for line in strip_list_marks(str(line) for line in lines or ()):
+        text = " ".join(line.split())
         key = _key(text)
         if not key:
             continue

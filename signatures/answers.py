@@ -7,10 +7,17 @@ from knowgap.signatures.types import SourcePassage
 __all__ = ["STYLES", "UNKNOWN", "AnswerDirectly", "AnswerFromPassages", "ReasonedAnswer"]
 
 STYLES = {
-    "short": "the answer itself in one or a few words, no sentence around it",
+    "short": (
+        "the answer itself in one or a few words, no sentence around it: worded as in the passages where they have it; "
+        "one name, not several; numbers, ordinals and titles whole; as precise as the question asks, so a year where "
+        "it asks for a year and the whole date where it asks for the date"
+    ),
     "long": "a complete answer of several sentences that covers every reading of the question",
     "yes_no": "yes or no, nothing else",
-    "news": "one or two factual sentences in the language of the question, with names, dates and figures",
+    "news": (
+        "one or two factual sentences in the language of the question, with names, dates and figures as the passages "
+        "give them"
+    ),
     "choice": "the letter of the right option, nothing else",
 }
 """How an answer should be worded, by task family: the `style` input of every signature that answers."""

@@ -59,15 +59,15 @@ class NextStep(dspy.Signature):
     """Write the next sentence of the reasoning that leads to the answer of the question.
 
     One sentence that states one fact, with full names, and goes beyond the sentences so far. Take the fact from the
-    passages where they have it. Give the answer only when the reasoning, with this sentence, arrives at it.
+    passages where they have it. Once the sentences so far, with this one, settle the question, it is the last one.
     """
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     known: list[str] = dspy.InputField(desc="the sentences so far, in order; may be empty")
     reasoning: str = dspy.OutputField(desc="the next sentence, and no more than one")
-    answer: str = dspy.OutputField(
-        desc="the answer in a few words once the reasoning arrives at it; empty before", default_factory=str
+    finished: bool = dspy.OutputField(
+        desc="True if the reasoning, with this sentence, arrives at the answer", default_factory=bool
     )
 
 
@@ -76,7 +76,7 @@ class NextSentence(dspy.Signature):
     """Write the next sentence of a text that answers the question, and say how sure you are of it.
 
     One sentence that states one fact, with full names, and goes beyond the sentences so far. Take the fact from the
-    passages where they have it. Give the answer only when the text, with this sentence, arrives at it.
+    passages where they have it. The text is finished once it arrives at the answer with this sentence; give it then.
     """
 
     question: str = dspy.InputField()
@@ -87,8 +87,11 @@ class NextSentence(dspy.Signature):
     confidence: float = dspy.OutputField(
         desc="probability that the sentence is right, from 0 to 1", default_factory=float, ge=0, le=1
     )
+    finished: bool = dspy.OutputField(
+        desc="True if the text, with this sentence, arrives at the answer", default_factory=bool
+    )
     answer: str = dspy.OutputField(
-        desc="the answer in the asked style once the text arrives at it; empty before", default_factory=str
+        desc="the answer in the asked style if the text is finished; else empty", default_factory=str
     )
 
 

@@ -28,7 +28,7 @@ class ExternalKnowledge(dspy.Signature):
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each, with full names")
+    reasoning: str = dspy.OutputField(desc="the steps, one sentence each, with full names", default_factory=str)
     answer: str = dspy.OutputField(desc="a draft answer, in a few words")
 
 

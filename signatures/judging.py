@@ -31,9 +31,9 @@ class QuestionsOnText(dspy.Signature):
 class AnswerFromText(dspy.Signature):
     """Answer each question from the text alone, with as few words of it as will do, in its language.
 
-    Where the text does not tell, the answer is: unanswerable.
+    Where the text does not tell, the answer stays empty.
     """
 
     text: str = dspy.InputField()
     questions: list[str] = dspy.InputField()
-    answers: list[str] = dspy.OutputField(desc="one answer for each question, in their order")
+    answers: list[str] = dspy.OutputField(desc="one for each question, in order; empty where the text does not tell")

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from knowgap.signatures.wordings import DEGREES, NO, NOTHING, NUMERALS, YES
+
 __all__ = [
     "STRAIGHT_QUOTES",
     "read_bool",
@@ -33,46 +35,6 @@ _LABEL = re.compile(r"\A\W{0,4}[\w ]{1,24}?\W{0,4}[:：]\s*(?=\S)")
 _BULLET = re.compile(r"^\s*(?:[-*•–—‣·▪]|\(?\d{1,2}[.):\]]\)?|\[\d{1,2}\]|\(?[a-z][.)])\s+")
 _NUMBER = re.compile(r"^\s*[(\[]?(\d{1,2})[.):\]]\)?\s")
 _INLINE = re.compile(r"\s+(?=\(?\d{1,2}[.)]\s)")
-_NOTHING_WORDS = """
-none n/a na nil null nothing empty unavailable
-ninguno ninguna nada keine keiner nichts aucun aucune rien nessuno nessuna niente nenhum nenhuma nic geen
-无 なし 없음 нет
-"""
-_NOTHING = frozenset(_NOTHING_WORDS.split()) | {
-    "not applicable",
-    "not available",
-    "not needed",
-    "none needed",
-    "nothing missing",
-    "nothing is missing",
-    "not yet",
-    "not known yet",
-}
-
-_YES_WORDS = """
-yes yeah yep y true t correct right 1 sí si sim ja oui da tak evet igen kyllä ναι да так
-نعم כן हाँ हां はい 是 是的 对 有 예 네 wahr vrai verdadero verdadeiro vero
-"""
-_NO_WORDS = """
-no nope n false f incorrect wrong 0 nein non não nao nej nee nei nie hayır nem ei όχι нет ні
-لا לא नहीं いいえ 否 不 不是 没有 아니요 아니오 falsch faux falso
-"""
-_YES, _NO = frozenset(_YES_WORDS.split()), frozenset(_NO_WORDS.split())
-_DEGREES = {
-    "not at all": 0.0, "not sure": 0.25, "not certain": 0.25, "not confident": 0.25, "not very": 0.25,
-    "almost certain": 0.95, "nearly certain": 0.95, "very unlikely": 0.1, "highly unlikely": 0.1,
-    "very low": 0.1, "very high": 0.9, "very likely": 0.9, "highly likely": 0.9, "very confident": 0.9,
-    "highly confident": 0.9, "very sure": 0.95, "unlikely": 0.25, "improbable": 0.25, "unsure": 0.25,
-    "uncertain": 0.25, "doubtful": 0.25, "impossible": 0.0, "guess": 0.0, "low": 0.25, "certain": 1.0,
-    "certainly": 1.0, "definitely": 1.0, "definite": 1.0, "sure": 1.0, "high": 0.75, "likely": 0.75,
-    "probable": 0.75, "probably": 0.75, "confident": 0.75, "medium": 0.5, "moderate": 0.5, "moderately": 0.5,
-    "fair": 0.5, "possible": 0.5, "possibly": 0.5, "maybe": 0.5, "perhaps": 0.5,
-    "hoch": 0.75, "mittel": 0.5, "niedrig": 0.25, "alta": 0.75, "alto": 0.75, "media": 0.5, "baja": 0.25,
-    "haute": 0.75, "élevée": 0.75, "moyenne": 0.5, "faible": 0.25,
-}  # fmt: skip
-"""Fractions of a scale, by the words for them."""
-_NUMERAL_WORDS = "zero one two three four five six seven eight nine ten"
-_NUMERALS = {word: number for number, word in enumerate(_NUMERAL_WORDS.split())}
 
 
 def unwrap(text: str) -> str:
@@ -94,7 +56,7 @@ def unwrap(text: str) -> str:
 
 
 def _says_nothing(text: str) -> bool:
-    return unwrap(text).strip("()[]{}.!-–—_ ").casefold() in _NOTHING | {""}
+    return unwrap(text).strip("()[]{}.!-–—_ ").casefold() in NOTHING | {""}
 
 
 def read_text(value: Any, name: str = "", *, optional: bool = False) -> str:
@@ -161,8 +123,8 @@ def _verdict(text: str, name: str) -> bool | None:
     found = re.match(r"\W*([^\W_]+)\W*(?:(or|and|/|not)\b)?", text)
     if not found or found[2] in ("or", "and") or re.match(r"\W*\w+\s*/\s*\w", text):
         return None
-    if found[1] in _YES or found[1] in _NO:
-        return found[1] in _YES
+    if found[1] in YES or found[1] in NO:
+        return found[1] in YES
     stem = name.casefold()
     if stem and (named := re.match(rf"\W*(not (?:very |really )?|ir|un|in)?{re.escape(stem)}\b", text)):
         return named[1] is None
@@ -210,7 +172,7 @@ def _fraction(value: Any, of_number: Any) -> float:
 
 def _worded(text: str, of_number: Any) -> float:
     text = re.sub(r"(?<=\d),(?=\d)", ".", text)
-    text = re.sub(r"\b(" + "|".join(_NUMERALS) + r")\b", lambda word: str(_NUMERALS[word[1]]), text)
+    text = re.sub(r"\b(" + "|".join(NUMERALS) + r")\b", lambda word: str(NUMERALS[word[1]]), text)
     found = re.search(r"(-?\d*\.?\d+)\s*(?:(%|percent\b)|(?:/|out of|of|von|sur|de)\s*(\d+(?:\.\d+)?))?", text[:400])
     if found:
         number = float(found[1])
@@ -220,9 +182,9 @@ def _worded(text: str, of_number: Any) -> float:
         if not whole:
             return of_number(number)
         return of_number(number) if whole == 5 else number / whole
-    for words, fraction in _DEGREES.items():
-        if len(text.split()) <= 8 and re.search(rf"\b{words}\b", text):
-            return fraction
+    for words, fraction in DEGREES.items() if len(text.split()) <= 8 else ():
+        if said := re.search(rf"(\bnot (?:\w+ )?)?\b{words}\b", text):
+            return fraction if not said[1] else 0.25 if fraction >= 0.5 else 0.5
     raise ValueError(f"no number: {text!r:.80}")
 
 

@@ -154,7 +154,7 @@ class KnowingReader:
             if "reasoning" in wanted and "known" in inputs and len(_unsaid(view, inputs)) > 1:
                 return ""  # the next sentence does not arrive at the answer yet
             return view.goal.answer if view.complete else UNKNOWN if "known" not in inputs else ""
-        if name in ("answerable", "knows", "needed", "relevant", "better"):
+        if name in ("answerable", "knows", "needed", "relevant", "better", "finished"):
             return self._verdict(name, view, inputs)
         if name == "confidence":
             top, least = (5, 1) if wanted[name].startswith("int") else (0.95, 0.05)
@@ -188,6 +188,8 @@ class KnowingReader:
             return bool(view.open)
         if name == "relevant":
             return bool(view.settled)
+        if name == "finished":
+            return view.complete and len(_unsaid(view, inputs)) <= 1
         return view.complete
 
     def _questions(self, view: _View, inputs: Mapping[str, Any], system: str) -> list[str]:

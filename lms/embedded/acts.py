@@ -98,7 +98,7 @@ def reading_notes(inputs: Inputs) -> dict[str, Any]:
     return {**replies, "note": "\n".join([*lines, replies["explanation"]])}
 
 
-@_act("reasoning answer", "question passages known", "confidence")
+@_act("reasoning finished", "question passages known", "confidence answer")
 def next_step(inputs: Inputs) -> dict[str, Any]:
     """Write the next sentence towards the answer that is not written yet; answer with the last one."""
     question = question_of(inputs)
@@ -106,10 +106,14 @@ def next_step(inputs: Inputs) -> dict[str, Any]:
     found = answer(question, sentences_of({"passages": inputs["passages"]}), guess=False)
     fresh = [text for text in map(standalone, found.support) if plain(text) not in written]
     if fresh:
-        return {"reasoning": fresh[0], "answer": found.text if len(fresh) == 1 else "", "confidence": 0.9}
+        last = len(fresh) == 1 and bool(found.text)
+        said = {"finished": last, "answer": found.text if last else "", "confidence": 0.9}
+        return {"reasoning": fresh[0], **said}
     if found.text:
-        return {"reasoning": f"So the answer is {found.text}.", "answer": found.text, "confidence": found.certainty}
-    return {"reasoning": f"Next needed: {lacking(question, found)}.", "answer": "", "confidence": 0.2}
+        said = {"finished": True, "answer": found.text, "confidence": found.certainty}
+        return {"reasoning": f"So the answer is {found.text}.", **said}
+    said = {"finished": False, "answer": "", "confidence": 0.2}
+    return {"reasoning": f"Next needed: {lacking(question, found)}.", **said}
 
 
 @_act("correct", "question prediction reference")

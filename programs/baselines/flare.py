@@ -112,7 +112,7 @@ class FLARE(Program):
         output, tokens, refused = reply
         if output is None:
             return _Draft(refused=refused)
-        sentence, answer = text_of(output, "reasoning"), text_of(output)
+        sentence, answer = text_of(output, "reasoning"), text_of(output) if output.finished else ""
         logprobs = reply.logprobs_of("reasoning")
         if logprobs is None:
             return _Draft(sentence, answer, probability_of(output), query=sentence, refused=refused)

@@ -57,7 +57,7 @@ class IRCoT(Program):
                 break
             chain += sentences
             self.record(Reasoned(what="chain of thought", text=sentences[0]))
-            if text_of(output):
+            if output is not None and output.finished:
                 reason = "answered"
                 break
             if step < self.iterations:

@@ -192,8 +192,10 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     yield from filter(None, (_named(value, names) for value in reversed(found)))
     start = text.find("{")
     broken = text[start : start + _REPAIRED] if start >= 0 else ""
-    if broken and broken.count("{") + broken.count("[") <= _OBJECTS:
-        value = json_repair.loads(broken)
+    if broken and sum(map(broken.count, "{[(")) <= _OBJECTS:
+        value = None
+        with suppress(*_UNREADABLE):
+            value = json_repair.loads(broken)
         yield from filter(None, (_named(item, names) for item in (value if isinstance(value, list) else [value])[::-1]))
 
 
@@ -225,19 +227,24 @@ def _named(value: Any, names: Sequence[str]) -> Raw:
 
 def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     """The contents of XML tags; a tag that is not closed ends where the next field begins."""
-    tags = re.compile(rf"<({_alternatives(names)})\s*(/?)>", re.I)
     by_key = {_key(name): name for name in names}
-    sections, at = [], 0
-    while found := tags.search(text, at):
-        at = found.end()
-        if found[2]:
-            sections.append((by_key[_key(found[1])], ""))
-            continue
-        closing = re.compile(rf"</{re.escape(found[1])}\s*>", re.I).search(text, at)
-        following = tags.search(text, at)
-        end = closing.start() if closing else following.start() if following else len(text)
-        sections.append((by_key[_key(found[1])], _xml_value(text[at:end])))
-        at = closing.end() if closing else end
+    tags = list(re.finditer(rf"<(/?)({_alternatives(names)})\s*/?>", text, re.I))
+    last_closing = {by_key[_key(tag[2])]: tag.start() for tag in tags if tag[1]}
+    sections: list[tuple[str, Any]] = []
+    opened, begin = "", 0
+    for tag in tags:
+        name = by_key[_key(tag[2])]
+        closes = tag[1] and name == opened
+        if closes or (opened and not tag[1] and last_closing.get(opened, -1) < tag.start()):
+            sections.append((opened, _xml_value(text[begin : tag.start()])))
+            opened = ""
+        if not tag[1] and not opened:
+            opened, begin = name, tag.end()
+            if tag[0].endswith("/>"):
+                sections.append((name, ""))
+                opened = ""
+    if opened:
+        sections.append((opened, _xml_value(text[begin:])))
     if raw := _last_set(sections, names):
         yield raw
 
@@ -248,7 +255,7 @@ def _xml_value(inner: str) -> Any:
     for spelled in (inner, re.sub(r"&(?!\w+;|#)", "&amp;", inner)):
         try:
             return _element_value(ET.fromstring(f"<value>{spelled}</value>"))
-        except ET.ParseError:
+        except (ET.ParseError, ValueError):  # the latter for lone surrogates
             continue
     return html.unescape(inner.strip())
 

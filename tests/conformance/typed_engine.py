@@ -7,6 +7,7 @@ in which a reply can be damaged.
 import ast
 import hashlib
 import json
+import random
 from collections import Counter
 
 from support import ScriptedEngine, in_chat_format
@@ -79,7 +80,7 @@ def never_settling(yes, answer):
     return value
 
 
-UNREADABLE = ("empty", "prose", "json list", "endless brackets", "endless braces")
+UNREADABLE = ("empty", "prose", "refusal", "json list", "endless brackets", "endless braces")
 
 NEVER = [
     never_settling(yes, answer)
@@ -111,6 +112,16 @@ def _long(value):
     return value * 50 if isinstance(value, list) else value
 
 
+def _mutated(text):
+    """The text with some pieces lost, doubled or replaced."""
+    generator = random.Random(text)
+    for _ in range(8):
+        at = generator.randrange(len(text) + 1)
+        piece = generator.choice(["", text[at : at + 30] * 2, "[[ ##", '"}', "<", "\ud800"])
+        text = text[:at] + piece + text[at + generator.randrange(12) :]
+    return text
+
+
 def _contradictory(values):
     contradiction = {"answer": "unanswerable", "missing": ""}
     return in_chat_format({n: contradiction.get(n, v) if isinstance(v, str) else v for n, v in values.items()})
@@ -119,7 +130,10 @@ def _contradictory(values):
 SPOILT = {
     "empty": lambda values: "",
     "prose": lambda values: "I am sorry, but I cannot say. [[ ## nothing ## ]] {",
+    "refusal": lambda values: "I'm sorry, but the passages do not say, and no answer can be given.",
     "json list": lambda values: "[1, 2, 3]",
+    "mutated": lambda values: _mutated(in_chat_format(values)),
+    "labels": lambda values: "\n".join(f"**{name.title()}**: {value}" for name, value in values.items()),
     "unclosed": lambda values: in_chat_format(values)[: len(in_chat_format(values)) // 2],
     "nulls": lambda values: json.dumps(dict.fromkeys(values)),
     "wrong types": each(lambda value: [["x"]] if isinstance(value, str) else "maybe?"),

@@ -52,7 +52,8 @@ AARHUS = ["AnswerWithCitations", "ReadingNotes", "AnswerFromPassages", "AnswerWi
 EXPECTED = {
     **{key: {"answer": "Aarhus"} for key in [*AARHUS, "ReasonedAnswer", "ShortenAnswer"]},
     **{key: {"answer": "unknown"} for key in ["AnswerBySearching", "AnswerDirectly", "ReasonDirectly"]},
-    **dict.fromkeys(["NextSentence", "NextStep"], REASONED),
+    "NextSentence": {**REASONED, "finished": True},
+    "NextStep": {"reasoning": REASONED["reasoning"], "finished": True},
     **{key: {"relevant": True} for key in ["KnowledgeRelevance", "PassageRelevance"]},
     **{key: {"relevant_ids": [1, 2]} for key in ["RankPassages", "FilterKnowledge"]},
     "DecomposeInOrder": {"questions": [QUERY]},

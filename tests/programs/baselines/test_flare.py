@@ -44,7 +44,10 @@ def writing(*sentences):
         if "text" in inputs:
             return {"answer": inputs["text"]}
         step = remaining.pop(0) if len(remaining) > 1 else remaining[0]
-        return step if isinstance(step, str) else dict(zip(("reasoning", "confidence", "answer"), step, strict=True))
+        if isinstance(step, str):
+            return step
+        sentence, confidence, answer = step
+        return {"reasoning": sentence, "confidence": confidence, "finished": bool(answer), "answer": answer}
 
     return rule
 

@@ -97,7 +97,7 @@ def chain(*steps, reader=READER):
         if "style" in inputs:
             return reader
         step = remaining.pop(0)
-        return step if isinstance(step, str) else {"reasoning": step[0], "answer": step[1]}
+        return step if isinstance(step, str) else {"reasoning": step[0], "finished": bool(step[1])}
 
     return rule
 
