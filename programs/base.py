@@ -197,7 +197,7 @@ class Program(dspy.Module):
         recorder.count_calls(tracker.usage, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += tracker.usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
-            self.record(Malformed(act=self._name_of(predictor), problem=problem))
+            self.record(Malformed(act=self._name_of(predictor), problem=without_surrogates(problem)))
         else:
             for name, value in prediction.items():
                 if name != "logprobs":  # thousands of numbers, which need no repair
