@@ -120,7 +120,7 @@ def read_bool(value: Any, name: str = "") -> bool:
 
 def _verdict(text: str, name: str) -> bool | None:
     """What the first word says; None if that is neither or if an alternative follows."""
-    found = re.match(r"\W*([^\W_]+)\W*(?:(or|and|/|not)\b)?", text)
+    found = re.match(r"\W*([^\W_]+(?![.,]\d))\W*(?:(or|and)\b)?", text)
     if not found or found[2] in ("or", "and") or re.match(r"\W*\w+\s*/\s*\w", text):
         return None
     if found[1] in YES or found[1] in NO:

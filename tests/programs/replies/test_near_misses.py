@@ -79,6 +79,8 @@ def test_endless_replies_come_to_an_end(form, piece):
         ("No field in sight", None),
         ("I'm sorry, but I cannot say.", None),
         ("[1, 2]", None),
+        ("[[ ## relevant ## ]]\n0.4", None),
+        ('[[ ## relevant ## ]]\n{"probability": 0.4}', None),
         ("", None),
     ],
 )
