@@ -250,7 +250,7 @@ class MIGRES(Program):
                 entailed[statement] = entailing
             else:
                 why = "no cited passage entails it" if sources else "no passage cited"
-                self.record(Rejected(what=statement, why=why))
+                self.record(Rejected(what=statement, why=why, passages=[passage.id for passage in sources]))
         return entailed
 
     def _prompted(self, queries: Sequence[str], unread: Mapping[str, str]) -> list[ReadPassage]:

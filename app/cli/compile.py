@@ -12,7 +12,7 @@ from typer import Context, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import Job, open_job, score_rows, show_comparisons
+from knowgap.cli.evaluate import Job, open_job, show_comparisons, show_scores
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def _conclude(job: Job, before: Program, after: Program, folder: Path, spent: di
             results[label] = job.evaluate(program, split, f"{program.name} {label}", traces=True)
             results[label].save(folder / "evaluations" / f"{split} {label}.json")
             evaluations[f"{split} {label}"] = results[label]
-        show_table(*score_rows(f"{job.dataset.name}, {split} split ({meaning})", results))
+        show_scores(f"{job.dataset.name}, {split} split ({meaning})", results)
         show_comparisons(results, job.metrics[0])
     artifact = save_artifact(
         after,

@@ -11,8 +11,8 @@ import typer
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.compile import optimize_demonstrations, run_study, show_study
-from knowgap.cli.display import out, progress, show_table
-from knowgap.cli.evaluate import Job, score_rows, show_comparisons
+from knowgap.cli.display import out, progress
+from knowgap.cli.evaluate import Job, show_comparisons, show_scores
 
 if TYPE_CHECKING:
     import dspy
@@ -123,7 +123,7 @@ def _compare(job: Job, migres: Program, tuned: Program) -> dict[str, Evaluation]
     programs["migres, compiled and tuned"] = tuned
     results = {label: job.evaluate(program, "test", label) for label, program in programs.items()}
     number = len(results["rag"].records)
-    show_table(*score_rows(f"sample, test split, {number} questions, embedded extractive reader", results))
+    show_scores(f"sample, test split, {number} questions, embedded extractive reader", results)
     show_comparisons({label: results[label] for label in ("rag", *_METHODS)}, "f1")
     before, after = results["migres"], results["migres, compiled and tuned"]
     show_comparisons({"migres": before, "migres, compiled and tuned": after}, "f1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
-__all__ = ["COMMANDS", "Job", "compare", "evaluate", "open_job", "score_rows", "show_comparisons"]
+__all__ = ["COMMANDS", "Job", "compare", "evaluate", "open_job", "show_comparisons", "show_scores"]
 
 _DEFAULT_METRICS = ("f1", "exact_match")
 
@@ -41,12 +41,12 @@ class EvaluateOptions(CompareOptions, o.ProgramOptions):
 
 @o.grouped
 def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
-    """Score a program on a split: means with 95% intervals, costs, recall of the gold passages."""
+    """Score a program on a split: means with 95% intervals, costs, and what became of the gold passages."""
     [(label, result)] = _evaluate_all({"": options}, options).items()
     if as_json:
         out.print_json(json.dumps(_summarize(result)))
         return
-    show_table(*score_rows(_title(result), {label: result}))
+    show_scores(_title(result), {label: result})
     kinds = result.by_type()
     if len(kinds) > 1:
         rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
@@ -77,7 +77,7 @@ def compare(
         out.print_json(json.dumps({label: _summarize(result) for label, result in results.items()}))
         return
     base = next(iter(results.values()))
-    show_table(*score_rows(_title(base), results))
+    show_scores(_title(base), results)
     show_comparisons(results, base.metrics[0])
 
 
@@ -155,23 +155,52 @@ def _title(result: Evaluation) -> str:
     return f"{provenance.dataset}, {provenance.split} split, {len(result.records)} questions, {provenance.lm}"
 
 
-def score_rows(title: str, results: Mapping[str, Evaluation]) -> tuple[str, list[str], list[list[str]]]:
-    """Title, columns and rows of a table of evaluations: scores with intervals, then costs per question."""
-    metrics = list(dict.fromkeys(name for result in results.values() for name in result.all_metrics))
+def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
+    """Show evaluations: scores with intervals and costs; what was found and shown of the gold evidence; its fates."""
+    metrics = _in_order(result.metrics for result in results.values())
     rows = []
     for label, result in results.items():
         costs = result.costs()
         rows.append(
             [
                 label,
-                *(str(result.interval(metric)) if metric in result.all_metrics else "" for metric in metrics),
+                *_means(result, metrics),
                 *(f"{costs[key]:.1f}" for key in ("lm_calls", "iterations", "passages")),
                 f"{costs['tokens']:.0f}",
                 str(len(result.failures)),
             ]
         )
     columns = ["program", *metrics, "LM calls", "iterations", "passages", "tokens", "failed"]
-    return title, columns, rows
+    show_table(title, columns, rows)
+    _show_evidence(results)
+
+
+def _show_evidence(results: Mapping[str, Evaluation]) -> None:
+    """Show what was found and shown of the gold passages, and what became of them, if the questions have any."""
+    measures = _in_order(result.evidence_metrics for result in results.values())
+    fates = {label: counts for label, result in results.items() if (counts := result.evidence())}
+    if not fates:
+        return
+    rows = [[label, *_means(result, measures)] for label, result in results.items()]
+    show_table("gold passages: found by a search, shown to the model", ["program", *measures], rows)
+    total, single = sum(next(iter(fates.values())).values()), len(fates) == 1
+    columns = ["gold passages", "share"] if single else [*fates]
+    rows = []
+    for name in next(iter(fates.values())):
+        cells = [(str(counts[name]), f"{counts[name] / total:.1%}") for counts in fates.values()]
+        if any(counts[name] for counts in fates.values()):
+            rows.append([name, *(cells[0] if single else (f"{count} ({share})" for count, share in cells))])
+    show_table("where the evidence went", ["fate", *columns], rows, caption=f"{total} gold passages in all")
+
+
+def _in_order(names: Iterable[Iterable[str]]) -> list[str]:
+    """Each name once, in order of first appearance."""
+    return list(dict.fromkeys(name for several in names for name in several))
+
+
+def _means(result: Evaluation, metrics: Sequence[str]) -> list[str]:
+    """Means with intervals; empty for a metric that is not defined."""
+    return [str(result.interval(metric)) if result.defines(metric) else "" for metric in metrics]
 
 
 def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:

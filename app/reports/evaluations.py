@@ -11,6 +11,7 @@ from knowgap.compile.evaluation.results import Evaluation, compare
 from knowgap.compile.evaluation.runner import QuestionRecord
 from knowgap.compile.evaluation.statistics import Comparison, Interval
 from knowgap.errors import UnknownName, UsageError
+from knowgap.programs.trace.evidence import FATES
 from knowgap.programs.trace.trace import Trace
 from knowgap.programs.trace.view import describe_step
 
@@ -83,6 +84,28 @@ class EvaluationGroup:
             for metric in metrics
         }
         return {metric: intervals for metric, intervals in by_metric.items() if intervals}
+
+    @property
+    def scored(self) -> list[str]:
+        """The metrics that were asked for."""
+        asked = {metric for evaluation in self.evaluations.values() for metric in evaluation.metrics}
+        return [metric for metric in self.intervals if metric in asked]
+
+    @property
+    def evidence_metrics(self) -> list[str]:
+        """The measures of the gold evidence."""
+        measures = {metric for evaluation in self.evaluations.values() for metric in evaluation.evidence_metrics}
+        return [metric for metric in self.intervals if metric in measures]
+
+    @cached_property
+    def fates(self) -> dict[str, dict[str, str]]:
+        """What became of the gold passages: by fate and label, how many and their share; fates that occur somewhere."""
+        by_label = {label: counts for label, e in self.evaluations.items() if (counts := e.evidence())}
+        return {
+            fate: {label: f"{c[fate]} ({c[fate] / sum(c.values()):.1%})" for label, c in by_label.items()}
+            for fate in FATES
+            if any(counts[fate] for counts in by_label.values())
+        }
 
     @cached_property
     def comparisons(self) -> dict[str, Comparison]:

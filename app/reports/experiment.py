@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.statistics import pareto_front
 from knowgap.compile.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
+from knowgap.programs.trace.evidence import FATES
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import in_words, render
 from knowgap.retrieval.index.files import write_file
@@ -69,6 +70,7 @@ def _values(experiment: ExperimentResult) -> dict[str, Any]:
         "figure_text": figure_text,
         "note_number": lambda cell: notes.get(tuple(cell.differs), 0),
         "same_prompts": SAME_PROMPTS,
+        "evidence": {n: e for n in range(len(experiment.table.columns)) if (e := _evidence(experiment, n))},
     }
 
 
@@ -89,6 +91,30 @@ def _difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int
         if cell.differs and any(figure.paper is not None for figure in cell.figures):
             numbers.setdefault(tuple(cell.differs), len(numbers) + 1)
     return numbers
+
+
+class Evidence(NamedTuple):
+    """What was found and shown of the gold passages of a data set: headings, and cells by row label."""
+
+    names: list[str]
+    rows: dict[str, list[str]]
+
+
+def _evidence(experiment: ExperimentResult, column: int) -> Evidence | None:
+    """Measures in percent, then the share of the gold passages of each fate; None without gold passages."""
+    cells = [cell for cell in experiment.cells if cell.column == column and cell.fates]
+    if not cells:
+        return None
+    measures = list(dict.fromkeys(name for cell in cells for name in cell.evidence))
+    fates = [fate for fate in FATES if any(cell.fates.get(fate) for cell in cells)]
+    rows = {
+        experiment.table.rows[cell.row].label: [
+            *(f"{100 * cell.evidence[name]:.1f}" if name in cell.evidence else "" for name in measures),
+            *(f"{100 * cell.fates.get(fate, 0) / sum(cell.fates.values()):.1f}" for fate in fates),
+        ]
+        for cell in cells
+    }
+    return Evidence([*map(in_words, measures), *fates], rows)
 
 
 def _origins(experiment: ExperimentResult) -> list[str]:

@@ -31,9 +31,10 @@ import orjson
 from filelock import FileLock, Timeout
 from typing_extensions import Self
 
+from knowgap.compile.evaluation.metrics import EVIDENCE
 from knowgap.compile.evaluation.provenance import Provenance, digest
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import QuestionRecord
+from knowgap.compile.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
 from knowgap.errors import DataError, UsageError
 
 __all__ = ["HEADER", "AnswersFile", "identity_of", "load_answers"]
@@ -49,7 +50,7 @@ def identity_of(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[i
         "program": [origin.program, origin.state],
         "data": origin.data,
         "language model": [origin.lm, origin.lm_settings],
-        "metrics": [list(metrics), list(k_recall)],
+        "metrics": [list(metrics), list(k_recall), list(EVIDENCE)],
         "index": index,
         "reranker and entailment": [origin.reranker, origin.entailment],
         "split": origin.split,
@@ -135,7 +136,7 @@ def load_answers(path: Path) -> Evaluation:
     if not records:
         raise DataError("no question has been answered yet", path=path)
     names = dict.fromkeys(name for record in records.values() for name in record.scores)
-    metrics = [name for name in names if not name.startswith("recall@")]
+    metrics = [name for name in names if name not in EVIDENCE and not name.startswith(FIRST_SEARCH_RECALL)]
     splits = {digest(split)[:16]: split for split in ("train", "dev", "test")}
     origin = Provenance(split=splits.get(identity.get("split", ""), ""), data=f"answers:{identity.get('data', '')}")
     return Evaluation(records=list(records.values()), metrics=metrics or list(names), provenance=origin)

@@ -56,7 +56,7 @@ def evaluate(
         progress: called after every question with how many are done, how many there are, and the running mean.
         provenance: more facts to keep with the result.
         split: which split the questions are; for "test", call `evaluate_on_test`.
-        k_recall: the cut-offs of `recall@k`, measured on the passages that the program retrieves first.
+        k_recall: the cut-offs of `first_search_recall@k`, of the passages that the program's first search returns.
         traces: keep the trace of every question in its record, for reports; some 10 kB each.
 
     Raises:

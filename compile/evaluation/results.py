@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,12 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from knowgap.compile.evaluation.costs import mean_costs
+from knowgap.compile.evaluation.metrics import EVIDENCE
 from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.runner import QuestionRecord
+from knowgap.compile.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
 from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
+from knowgap.programs.trace.evidence import FATES
 from knowgap.retrieval.index.files import write_file
 
 __all__ = ["Evaluation", "compare"]
@@ -39,8 +41,18 @@ class Evaluation(BaseModel, extra="forbid"):
 
     @property
     def all_metrics(self) -> list[str]:
-        """The metrics that were asked for, and those that come with them (`recall@k`)."""
+        """The metrics that were asked for, and those that come with them where the questions have gold passages."""
         return list(dict.fromkeys([*self.metrics, *(name for r in self.records for name in r.scores)]))
+
+    @property
+    def evidence_metrics(self) -> list[str]:
+        """The measures of the gold evidence: the first search's recall, and those of `EVIDENCE`."""
+        return [n for n in self.all_metrics if n in EVIDENCE or n.startswith(FIRST_SEARCH_RECALL)]
+
+    def evidence(self) -> dict[str, int]:
+        """How many gold passages of all questions had each fate of `FATES`, in their order; empty without any."""
+        counts = Counter(fate for record in self.records for fate in record.evidence.values())
+        return {fate: counts[fate] for fate in FATES} if counts else {}
 
     def scores(self, metric: str | None = None) -> dict[str, float]:
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
@@ -81,14 +93,16 @@ class Evaluation(BaseModel, extra="forbid"):
             "split": self.provenance.split,
             "questions": len(self.records),
             "failed": len(self.failures),
-            "scores": {name: self.interval(name).model_dump() for name in self.all_metrics if self._defined(name)},
+            "scores": {name: self.interval(name).model_dump() for name in self.all_metrics if self.defines(name)},
+            "evidence": self.evidence(),
             "costs": self.costs(),
             "data": self.provenance.data,
             "state": self.provenance.state,
             "lm": self.provenance.lm,
         }
 
-    def _defined(self, metric: str) -> bool:
+    def defines(self, metric: str) -> bool:
+        """Whether some question has a score by this metric."""
         return any(record.scores.get(metric) is not None for record in self.records)
 
     def save(self, path: str | Path) -> Path:

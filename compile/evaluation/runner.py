@@ -14,14 +14,16 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
 
 __all__ = [
+    "FIRST_SEARCH_RECALL",
     "QuestionRecord",
     "check_examples",
     "fatal_cause",
@@ -41,6 +43,9 @@ _CONNECTION_ERRORS = (
     lm_errors.LMServerError,
     lm_errors.LMRateLimitError,
 )
+FIRST_SEARCH_RECALL = "first_search_recall@"
+"""How the names of the scores begin that the first search gets."""
+
 _FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
@@ -58,6 +63,7 @@ class QuestionRecord(BaseModel, extra="forbid"):
         lost: whether it failed because the language model could not be reached.
         passages: ids of the passages that the answer rests on.
         gold: ids of the passages that hold the evidence.
+        evidence: what became of each of them: one of `knowgap.programs.trace.evidence.FATES` by id.
         cost: the cost of the question.
         trace: what the program did, if it was to be kept.
     """
@@ -72,6 +78,7 @@ class QuestionRecord(BaseModel, extra="forbid"):
     lost: bool = False
     passages: list[str] = []
     gold: list[str] = []
+    evidence: dict[str, str] = {}
     cost: Cost = Cost()
     trace: Trace | None = None
 
@@ -121,6 +128,8 @@ def run_example(
 ) -> QuestionRecord:
     """Ask one question and score the answer.
 
+    A question with gold passages is also scored by the metrics of `EVIDENCE`, and the record says what became of each.
+
     If the program fails, the record says why. A failure that every other question would meet as well is raised: an LM
     that refuses its credentials, an index that cannot be read, a program that is not put together rightly.
 
@@ -129,8 +138,9 @@ def run_example(
         example: the question and its answers.
         id: the id of the record.
         metrics: by name; the first one must be defined for every question.
-        recall_at: cut-offs k of the score `recall@k`: the fraction of the gold passages among the first k that the
-            program retrieved first. It is added if the program retrieved that many and the example has gold passages.
+        recall_at: cut-offs k of the score `first_search_recall@k`: the fraction of the gold passages among the first k
+            that the program's first search returned. It is added if that search asked for so many and the example has
+            gold passages. It says what the index does with the question itself, and nothing about the method.
         keep_trace: keep the trace in the record; without traces, a thousand records take a megabyte.
 
     Raises:
@@ -152,7 +162,8 @@ def run_example(
         if cause is not None:
             raise cause from error
         record.error = f"{type(error).__name__}: {' '.join(str(error).split())}"[:1000]
-        record.scores = dict.fromkeys(metrics, 0.0)
+        record.scores = dict.fromkeys([*metrics, *(EVIDENCE if record.gold else ())], 0.0)
+        record.evidence = dict.fromkeys(record.gold, FAILED)
         return record
     record.answer = str(prediction.get("answer") or "")
     record.passages = [passage.id for passage in prediction.get("passages") or []]
@@ -165,17 +176,19 @@ def run_example(
             if position == 0:
                 raise
             record.scores[name] = None
-    record.scores |= _first_recall(trace, record.gold, recall_at)
+    if record.gold:
+        record.evidence = evidence_fates(trace, record.gold)
+        record.scores |= _first_search_recall(trace, record.gold, recall_at)
+        record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}
     return record
 
 
-def _first_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[int]) -> dict[str, float]:
-    """`recall@k` of the program's first retrieval."""
+def _first_search_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[int]) -> dict[str, float]:
     first = next(iter(trace.of(Retrieved)), None)
-    if first is None or not gold:
+    if first is None:
         return {}
     found = {k: {*first.hits[0][:k]} for k in recall_at if first.k >= k}
-    return {f"recall@{k}": len(ids & {*gold}) / len({*gold}) for k, ids in found.items()}
+    return {f"{FIRST_SEARCH_RECALL}{k}": len(ids & {*gold}) / len({*gold}) for k, ids in found.items()}
 
 
 def _number(score: Any) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from knowgap.compile.evaluation.metrics import EVIDENCE
 from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.statistics import Comparison, Interval
 from knowgap.compile.experiments.table import ExperimentTable
@@ -54,6 +55,8 @@ class CellResult(BaseModel, extra="forbid"):
         failed: on how many of these the program failed; they score 0.
         figures: in the order of the column's metrics.
         costs: means per question.
+        evidence: means of what was found and shown of the gold passages, by metric; empty without gold passages.
+        fates: how many gold passages had each fate (see `knowgap.programs.trace.evidence.FATES`).
         differs: how the setting differs from the paper's; empty if no difference is known.
         provenance: where the figures come from.
     """
@@ -65,6 +68,8 @@ class CellResult(BaseModel, extra="forbid"):
     failed: int = 0
     figures: list[Figure] = []
     costs: dict[str, float] = {}
+    evidence: dict[str, float] = {}
+    fates: dict[str, int] = {}
     differs: list[str] = []
     provenance: Provenance | None = None
 
@@ -127,6 +132,7 @@ class ExperimentResult(BaseModel, extra="forbid"):
             "differs": "; ".join(cell.differs),
             "lm_calls": cell.costs.get("lm_calls"),
             "tokens": cell.costs.get("tokens"),
+            **{name: cell.evidence.get(name) for name in EVIDENCE},
             "lm": origin.lm if origin else None,
             "retriever": origin.retriever.get("name") if origin else None,
             "not_run": cell.reason,

@@ -185,6 +185,8 @@ def _cell_result(
     if evaluation is not None:
         result.questions, result.failed = len(evaluation.records), len(evaluation.failures)
         result.costs, result.provenance = evaluation.costs(), evaluation.provenance
+        result.evidence = {name: evaluation.mean(name) for name in evaluation.evidence_metrics}
+        result.fates = evaluation.evidence()
     return result
 
 

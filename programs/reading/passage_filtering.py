@@ -16,7 +16,7 @@ from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Compressed, Reranked
+from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import IRRELEVANT
@@ -139,7 +139,9 @@ def compress(
         ]
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
-            if text and not text.casefold().startswith(IRRELEVANT) and len(compressed) < top_k:
+            if not text or text.casefold().startswith(IRRELEVANT):
+                program.record(Judged(what="relevance", value=False, passage=passage.id), passage)
+            elif len(compressed) < top_k:
                 program.record(Compressed(how=how, passage=passage.id, text=text), passage)
                 compressed.append(ReadPassage(replace(passage, text=text), passage, query))
         if len(compressed) == top_k:

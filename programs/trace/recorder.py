@@ -10,7 +10,7 @@ import contextvars
 import functools
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -46,7 +46,7 @@ class TraceRecorder:
         self.iteration, self.branch = iteration, branch
         self.steps: list[Step] = []
         self.passages: dict[str, Passage] = {}
-        self.read: set[str] = set()
+        self.shown: dict[str, int] = {}  # as in `Trace.shown`
         self.cost = Cost()
         self.model_texts: set[str] = set()  # texts of passages that the model wrote from memory
 
@@ -61,9 +61,9 @@ class TraceRecorder:
         self._keep(passages)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
-        """Count passages as read by the language model."""
+        """Count passages, as they stand in a prompt, as read by the language model."""
         self._keep(passages)
-        self.read.update(passage.id for passage in passages)
+        self._show({passage.id: len(passage.text) for passage in passages})
 
     def count_calls(self, usage: Usage, seconds: float) -> None:
         """Count the calls of one request to the language model, which took so many seconds."""
@@ -77,6 +77,10 @@ class TraceRecorder:
     def _keep(self, passages: Sequence[Passage]) -> None:
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
+
+    def _show(self, characters: Mapping[str, int]) -> None:
+        for passage_id, count in characters.items():
+            self.shown[passage_id] = max(count, self.shown.get(passage_id, 0))
 
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run at the same time as others."""
@@ -92,7 +96,7 @@ class TraceRecorder:
         for child in children:
             self.steps += child.steps
             self._keep(list(child.passages.values()))
-            self.read |= child.read
+            self._show(child.shown)
             self.model_texts |= child.model_texts
             for field in _SUMMED:
                 setattr(self.cost, field, getattr(self.cost, field) + getattr(child.cost, field))
@@ -104,11 +108,16 @@ class TraceRecorder:
 
     def finish(self, program: str, question: str) -> Trace:
         """Make the trace of the whole question."""
-        self.cost.passages = len(self.read)
+        self.cost.passages = len(self.shown)
         self.cost.seconds = time.perf_counter() - self.started
         passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
         return Trace.model_construct(
-            program=program, question=question, steps=self.steps, passages=passages, cost=self.cost
+            program=program,
+            question=question,
+            steps=self.steps,
+            passages=passages,
+            shown=self.shown,
+            cost=self.cost,
         )
 
 

@@ -72,11 +72,12 @@ class Extracted(Step):
 
 
 class Rejected(Step):
-    """Reject a statement or a query, and why."""
+    """Reject a statement or a query, and why; a statement with the ids of the passages that it cites."""
 
     kind: Literal["rejected"] = "rejected"
     what: str
     why: str
+    passages: list[str] = []
 
 
 class Missing(Step):

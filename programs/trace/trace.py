@@ -53,6 +53,8 @@ class Trace(BaseModel):
         question: the question asked.
         steps: in the order of the algorithm; concurrent branches follow one after another, whichever ended first.
         passages: every passage that a step names, by id.
+        shown: passages that stood before the language model, by id: how many characters of the passage's text a prompt
+            had at most. It is the length of the whole text where nothing was cut.
         cost: the cost of the question.
     """
 
@@ -62,6 +64,7 @@ class Trace(BaseModel):
     question: str
     steps: list[AnyStep] = []
     passages: dict[str, dict[str, str]] = {}
+    shown: dict[str, int] = {}
     cost: Cost = Cost()
 
     def of(self, kind: type[S]) -> list[S]:

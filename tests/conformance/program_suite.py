@@ -150,6 +150,8 @@ class ProgramConformance:
         shown = [passage for _, inputs in engine.calls for passage in passages_shown(inputs)]
         own = {step.text for step in trace.of(Prompted)}
         assert cost.passages == len({title for title, text in shown if text not in own} | own)
+        characters = dict(sorted((title, len(text)) for title, text in shown if text not in own))  # the longest wins
+        assert {trace.passages[p]["title"]: n for p, n in trace.shown.items() if p[:6] != "model:"} == characters
         retrieved = [f"{title} {text}" for title, text in shown if text not in own]
         assert cost.knowledge_tokens == sum(len(re.findall(r"\w+", text)) for text in retrieved)
         assert cost.iterations == max(step.iteration for step in trace.steps)

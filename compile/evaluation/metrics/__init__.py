@@ -4,7 +4,8 @@ The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields 
 `answer`; without one it scores 0. DSPy passes a `trace` while it bootstraps; no metric uses it. A metric that is not
 defined for an example raises `DataError`.
 
-`get_metric` finds a metric by name; `recall`, `precision` and `mrr` take a cut-off in the name, as in `recall@5`. Some
+`get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
+take a cut-off in the name, as in `recall@5`; `found`, `shown` and `shown_precision` score the way to the answer. Some
 metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they use the
 language model in DSPy's settings and the embedded entailment model; construct them for another.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from knowgap.compile.evaluation.metrics.accuracy import accuracy
 from knowgap.compile.evaluation.metrics.asqa import str_em, str_hit
 from knowgap.compile.evaluation.metrics.citation import CitationPrecision, CitationRecall
+from knowgap.compile.evaluation.metrics.evidence import found, shown, shown_precision
 from knowgap.compile.evaluation.metrics.exact_match import exact_match
 from knowgap.compile.evaluation.metrics.f1 import f1
 from knowgap.compile.evaluation.metrics.judge import JudgedAccuracy
@@ -28,6 +30,7 @@ from knowgap.compile.evaluation.metrics.upper_bound import UpperBound
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 
 __all__ = [
+    "EVIDENCE",
     "METRICS",
     "CitationPrecision",
     "CitationRecall",
@@ -39,6 +42,7 @@ __all__ = [
     "accuracy",
     "exact_match",
     "f1",
+    "found",
     "get_metric",
     "mrr",
     "named_metrics",
@@ -47,6 +51,8 @@ __all__ = [
     "precision",
     "recall",
     "s_precision",
+    "shown",
+    "shown_precision",
     "str_em",
     "str_hit",
 ]
@@ -55,6 +61,9 @@ Metric = Callable[..., float]
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 """One metric or several, by their names or as functions."""
 
+EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "shown_precision": shown_precision}
+"""What every evaluation of questions with gold passages measures, asked for or not."""
+
 METRICS: dict[str, Metric] = {
     "exact_match": exact_match,
     "f1": f1,
@@ -62,6 +71,7 @@ METRICS: dict[str, Metric] = {
     "recall": recall,
     "precision": precision,
     "mrr": mrr,
+    **EVIDENCE,
     "s_precision": s_precision,
     "popqa_match": popqa_match,
     "str_em": str_em,

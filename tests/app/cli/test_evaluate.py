@@ -22,6 +22,22 @@ def test_shows_scores(indexed):
     assert "unknown split 'tset': did you mean 'test'?" in indexed.refusal(*EVAL[:5], "--split", "tset")
 
 
+def test_says_where_the_evidence_went(indexed):
+    result = indexed.json(*EVAL)
+    assert result["evidence"]["shown whole"] + result["evidence"]["not retrieved"] == 4
+    assert result["scores"]["found"]["mean"] == result["evidence"]["shown whole"] / 4
+    printed, _ = indexed(*EVAL)
+    table = printed[printed.index("where the evidence went") :]
+    assert ["shown whole", str(result["evidence"]["shown whole"])] in [
+        [cell.strip() for cell in line.split("│")[1:3]] for line in table.splitlines()
+    ]
+    assert "4 gold passages in all" in table
+    assert "first_search_recall@5" in printed
+    compared, _ = indexed("compare", *EVAL[3:], "--programs", "direct,rag")
+    table = compared[compared.index("where the evidence went") :]
+    assert "4 (100.0%)" in next(line for line in table.splitlines() if "not retrieved" in line)
+
+
 def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     data = ("--data", "questions.jsonl", "--index", "idx", "--limit", "1")
     for folder in ("one", "two"):

@@ -39,8 +39,8 @@ def test_scores_costs_and_provenance(program, examples):
     assert [r.id for r in found.records] == [e.id for e in examples]
     assert found.metrics == ["exact_match", "f1"]
     assert found.mean() == found.mean("f1") == 1.0
-    assert found.mean("recall@5") == 1.0
-    assert "recall@10" not in found.all_metrics  # five were retrieved: the tenth is unknown
+    assert found.mean("first_search_recall@5") == 1.0
+    assert "first_search_recall@10" not in found.all_metrics  # five were retrieved: the tenth is unknown
     costs = found.costs()
     assert (costs["lm_calls"], costs["retrievals"]) == (1, 1)
     assert costs["tokens"] > 0
@@ -63,6 +63,27 @@ def test_a_failed_question_stays_in_the_denominator(program, examples):
     assert [r.id for r in found.failures] == ["q3", "q5"]
     assert "fell asleep" in found.failures[0].error
     assert found.summary()["failed"] == 2
+
+
+def test_what_became_of_the_gold_passages_is_counted(examples):
+    lm, _ = scripted_lm(failing_on("q3"))
+    examples[1].gold_ids = []
+    examples[2].gold_ids = ["q2", "elsewhere"]
+    examples[4].gold_ids = ["q4", "noise"]
+    found = evaluate(RAG(make_retriever(examples), top_k=1), examples, "exact_match", lm=lm, k_recall=(1,))
+    assert found.evidence_metrics == ["first_search_recall@1", "found", "shown", "shown_precision"]
+    # One passage is retrieved and read for each question; the fourth fails; the second has no gold passage.
+    others = {"q0": 1.0, "q5": 1.0, "q6": 1.0, "q7": 1.0}
+    assert found.scores("found") == found.scores("shown") == {**others, "q2": 0.5, "q4": 0.5, "q3": 0.0}
+    assert found.scores("shown_precision") == {**others, "q2": 1.0, "q4": 1.0, "q3": 0.0}
+    assert found.records[1].scores == {"exact_match": 1.0}
+    assert found.records[2].evidence == {"q2": "shown whole", "elsewhere": "not retrieved"}
+    assert {fate: n for fate, n in found.evidence().items() if n} == {
+        "question failed": 1, "not retrieved": 2, "shown whole": 6,
+    }  # fmt: skip
+    assert sum(found.summary()["evidence"].values()) == 9
+    assert Evaluation.model_validate_json(found.model_dump_json()).evidence() == found.evidence()
+    assert evaluate(RAG(make_retriever(examples)), examples[1:2], "f1", lm=lm).evidence() == {}
 
 
 def test_threads_do_not_change_the_result(program, examples, lm):

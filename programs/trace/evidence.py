@@ -1,0 +1,108 @@
+"""What became of the gold passages of a question: found by a search, shown to the model, or lost, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from knowgap.programs.trace.steps import Compared, Extracted, Filtered, Judged, Noted, Rejected, Reranked, Retrieved
+
+if TYPE_CHECKING:
+    from knowgap.programs.trace.trace import Trace
+
+__all__ = ["FATES", "SHOWN_FATES", "evidence_fates", "found_passages", "shown_passages"]
+
+NOT_RETRIEVED = "not retrieved"
+BELOW_THRESHOLD = "below the relevance threshold"
+OVER_CAP = "over a cap"
+IRRELEVANT = "judged irrelevant"
+NOTE_REJECTED = "note not kept"
+NOT_ENTAILED = "rejected by entailment"
+CUT = "cut by the sentence filter"
+SHOWN = "shown whole"
+FAILED = "question failed"
+
+FATES = {
+    FAILED: "The program failed on the question.",
+    NOT_RETRIEVED: "No search of the question returned it.",
+    BELOW_THRESHOLD: "It was retrieved, scored below δ, and did not stand before the model.",
+    OVER_CAP: "It was retrieved, not below δ, and did not stand before the model: more passages than may be read.",
+    IRRELEVANT: "It stood before the model, which judged it irrelevant whenever it was asked.",
+    NOTE_REJECTED: "It stood before the model, and the note that was written from it lost against an earlier one.",
+    NOT_ENTAILED: "It stood before the model, and every statement that cites it was rejected by the entailment model.",
+    CUT: "It stood before the model in part; no step above lost it.",
+    SHOWN: "It stood before the model as it was retrieved; no step above lost it.",
+}
+"""What can become of a gold passage, from the first step of a method to the last."""
+
+SHOWN_FATES = (IRRELEVANT, NOTE_REJECTED, NOT_ENTAILED, CUT, SHOWN)
+"""The fates of passages that stood before the model."""
+
+
+def found_passages(trace: Trace) -> set[str]:
+    """Ids of the passages that some search of the question returned."""
+    return {passage for step in trace.of(Retrieved) for hits in step.hits for passage in hits}
+
+
+def shown_passages(trace: Trace) -> set[str]:
+    """Ids of the retrieved passages that stood in a prompt, whole or in part."""
+    return found_passages(trace) & trace.shown.keys()
+
+
+def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
+    """What became of each gold passage: the first of `FATES` that holds.
+
+    A step counts as the place of the loss only if no other step of the same kind let the passage through: a passage
+    that one sub-question judges irrelevant and another relevant is not lost there.
+
+    Args:
+        trace: of the question.
+        gold: ids of the passages that hold the evidence.
+    """
+    found, shown = found_passages(trace), shown_passages(trace)
+    lost = {
+        IRRELEVANT: _judged_irrelevant(trace),
+        NOTE_REJECTED: _in_rejected_notes(trace),
+        NOT_ENTAILED: _not_entailed(trace),
+        CUT: {name for name in shown if trace.shown[name] < len(trace.passages[name]["text"])},
+    }
+    below = {name for step in trace.of(Reranked) for name in step.dropped}
+    below -= {name for step in trace.of(Reranked) for name in step.kept}
+
+    def fate(name: str) -> str:
+        if name not in found:
+            return NOT_RETRIEVED
+        if name not in shown:
+            return BELOW_THRESHOLD if name in below else OVER_CAP
+        return next((fate for fate, names in lost.items() if name in names), SHOWN)
+
+    return {name: fate(name) for name in gold}
+
+
+def _judged_irrelevant(trace: Trace) -> set[str]:
+    relevant = {step.passage for step in trace.of(Judged) if step.value}
+    irrelevant = {step.passage for step in trace.of(Judged) if not step.value}
+    for step in trace.of(Filtered):
+        relevant.update(step.kept)
+        irrelevant.update(step.dropped)
+    return irrelevant - relevant
+
+
+def _in_rejected_notes(trace: Trace) -> set[str]:
+    """Passages read for notes that were compared with an earlier one and lost, and for no note that was kept."""
+    kept, rejected, last = set[str](), set[str](), set[str]()
+    for step in trace.steps:
+        if isinstance(step, Noted):
+            last = set(step.passages)
+        elif isinstance(step, Compared) and not step.better:
+            rejected |= last
+            last = set()
+        elif isinstance(step, Retrieved):  # the next note begins
+            kept |= last
+            last = set()
+    return rejected - kept - last
+
+
+def _not_entailed(trace: Trace) -> set[str]:
+    rejected = {name for step in trace.of(Rejected) for name in step.passages}
+    return rejected - {name for step in trace.of(Extracted) for sources in step.sources for name in sources}

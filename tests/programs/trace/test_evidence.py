@@ -1,0 +1,153 @@
+"""Where gold passages go: each fate in a trace of a few steps, counted by hand, and in methods with scripted models."""
+
+from __future__ import annotations
+
+import pytest
+from support import TableEntailment, TableReranker, TableRetriever, play
+
+from knowgap.programs.adaptive_note import AdaptiveNote
+from knowgap.programs.migres import MIGRES
+from knowgap.programs.ra_isf import RAISF
+from knowgap.programs.trace import steps as s
+from knowgap.programs.trace.evidence import FATES, SHOWN_FATES, evidence_fates, found_passages, shown_passages
+from knowgap.programs.trace.trace import Trace
+from knowgap.retrieval.passage import Passage
+
+TEXT = "Ten chars."
+
+
+def trace(*steps: s.Step, **shown: int) -> Trace:
+    """A trace whose search returns the passages a to e, all of ten characters."""
+    passages = {name: {"id": name, "title": name.upper(), "text": TEXT} for name in "abcde"}
+    search = s.Retrieved(queries=["q"], k=5, hits=[list("abcde")])
+    return Trace(program="p", question="q", steps=[search, *steps], passages=passages, shown=shown)
+
+
+def note(*passages: str) -> s.Noted:
+    return s.Noted(note="…", passages=list(passages))
+
+
+@pytest.mark.parametrize(
+    ("made", "fates"),
+    [
+        (trace(), {"z": "not retrieved", "a": "over a cap"}),
+        (
+            trace(s.Reranked(threshold=1.0, kept={"a": 2.0, "b": 1.5}, dropped={"c": 0.5}), a=10),
+            {"a": "shown whole", "b": "over a cap", "c": "below the relevance threshold"},
+        ),
+        (
+            trace(  # dropped for one query, kept for another, but one too many
+                s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}),
+                s.Reranked(threshold=1.0, kept={"a": 2.0}, dropped={}),
+            ),
+            {"a": "over a cap"},
+        ),
+        (trace(s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}), a=10), {"a": "shown whole"}),
+        (trace(a=4, b=10), {"a": "cut by the sentence filter", "b": "shown whole"}),
+        (
+            trace(
+                s.Judged(what="relevance", value=False, passage="a"),
+                s.Judged(what="relevance", value=False, passage="b"),
+                s.Judged(what="relevance", value=True, passage="b"),
+                s.Judged(what="self-knowledge", value=False),
+                a=10,
+                b=10,
+            ),
+            {"a": "judged irrelevant", "b": "shown whole"},
+        ),
+        (
+            trace(s.Filtered(kept=["a"], dropped=["b", "c"]), s.Filtered(kept=["c"], dropped=["a"]), a=10, b=10, c=10),
+            {"a": "shown whole", "b": "judged irrelevant", "c": "shown whole"},
+        ),
+        (
+            trace(
+                s.Rejected(what="x", why="not entailed", passages=["a", "b"]),
+                s.Extracted(statements=["y"], sources=[["b"]]),
+                a=4,
+                b=10,
+                c=10,
+            ),
+            {"a": "rejected by entailment", "b": "shown whole", "c": "shown whole"},
+        ),
+        (
+            trace(
+                note("a"),
+                s.Retrieved(queries=["r"], k=5, hits=[["b"]]),
+                note("b", "c"),
+                s.Compared(better=False),
+                s.Retrieved(queries=["t"], k=5, hits=[["d"]]),
+                note("c", "d"),
+                s.Compared(better=True),
+                s.Retrieved(queries=["u"], k=5, hits=[["e"]]),
+                s.Compared(better=False, reason="no new note"),
+                a=10,
+                b=10,
+                c=10,
+                d=10,
+                e=10,
+            ),
+            {"a": "shown whole", "b": "note not kept", "c": "shown whole", "d": "shown whole", "e": "shown whole"},
+        ),
+    ],
+)
+def test_each_fate(made: Trace, fates: dict[str, str]):
+    assert evidence_fates(made, fates) == fates
+    assert set(fates.values()) <= set(FATES)
+    assert {name for name, fate in fates.items() if fate in SHOWN_FATES} == shown_passages(made) & fates.keys()
+
+
+def test_what_the_model_wrote_itself_is_neither_found_nor_shown():
+    made = trace(s.Prompted(queries=["q"], passage="model:1", text="…"), **{"model:1": 1, "a": 10})
+    assert found_passages(made) == set("abcde")
+    assert shown_passages(made) == {"a"}
+
+
+FILM = Passage("film", "Orle Rising", "Orle Rising is a film. It was directed by Ada Venn.")
+PERSON = Passage("person", "Ada Venn", "Ada Venn was born in Tarn. She liked boats.")
+TOWN = Passage("town", "Tarn", "Tarn is a town. It has a market.")
+OTHER = Passage("other", "Other", "Other films were shown.")
+
+
+def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_entailed():
+    scores = {"directed by Ada Venn": 3.0, "Orle Rising is a film": 0.0, "Tarn": 2.0, "Other": 1.5}
+    reranker = TableReranker(
+        lambda query, text: -1.0 if "boats" in text else max(v for word, v in scores.items() if word in text)
+    )
+    retriever = TableRetriever({"q": [FILM, PERSON, TOWN, OTHER]})
+    program = MIGRES(
+        retriever, reranker=reranker, entailment=TableEntailment(lambda *_: 0.0), delta=1.0, top_k=2, iterations=1
+    )
+    leaf = {"statements": [{"statement": "Orle Rising is by Ada Venn.", "sources": [1]}]}
+    prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
+    fates = evidence_fates(prediction.trace, ["film", "person", "town", "other", "elsewhere"])
+    assert fates == {
+        "film": "rejected by entailment",
+        "person": "below the relevance threshold",
+        "town": "shown whole",
+        "other": "over a cap",
+        "elsewhere": "not retrieved",
+    }
+    program.check_entailment = False
+    prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
+    assert evidence_fates(prediction.trace, ["film"]) == {"film": "cut by the sentence filter"}
+    assert prediction.trace.shown["film"] == len("It was directed by Ada Venn.")
+
+
+def test_ra_isf_says_what_was_judged_irrelevant():
+    retriever = TableRetriever({"q": [FILM, PERSON]})
+    script = {"relevance": lambda inputs: "Orle" in inputs["passage"], "know": False}
+    prediction, _ = play(RAISF(retriever), "q", read="Ada Venn", **script)
+    fates = {"film": "shown whole", "person": "judged irrelevant"}
+    assert evidence_fates(prediction.trace, fates) == fates
+
+
+def test_adaptive_note_says_which_passages_stood_in_a_note_that_lost_or_were_too_many():
+    retriever = TableRetriever({"q": [FILM], "r": [PERSON, TOWN]})
+    program = AdaptiveNote(retriever, max_passages=2)
+    script = {"init": "one", "propose": {"questions": ["r"]}, "update": "two", "compare": False, "generate": "x"}
+    prediction, _ = play(program, "q", **script)
+    assert evidence_fates(prediction.trace, ["film", "person", "town"]) == {
+        "film": "shown whole",
+        "person": "note not kept",
+        "town": "over a cap",
+    }
