@@ -1,7 +1,7 @@
 """What becomes of gold evidence in each method, under a reader that knows but acts from its prompt alone.
 
 `found`: gold passages that some search of the question returned. `shown`: gold passages that stood before the reader.
-`answered`: questions answered exactly. What is lost here is lost by the method's flow.
+`answered`: questions answered exactly. What is lost here is lost by the method's flow; the second table says where.
 """
 
 from __future__ import annotations
@@ -9,97 +9,103 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
-from models.knowing_reader import KnowingReader, read_gold_questions
+from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
+from models.knowing_reader import KnowingReader
 from table import Table, data_folder, note
 
+from knowgap.compile import Evaluation, evaluate
 from knowgap.compile.data import load_dataset
-from knowgap.compile.evaluation.metrics import exact_match
+from knowgap.compile.evaluation.shared_cache import cache_results
 from knowgap.programs import get_program
-from knowgap.retrieval import ColBERTIndex
+from knowgap.retrieval import ColBERTIndex, Passage
 
 __all__ = ["add_arguments", "measure"]
 
-FILES = {
-    "HotpotQA": ("hotpotqa/*dev*.json", "multi_hop"),
-    "2WikiMultihopQA": ("2wikimultihopqa/*dev*.json", "multi_hop"),
-}
+FILES = {"HotpotQA": "hotpotqa/*dev*.json", "2WikiMultihopQA": "2wikimultihopqa/*dev*.json"}
+PRESET = "multi_hop"
 PROGRAMS = ("rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+
+
+class Questions(NamedTuple):
+    """Questions as programs are asked them, the same with what the reader knows of them, and all passages."""
+
+    name: str
+    examples: list[dspy.Example]
+    gold: list[GoldQuestion]
+    corpus: list[Passage]
 
 
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--evidence-questions", type=int, help="questions of each data set at most")
     group.add_argument("--evidence-programs", default=",".join(PROGRAMS), help="programs, joined by commas")
+    group.add_argument("--evidence-data", default=",".join(["sample", *FILES]), help="data sets, joined by commas")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
-    """One table for each data set."""
+    """Two tables for each data set."""
     folder = data_folder(options)
     limit = options.evidence_questions or (20 if options.quick else None)
-    for name, (pattern, preset) in FILES.items():
-        path = next(iter(sorted(folder.glob(pattern))), None) if folder else None
-        if path is None:
+    for name in options.evidence_data.split(","):
+        path = next(iter(sorted(folder.glob(FILES[name]))), None) if folder and name in FILES else None
+        if name in FILES and path is None:
             note(f"{name} is left out: name a folder of real data with --data or KNOWGAP_TEST_DATA")
             continue
-        yield _table(name, path, preset, options.evidence_programs.split(","), limit)
+        yield from _tables(_load(name, path, limit), options.evidence_programs.split(","))
 
 
-def _table(name: str, path: Path, preset: str, programs: Sequence[str], limit: int | None) -> Table:
+def _load(name: str, path: Path | None, limit: int | None) -> Questions:
+    """The questions of a file, or of the sample's test split, that have gold evidence."""
+    if path is None:
+        data = load_dataset("sample")
+        examples = [example for example in data.splits["test"] if example.evidences][:limit]
+        return Questions(name, examples, read_triples(examples, data.corpus), list(data.corpus))
     data = load_dataset(path, split_as="dev", limit=limit)
-    examples = data.splits["dev"]
-    gold = read_gold_questions(path)
-    titles = {passage.id: passage.title for passage in data.corpus}
-    rows = []
+    return Questions(name, list(data.splits["dev"]), read_gold_questions(path), list(data.corpus))
+
+
+def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
+    evaluations: dict[tuple[str, str], Evaluation] = {}
     with tempfile.TemporaryDirectory() as folder:
-        index = ColBERTIndex.build(data.corpus, Path(folder) / "index")
-        for program in programs:
-            kind = get_program(program)
+        index = ColBERTIndex.build(questions.corpus, Path(folder) / "index")
+        for name in programs:
+            kind = get_program(name)
             arms = {"ours": kind(index)}
-            if preset in kind.presets:
-                arms["paper"] = kind.from_preset(preset, index)
-            for arm, built in arms.items():
-                rows.append([program, arm, *_measured(built, examples, gold, titles)])
-                note(" ".join(map(str, rows[-1])))
-    return Table(
-        f"{name}: {len(examples)} questions over {len(data.corpus)} pooled paragraphs",
-        ["program", "settings", "found", "shown", "shown of found", "answered", "calls"],
-        rows,
+            if PRESET in kind.presets:
+                arms["paper"] = kind.from_preset(PRESET, index)
+            for arm, program in arms.items():
+                lm = dspy.LM("knowgap/knowing", engine=KnowingReader(questions.gold), cache=False, num_retries=0)
+                with cache_results(program, Path(folder) / "cache") as cached:
+                    evaluations[name, arm] = evaluate(cached, questions.examples, "exact_match", lm=lm, num_threads=2)
+                note(" ".join([name, arm, *_figures(evaluations[name, arm])]))
+    title = f"{questions.name}: {len(questions.examples)} questions over {len(questions.corpus)} paragraphs"
+    yield Table(
+        title,
+        ["program", "settings", "found", "shown", "shown of found", "shown precision", "answered", "calls"],
+        [[*key, *_figures(evaluation)] for key, evaluation in evaluations.items()],
         ["found, shown: share of gold passages, mean over questions. answered: exact match, in percent."],
+    )
+    fates = [fate for fate in next(iter(evaluations.values())).evidence() if _occurs(fate, evaluations.values())]
+    yield Table(
+        f"Where the evidence went, {title}",
+        ["program", "settings", *fates],
+        [[*key, *(evaluation.evidence()[fate] for fate in fates)] for key, evaluation in evaluations.items()],
+        ["Numbers of gold passages."],
     )
 
 
-def _measured(program: Any, examples: Sequence[dspy.Example], gold: Sequence[Any], titles: dict[str, str]) -> list[str]:
-    reader = KnowingReader(gold)
-    lm = dspy.LM("knowgap/knowing", engine=reader, cache=False, num_retries=0)
+def _occurs(fate: str, evaluations: Any) -> bool:
+    return any(evaluation.evidence()[fate] for evaluation in evaluations)
 
-    def ask(example: dspy.Example) -> tuple[float, float, float, float, int]:
-        with dspy.context(lm=lm):
-            prediction = program(question=example.question)
-        wanted = {titles.get(i, i) for i in example.gold_ids}
-        hits = {
-            titles.get(i, i)
-            for step in prediction.trace.steps
-            if step.kind == "retrieved"
-            for h in step.hits
-            for i in h
-        }
-        found, shown = wanted & hits, wanted & reader.shown[example.question]
-        share = len(shown & found) / len(found) if found else 1.0
-        return (
-            len(found) / len(wanted),
-            len(shown) / len(wanted),
-            share,
-            exact_match(example, prediction),
-            prediction.trace.cost.lm_calls,
-        )
 
-    with ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(ask, examples))
-    found, shown, share, answered, calls = (fmean(column) for column in zip(*results, strict=True))
-    return [f"{found:.3f}", f"{shown:.3f}", f"{share:.3f}", f"{100 * answered:.1f}", f"{calls:.1f}"]
+def _figures(evaluation: Evaluation) -> list[str]:
+    found, shown = evaluation.scores("found"), evaluation.scores("shown")
+    share = fmean(shown[name] / found[name] if found[name] else 1.0 for name in found)
+    measures = [evaluation.mean("found"), evaluation.mean("shown"), share, evaluation.mean("shown_precision")]
+    answered = f"{100 * evaluation.mean('exact_match'):.1f}"
+    return [*(f"{value:.3f}" for value in measures), answered, f"{evaluation.costs()['lm_calls']:.1f}"]

@@ -4,8 +4,8 @@ It stands in for a capable language model where a method's flow is measured: wha
 by the method, not by the reader. It knows of each question which sentences its answer rests on (gold facts) and the
 answer. In every act it does what an ideal reader could do from the prompt:
 
-- A fact is settled when its sentence stands in the prompt (in a passage, a statement, a note or a reasoning step), or
-  when a sub-question that asked for it stands there with the right answer.
+- A fact is settled when its sentence stands in the prompt with the title of its paragraph (in a passage, a statement, a
+  note or a reasoning step), or when a sub-question that asked for it stands there with the right answer.
 - It extracts, notes, lists and judges relevant what settles facts, and nothing else.
 - It gives the answer when every fact of the question is settled. Before, it says that it does not know.
 - It asks for the next fact that is not settled, in words that stand in the prompt: names that the question or the
@@ -15,33 +15,21 @@ answer. In every act it does what an ideal reader could do from the prompt:
 
 from __future__ import annotations
 
-import json
 import re
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage
 
-from knowgap.lms.embedded.prompts import Prompt, read_prompt, write_reply
+from knowgap.lms.embedded.prompts import Prompt, listed, read_prompt, write_reply
+from models.gold_questions import Fact, GoldQuestion, normal
 
-__all__ = ["Fact", "GoldQuestion", "KnowingReader", "read_gold_questions"]
+__all__ = ["KnowingReader"]
 
 UNKNOWN = "unknown"
-_EVIDENCE = (
-    "passages",
-    "passage",
-    "known",
-    "note",
-    "best_note",
-    "new_note",
-    "text",
-    "reasoning",
-    "assessment",
-    "found",
-)
+_NO_EVIDENCE = ("question", "asked", "searched", "queries", "missing", "style", "sub_answers")
 _FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -52,27 +40,6 @@ _FUNCTION_WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Fact:
-    """A gold sentence and the title of its paragraph."""
-
-    title: str
-    sentence: str
-
-    def stands_in(self, text: str) -> bool:
-        """Whether the sentence stands in a text, apart from case and spacing."""
-        return _normal(self.sentence) in text
-
-
-@dataclass(frozen=True)
-class GoldQuestion:
-    """A question with its answer and the facts that the answer rests on."""
-
-    question: str
-    answer: str
-    facts: tuple[Fact, ...]
-
-
-@dataclass
 class _Goal:
     """What a question or sub-question wants: facts of a gold question, and the answer that they give together."""
 
@@ -83,12 +50,12 @@ class _Goal:
 
 @dataclass
 class _View:
-    """A prompt as the reader sees it: the goal, the evidence, what is settled, and the words that it has read."""
+    """A prompt as the reader sees it: the question, what it wants, what is settled, and the words that it has read."""
 
+    question: str
     goal: _Goal
-    evidence: str
     settled: list[Fact]
-    words: set[str] = field(default_factory=set)
+    words: set[str]
 
     @property
     def open(self) -> list[Fact]:
@@ -109,21 +76,21 @@ class KnowingReader:
     """A DSPy engine that answers the acts of `knowgap.signatures` for questions whose evidence it knows.
 
     Args:
-        questions: the questions with their gold facts.
+        questions: the questions with their gold facts; those without any are answered with what is said of questions
+            that the reader has no evidence for.
     """
 
     def __init__(self, questions: Sequence[GoldQuestion]):
         self._lock = threading.Lock()
-        self._goals = {_normal(q.question): _Goal(q, q.facts, q.answer) for q in questions}
-        self.shown: dict[str, set[str]] = {q.question: set() for q in questions}
+        self._goals = {normal(q.question): _Goal(q, q.facts, q.answer) for q in questions if q.facts}
+        self._asked: dict[tuple[str, str], _Goal] = {}  # by (gold question, sub-question)
 
     def complete(self, request: Request) -> Response:
         """One reply to one request."""
         system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
         user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
         prompt = read_prompt(system, user)
-        values = self._act(prompt)
-        reply = write_reply(prompt, {name: values.get(name, "") for name in prompt.outputs})
+        reply = write_reply(prompt, self._act(prompt))
         usage = Usage(input_tokens=len(user.split()), output_tokens=len(reply.split()))
         return Response(
             id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
@@ -134,28 +101,34 @@ class KnowingReader:
 
     def _act(self, prompt: Prompt) -> dict[str, Any]:
         """The output fields of an act, by their names."""
-        inputs, wanted = prompt.inputs, prompt.outputs
-        goal = self._goals.get(_normal(str(inputs.get("question", ""))))
+        goal = self._goals.get(normal(str(prompt.inputs.get("question", ""))))
         if goal is None:
-            return _knows_nothing(wanted)
-        view = _view(goal, inputs)
-        self._keep_shown(goal, inputs)
-        values: dict[str, Any] = {}
-        for name in wanted:
-            values[name] = self._output(name, wanted, prompt, view)
-        return values
+            return {name: _nothing(name, kind) for name, kind in prompt.outputs.items()}
+        view = self._view(goal, prompt.inputs)
+        return {name: self._output(name, prompt, view) for name in prompt.outputs}
 
-    def _output(self, name: str, wanted: Mapping[str, str], prompt: Prompt, view: _View) -> Any:
-        inputs = prompt.inputs
-        facts = [f"{fact.title}: {fact.sentence}" for fact in view.settled]
+    def _view(self, goal: _Goal, inputs: Mapping[str, Any]) -> _View:
+        units = [normal(unit) for name, value in inputs.items() if name not in _NO_EVIDENCE for unit in _units(value)]
+        pairs = [pair for pair in inputs.get("sub_answers") or () if isinstance(pair, Mapping)]
+        solved = {fact for pair in pairs for fact in self._solved(goal, pair)}
+        settled = [fact for fact in goal.facts if fact in solved or any(fact.stands_in(unit) for unit in units)]
+        question, answers = str(inputs["question"]), " ".join(str(pair.get("answer", "")) for pair in pairs)
+        return _View(question, goal, settled, set(_words(f"{question} {answers} {_joined(settled)}")))
+
+    def _solved(self, goal: _Goal, pair: Mapping[str, Any]) -> tuple[Fact, ...]:
+        """The facts that a sub-question asked for, if its answer is right."""
+        asked = normal(str(pair.get("question", "")))
+        part = self._asked.get((goal.root.question, asked)) or self._goals.get(asked)
+        right = part is not None and normal(part.answer) == normal(str(pair.get("answer", "")))
+        return part.facts if part is not None and right else ()
+
+    def _output(self, name: str, prompt: Prompt, view: _View) -> Any:
+        inputs, wanted = prompt.inputs, prompt.outputs
         if name == "answer":
-            if "missing" in wanted and not view.complete:
-                return "unanswerable"
-            if "reasoning" in wanted and "known" in inputs and len(_unsaid(view, inputs)) > 1:
-                return ""  # the next sentence does not arrive at the answer yet
-            return view.goal.answer if view.complete else UNKNOWN if "known" not in inputs else ""
-        if name in ("answerable", "knows", "needed", "relevant", "better", "finished"):
-            return self._verdict(name, view, inputs)
+            return self._answer(view, prompt)
+        if wanted[name] in ("bool", "NoulEvidence"):
+            yes = self._verdict(name, view, inputs)
+            return yes if wanted[name] == "bool" else {"noul": 0.95 if yes else 0.05}
         if name == "confidence":
             top, least = (5, 1) if wanted[name].startswith("int") else (0.95, 0.05)
             return top if view.complete else least
@@ -164,152 +137,145 @@ class KnowingReader:
         if name == "relevant_ids":
             return [p["id"] for p in inputs.get("passages") or () if _holds(p, view.goal.facts)]
         if name in ("note", "notes"):
-            return "\n".join(facts)
+            return "\n".join(map(str, view.settled))
         if name in ("summary", "snippet"):
             return " ".join(fact.sentence for fact in view.settled) or "irrelevant"
         if name == "reasoning" and "known" in inputs:
             return (_unsaid(view, inputs) or [view.goal.answer if view.complete else UNKNOWN])[0]
         if name in ("questions", "queries"):
-            return self._questions(view, inputs, prompt.system)
+            return self._questions(view, prompt)
         if name == "query":
-            return next(iter(self._questions(view, inputs, prompt.system)), "")
+            return next(iter(self._questions(view, prompt)), "")
         if name == "missing":
-            return "" if view.complete else "; ".join(self._questions(view, {}, "")) or "the next fact"
-        if name == "passage":
-            return UNKNOWN if "queries" in inputs else ""
-        return "\n".join(facts) or "nothing in the prompt settles a fact of the question"
+            return "; ".join(self._questions(view, prompt)) if not view.complete else ""
+        return "\n".join(map(str, view.settled)) or "nothing in the prompt settles a fact of the question"
+
+    def _answer(self, view: _View, prompt: Prompt) -> str:
+        if "finished" in prompt.outputs and not self._verdict("finished", view, prompt.inputs):
+            return ""
+        if view.complete:
+            return view.goal.answer
+        return "unanswerable" if "missing" in prompt.outputs else UNKNOWN
 
     def _verdict(self, name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
         """The typed judgements: yes or no."""
         if name == "better":
-            before, after = (_settled(view.goal.facts, _normal(str(inputs[n]))) for n in ("best_note", "new_note"))
-            return len(after) > len(before)
+            before, after = (normal(str(inputs[note])) for note in ("best_note", "new_note"))
+            return sum(f.stands_in(after) - f.stands_in(before) for f in view.goal.facts) > 0
         if name == "needed":
-            return bool(view.open)
-        if name == "relevant":
-            return bool(view.settled)
-        if name == "finished":
+            return not view.complete
+        if name == "finished":  # one sentence at a time
             return view.complete and len(_unsaid(view, inputs)) <= 1
-        return view.complete
+        return bool(view.settled) if name == "relevant" else view.complete
 
-    def _questions(self, view: _View, inputs: Mapping[str, Any], system: str) -> list[str]:
-        """Questions for the facts that are open, none asked before; each is remembered with what it asks for."""
-        asked = {_normal(str(text)) for name in ("asked", "searched") for text in inputs.get(name) or ()}
-        asked.add(_normal(view.goal.root.question))
+    def _questions(self, view: _View, prompt: Prompt) -> list[str]:
+        """Questions for the facts that are open, none asked before; each is remembered with what it asks for.
+
+        Where the prompt explains references (`#1`), a fact whose title is not known yet is asked for with the number of
+        the question whose answer is that title.
+        """
+        earlier = [] if "missing" in prompt.outputs else [prompt.inputs.get(name) for name in ("asked", "searched")]
+        before = {normal(text) for text in [view.question, view.goal.root.question, *_units(earlier)]}
+        chained = "#1" in prompt.system and set(prompt.inputs) <= {"question", "style"}
         texts: list[str] = []
-        decomposing = "passages" not in inputs and "known" not in inputs and "note" not in inputs and "#1" in system
+        asked: list[Fact] = []
         for fact in view.open:
-            reference = _earlier(fact, view) if decomposing else 0
-            text = _wording(fact, view, f"#{reference}" if reference else "")
-            goal = _Goal(view.goal.root, (fact,), _short_answer(fact, view.goal))
-            filled = _wording(fact, view, fact.title) if reference else text
-            if text and _normal(text) not in asked:
-                with self._lock:
-                    self._goals.setdefault(_normal(filled), goal)
-                asked.add(_normal(text))
-                texts.append(text)
+            number = 0 if view.has_read(fact.title) or not chained else _leading_to(fact, asked, view.goal)
+            text = _wording(fact, view, f"#{number}" if number else "")
+            if not text or normal(text) in before:
+                continue
+            filled = _wording(fact, view, _short_answer(asked[number - 1], view.goal)) if number else text
+            part = _Goal(view.goal.root, (fact,), _short_answer(fact, view.goal))
+            with self._lock:
+                self._goals.setdefault(normal(filled), part)
+                for wording in (text, filled):
+                    self._asked[view.goal.root.question, normal(wording)] = part
+            before.add(normal(text))
+            texts.append(text)
+            asked.append(fact)
         return texts[:4]
-
-    def _keep_shown(self, goal: _Goal, inputs: Mapping[str, Any]) -> None:
-        listed = [str(p.get("title", "")) for p in inputs.get("passages") or () if isinstance(p, Mapping)]
-        single = str(inputs.get("passage") or "")
-        titles = {f.title for f in goal.root.facts if f.title in listed or single.startswith(f"{f.title}: ")}
-        with self._lock:
-            self.shown[goal.root.question] |= titles
-
-
-def _view(goal: _Goal, inputs: Mapping[str, Any]) -> _View:
-    texts = [_text(inputs[name]) for name in _EVIDENCE if name in inputs]
-    evidence = _normal("\n".join(texts))
-    settled = _settled(goal.facts, evidence)
-    for pair in inputs.get("sub_answers") or ():
-        if isinstance(pair, Mapping):
-            for fact in goal.facts:
-                if fact not in settled and _normal(_short_answer(fact, goal)) == _normal(str(pair.get("answer", ""))):
-                    settled.append(fact)
-    answers = " ".join(str(pair.get("answer", "")) for pair in inputs.get("sub_answers") or () if pair)
-    words = set(_words(" ".join([str(inputs.get("question", "")), answers, *(f.sentence for f in settled)])))
-    words |= set(_words(" ".join(fact.title for fact in settled)))
-    return _View(goal, evidence, settled, words)
-
-
-def _settled(facts: Sequence[Fact], evidence: str) -> list[Fact]:
-    return [fact for fact in facts if fact.stands_in(evidence)]
 
 
 def _holds(passage: Any, facts: Sequence[Fact]) -> bool:
-    text = _normal(_text(passage))
+    text = normal("\n".join(_units(passage)))
     return any(fact.stands_in(text) for fact in facts)
 
 
 def _statements(view: _View, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
     passages = [p for p in inputs.get("passages") or () if isinstance(p, Mapping)]
-    statements = []
-    for fact in view.settled:
-        sources = [p["id"] for p in passages if fact.stands_in(_normal(_text(p)))]
-        statements.append({"statement": f"{fact.title}: {fact.sentence}", "sources": sources})
-    return statements
+    return [
+        {"statement": str(fact), "sources": [p["id"] for p in passages if _holds(p, [fact])]} for fact in view.settled
+    ]
 
 
 def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[str]:
     """Settled facts that the reasoning so far does not hold, in words."""
-    said = _normal(_text(inputs.get("known") or ""))
-    return [f"{fact.title}: {fact.sentence}" for fact in view.settled if not fact.stands_in(said)]
+    said = normal("\n".join(_units(inputs.get("known") or "")))
+    return [str(fact) for fact in view.settled if not fact.stands_in(said)]
 
 
 def _wording(fact: Fact, view: _View, name: str = "") -> str:
-    """A question for a fact, from words that were read: its title where that was read, and words that it shares."""
-    shared = [word for word in _ordered(view.goal.root.question) if word in set(_words(fact.sentence))]
+    """A question for a fact, from words that were read: its title where that was read, and words that it shares.
+
+    Args:
+        fact: what is asked for.
+        view: the prompt.
+        name: stands for the title.
+    """
+    asked = _ordered(view.question)
     if name or view.has_read(fact.title):
-        title = name or fact.title
-        rest = [word for word in shared if word not in set(_words(fact.title))]
-        open_words = [w for w in _ordered(view.goal.root.question) if w not in set(_words(fact.title))]
-        return f"{title}: {' '.join(rest or open_words[:6])}?"
-    own = set(_words(f"{fact.title} {fact.sentence}"))
-    words = [word for word in _ordered(f"{view.goal.root.question} {_known_text(view)}") if word in own]
-    return f"{' '.join(dict.fromkeys(words))}?" if words else ""
+        title = set(_words(fact.title))
+        shared = [word for word in asked if word in set(_words(fact.sentence)) - title]
+        rest = shared or [word for word in asked if word not in title][:6]
+        return f"{name or fact.title}: {' '.join(rest)}?"
+    own = set(_words(str(fact)))
+    words = [word for word in _ordered(f"{view.question} {_joined(view.settled)}") if word in own]
+    return f"{' '.join(words)}?" if words else ""
 
 
-def _known_text(view: _View) -> str:
-    return " ".join(f"{fact.title} {fact.sentence}" for fact in view.settled)
-
-
-def _earlier(fact: Fact, view: _View) -> int:
-    """The number, from 1, of the open fact whose sentence names this fact's title; 0 where the question names it."""
-    if view.has_read(fact.title):
-        return 0
-    for number, other in enumerate(view.open, start=1):
-        if other is not fact and _normal(fact.title) in _normal(other.sentence):
-            return number
-    return 0
+def _leading_to(fact: Fact, asked: Sequence[Fact], goal: _Goal) -> int:
+    """The number, from 1, of the question whose answer is the name in the title of a fact; 0 if there is none."""
+    names = (normal(fact.title), normal(fact.title.partition(" (")[0]))
+    return next((n for n, other in enumerate(asked, start=1) if normal(_short_answer(other, goal)) in names), 0)
 
 
 def _short_answer(fact: Fact, goal: _Goal) -> str:
-    """What a question for one fact is answered with: the name that leads on, the final answer, or the sentence."""
-    for other in goal.root.facts:
-        if other.title != fact.title and _normal(other.title) in _normal(fact.sentence):
-            return other.title
-    return goal.root.answer if _normal(goal.root.answer) in _normal(fact.sentence) else fact.sentence
+    """What a question for one fact is answered with: as the data say, or the name that leads on, or the final answer.
+
+    A sentence that holds neither name nor answer, or an answer that the question itself offers, is answered with whole.
+    """
+    sentence = normal(fact.sentence)
+    names = [other.title for other in goal.root.facts if other.title != fact.title]
+    known = [fact.answer, *(name for name in names if normal(name) in sentence)]
+    final = normal(goal.root.answer)
+    if final not in normal(goal.root.question) and re.search(rf"(?<!\w){re.escape(final)}(?!\w)", sentence):
+        known.append(goal.root.answer)
+    return next(filter(None, known), fact.sentence)
 
 
-def _knows_nothing(wanted: Collection[str]) -> dict[str, Any]:
-    """The reply to a question that the reader has no evidence for."""
-    empty: dict[str, Any] = {"answer": UNKNOWN, "passage": UNKNOWN, "knows": False, "relevant": False, "better": False}
-    lists = ("statements", "questions", "queries", "relevant_ids")
-    return {name: [] if name in lists else empty.get(name, "") for name in wanted}
+def _joined(facts: Iterable[Fact]) -> str:
+    return " ".join(map(str, facts))
 
 
-def _text(value: Any) -> str:
-    """All strings in a value, one to a line."""
+def _nothing(name: str, kind: str) -> Any:
+    """An output field of a reply to a question that the reader has no evidence for."""
+    if kind.startswith("list"):
+        return []
+    if kind == "NoulEvidence":
+        return {"noul": 0.05}
+    empty = {"answer": UNKNOWN, "passage": UNKNOWN, "summary": "irrelevant", "snippet": "irrelevant"}
+    return {"bool": False, "int": 1, "float": 0.05}.get(kind, empty.get(name, ""))
+
+
+def _units(value: Any) -> list[str]:
+    """The texts in a value, such as the items of a list; a passage is one text, with its title."""
     if isinstance(value, Mapping):
-        return "\n".join(_text(part) for part in value.values())
+        if "text" in value:
+            return [f"{value.get('title', '')}: {value['text']}"]
+        return [text for part in value.values() for text in _units(part)]
     if isinstance(value, (list, tuple)):
-        return "\n".join(_text(part) for part in value)
-    return str(value)
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.casefold().split())
+        return [text for part in value for text in _units(part)]
+    return [] if value is None else listed(str(value))
 
 
 def _words(text: str) -> list[str]:
@@ -319,19 +285,3 @@ def _words(text: str) -> list[str]:
 def _ordered(text: str) -> list[str]:
     """Content words of a text, each once, in their order."""
     return [word for word in dict.fromkeys(_words(text)) if word not in _FUNCTION_WORDS]
-
-
-def read_gold_questions(path: Path) -> list[GoldQuestion]:
-    """Questions of a file in the layout of HotpotQA or 2WikiMultihopQA, with their supporting sentences."""
-    return list(_read_supporting_facts(json.loads(path.read_text(encoding="utf-8"))))
-
-
-def _read_supporting_facts(records: Sequence[Mapping[str, Any]]) -> Iterator[GoldQuestion]:
-    for record in records:
-        paragraphs = dict(reversed(record["context"]))
-        facts = [
-            Fact(title, paragraphs[title][number].strip())
-            for title, number in record["supporting_facts"]
-            if number < len(paragraphs.get(title, ()))
-        ]
-        yield GoldQuestion(record["question"], record["answer"], tuple(dict.fromkeys(facts)))

@@ -8,9 +8,12 @@ from typing import Any
 
 import dspy
 import pytest
-from models.knowing_reader import Fact, GoldQuestion, KnowingReader
+from models.gold_questions import Fact, GoldQuestion, read_triples
+from models.knowing_reader import KnowingReader
 
 from knowgap import BM25Index, Passage, get_program, signatures
+from knowgap.compile.data import load_dataset
+from knowgap.signatures import SourcePassage, SubAnswer
 
 QUESTION = "Where was the director of the film Orle Rising born?"
 FILM = Passage("film", "Orle Rising", "Orle Rising is a film. It was directed by Ada Venn.")
@@ -56,6 +59,88 @@ def test_no_act_gives_the_answer_without_evidence():
             inputs = {field: [] if "list" in str(info.annotation) else "" for field, info in act.input_fields.items()}
             output = dspy.Predict(act)(**{**inputs, "question": QUESTION})
         assert "tarn" not in str(output).casefold(), name
+
+
+def ask(act: type[dspy.Signature], facts: list[tuple[str, str]] = GOLD, **inputs: Any) -> dspy.Prediction:
+    with dspy.context(lm=ask_as(facts), adapter=dspy.ChatAdapter()):
+        return dspy.Predict(act)(**{"question": QUESTION, **inputs})
+
+
+def source(number: int, passage: Passage) -> SourcePassage:
+    return SourcePassage(id=number, title=passage.title, text=passage.text)
+
+
+FIRST, SECOND = (f"{title}: {sentence}" for title, sentence in GOLD)
+
+
+def test_extracts_what_stands_there_with_its_source_and_nothing_else():
+    passages = [source(1, OTHERS[0]), source(2, PERSON), source(3, FILM)]
+    reply = ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=passages)
+    assert [(s.statement, s.sources) for s in reply.statements] == [(FIRST, [3]), (SECOND, [2])]
+    assert ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=passages[:1]).statements == []
+
+
+def test_a_sentence_of_another_paragraph_settles_nothing():
+    same = Passage("x", "Elm Rising", "It was directed by Ada Venn.")
+    assert ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=[source(1, same)]).statements == []
+
+
+@pytest.mark.parametrize(("passage", "relevant"), [(FILM, True), (PERSON, True), (OTHERS[0], False)])
+def test_judges_a_passage_by_the_facts_in_it(passage: Passage, relevant: bool):
+    assert ask(signatures.PassageRelevance, passage=str(passage)).relevant is relevant
+
+
+def test_the_better_note_holds_more_facts():
+    assert ask(signatures.CompareNotes, best_note=FIRST, new_note=f"{FIRST}\n{SECOND}").better is True
+    assert ask(signatures.CompareNotes, best_note=f"{FIRST}\n{SECOND}", new_note=SECOND).better is False
+    assert ask(signatures.CompareNotes, best_note=FIRST, new_note="Much else was found, but not this.").better is False
+
+
+def test_asks_for_the_next_fact_that_is_not_settled_and_not_twice():
+    queries = ask(signatures.ProposeQueries, known=[FIRST], missing="", asked=[]).queries
+    assert len(queries) == 1
+    assert "Ada Venn" in queries[0]
+    assert ask(signatures.ProposeQueries, known=[FIRST], missing="", asked=queries).queries == []
+    assert ask(signatures.ProposeQueries, known=[FIRST, SECOND], missing="", asked=[]).queries == []
+
+
+def test_a_sub_question_is_settled_by_its_own_answer_alone():
+    lm = ask_as(GOLD)
+    with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
+        first = dspy.Predict(signatures.ProposeQueries)(question=QUESTION, known=[], missing="", asked=[]).queries[0]
+        second = dspy.Predict(signatures.ProposeQueries)(
+            question=QUESTION, known=[FIRST], missing="", asked=[]
+        ).queries[0]
+
+        def synthesise(*answers: tuple[str, str]) -> str:
+            pairs = [SubAnswer(question=question, answer=answer) for question, answer in answers]
+            return dspy.Predict(signatures.Synthesise)(question=QUESTION, sub_answers=pairs, style="").answer
+
+        assert synthesise((first, "Ada Venn"), (second, "Tarn")) == "Tarn"
+        assert synthesise((first, "Ada Venn"), (second, "unknown")) == "unknown"
+        assert synthesise((first, "Tarn"), (second, "Ada Venn")) == "unknown"
+        assert synthesise(("Who is Ada Venn?", "Ada Venn"), ("Where?", "Tarn")) == "unknown"
+        # A sub-question is asked for itself: its words alone are known, and it needs its own evidence.
+        passages = [source(1, FILM), source(2, PERSON)]
+        read = dspy.Predict(signatures.AnswerFromPassages)
+        assert read(question=second, passages=passages[:1], style="").answer == "unknown"
+        assert read(question=second, passages=passages, style="").answer == "Tarn"
+        assert read(question=first, passages=passages[:1], style="").answer == "Ada Venn"
+
+
+def test_the_samples_gold_evidence_is_read_and_answers():
+    data = load_dataset("sample")
+    examples = [example for example in data.splits["test"] if example.evidences]
+    passages = {passage.id: passage for passage in data.corpus}
+    gold = read_triples(examples, data.corpus)
+    lm = dspy.LM("test/knowing", engine=KnowingReader(gold), cache=False, num_retries=0)
+    assert all(question.facts for question in gold)
+    with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
+        read = dspy.Predict(signatures.AnswerFromPassages)
+        for example in examples:
+            sources = [source(n, passages[name]) for n, name in enumerate(example.gold_ids)]
+            assert read(question=example.question, passages=sources, style="").answer == example.answer
+            assert read(question=example.question, passages=[source(1, OTHERS[0])], style="").answer == "unknown"
 
 
 def test_queries_hold_no_word_that_was_not_read():

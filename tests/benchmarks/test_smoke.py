@@ -99,5 +99,19 @@ def test_retrieval_is_compared(data: Path):
     assert [row["same digests"] for row in killed] == ["", "yes"]
 
 
+def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
+    report, log = run(
+        "evidence", "--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag,migres"
+    )
+    figures, fates = tables(report).values()
+    assert [(row["program"], row["settings"]) for row in figures][:2] == [("rag", "ours"), ("migres", "ours")]
+    assert {row["found"] for row in figures} == {"1.000"}, log
+    for row, counts in zip(figures, fates, strict=True):
+        numbers = {fate: int(count) for fate, count in counts.items() if fate not in ("program", "settings")}
+        assert sum(numbers.values()) == 2
+        shown = sum(n for fate, n in numbers.items() if fate not in ("over a cap", "below the relevance threshold"))
+        assert row["shown"] == f"{shown / 2:.3f}"
+
+
 def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]

@@ -1,0 +1,93 @@
+"""Questions with gold evidence: the sentences that answers rest on, of HotpotQA, 2WikiMultihopQA and the sample."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.sentences import split_sentences
+
+__all__ = ["Fact", "GoldQuestion", "normal", "read_gold_questions", "read_triples"]
+
+
+def normal(text: str) -> str:
+    """The text in lower case, with single spaces."""
+    return " ".join(text.casefold().split())
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A gold sentence, the title of its paragraph, and what a question for it is answered with, if the data say so."""
+
+    title: str
+    sentence: str
+    answer: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.sentence}"
+
+    def stands_in(self, text: str) -> bool:
+        """Whether title and sentence stand in a text, apart from case and spacing."""
+        return normal(self.sentence) in text and normal(self.title) in text
+
+
+@dataclass(frozen=True)
+class GoldQuestion:
+    """A question with its answer and the facts that the answer rests on."""
+
+    question: str
+    answer: str
+    facts: tuple[Fact, ...]
+
+
+def read_gold_questions(path: Path) -> list[GoldQuestion]:
+    """Questions of a file in the layout of HotpotQA or 2WikiMultihopQA, with their supporting sentences."""
+    return [_read_supporting_facts(record) for record in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def _read_supporting_facts(record: Mapping[str, Any]) -> GoldQuestion:
+    paragraphs = dict(reversed(record["context"]))
+    sentences = [
+        (title, paragraphs[title][number].strip())
+        for title, number in record["supporting_facts"]
+        if number < len(paragraphs.get(title, ()))
+    ]
+    objects = {(normal(subject), normal(text)): text for subject, _, text in record.get("evidences") or ()}
+    facts = []
+    for title, sentence in sentences:
+        said = [o for (subject, low), o in objects.items() if subject == normal(title) and low in normal(sentence)]
+        facts.append(Fact(title, sentence, next(iter(said), "")))
+    return GoldQuestion(record["question"], record["answer"], tuple(dict.fromkeys(facts)))
+
+
+def read_triples(examples: Sequence[dspy.Example], corpus: Iterable[Passage]) -> list[GoldQuestion]:
+    """Questions of the sample with the sentences that say their evidence triples.
+
+    Args:
+        examples: with `gold_ids` and `evidences`, [subject, relation, object] triples.
+        corpus: all passages.
+    """
+    passages = {passage.id: passage for passage in corpus}
+    return [
+        GoldQuestion(
+            e.question, e.answer, tuple(_fact_of(triple, [passages[i] for i in e.gold_ids]) for triple in e.evidences)
+        )
+        for e in examples
+    ]
+
+
+def _fact_of(triple: Sequence[str], gold: Sequence[Passage]) -> Fact:
+    """The first sentence of a gold passage that holds subject and object of a triple; one of them may be its title."""
+    subject, _, answer = triple
+    return next(
+        Fact(passage.title, sentence, answer)
+        for passage in gold
+        for sentence in split_sentences(passage.text)
+        if all(name in f"{passage.title}: {sentence}" for name in (subject, answer))
+    )
