@@ -78,7 +78,18 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
             rows += _rows(data, _index(engine, data, Path(folder) / "index"), engine)
     yield Table(
         "The embedded reader on real questions",
-        ["data", "passages from", "program", "questions", "EM [95%]", "F1 [95%]", "recall@5", "LM calls", "failed"],
+        [
+            "data",
+            "passages from",
+            "program",
+            "questions",
+            "EM [95%]",
+            "F1 [95%]",
+            "found",
+            "shown",
+            "LM calls",
+            "failed",
+        ],
         rows,
         ["Intervals are bootstrapped over questions."] if rows else [f"All {NOT_THERE}."],
     )
@@ -101,9 +112,7 @@ def _rows(data: Dataset, index: Retriever, engine: str) -> list[list[str]]:
     }.items():
         for program in programs:
             note(f"reader: {program.name} on {data.name}, passages from {source}")
-            evaluation = evaluate(
-                program, examples, ("exact_match", "f1"), lm=extractive_lm(), num_threads=2, k_recall=(5,)
-            )
+            evaluation = evaluate(program, examples, ("exact_match", "f1"), lm=extractive_lm(), num_threads=2)
             for failure in evaluation.failures:
                 note(f"reader: {failure.id} failed: {failure.error}")
             rows.append([data.name, source, program.name, str(len(examples)), *_scores(evaluation)])
@@ -113,4 +122,5 @@ def _rows(data: Dataset, index: Retriever, engine: str) -> list[list[str]]:
 def _scores(evaluation: Evaluation) -> list[str]:
     exact, f1 = evaluation.interval("exact_match"), evaluation.interval("f1")
     calls = f"{evaluation.costs()['lm_calls']:.1f}"
-    return [str(exact), str(f1), f"{evaluation.mean('recall@5'):.3f}", calls, str(len(evaluation.failures))]
+    evidence = [f"{evaluation.mean(name):.3f}" for name in ("found", "shown")]
+    return [str(exact), str(f1), *evidence, calls, str(len(evaluation.failures))]
