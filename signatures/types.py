@@ -40,11 +40,17 @@ class Statement(BaseModel):
         if not text:
             raise ValueError("no statement")
         sources = next((named[name] for name in _SOURCES if name in named), None)
-        if sources is None and (cited := re.search(r"\s*((?:\[\s*\d+(?:\s*,\s*\d+)*\s*\][\s,]*)+)(\.?)\Z", text)):
-            sources, text = cited[1], text[: cited.start()] + cited[2]
+        if sources is None and (cited := _CITED.search(text)):
+            sources, text = cited[1] or cited[2], text[: cited.start()].rstrip() + cited[3]
         return {"statement": text, "sources": read_ids(sources)}
 
 
+_CITED = re.compile(
+    r"\s*(?:\(?\b(?:sources?|passages?|ids?)\b[\s:]*([\[\d][\d\s,\[\]]*)\)?"
+    r"|((?:[\[(]\s*\d{1,2}(?:\s*,\s*\d{1,2})*\s*[\])][\s,]*)+))(\.?)\Z",
+    re.I,
+)
+"""Citations at the end of a statement: `[1][2]`, `(1)`, `Sources: [1, 2]`."""
 _STATEMENT = ("statement", "fact", "claim", "sentence", "text")
 _SOURCES = ("sources", "source", "source_ids", "ids", "id", "passages", "passage", "citations", "cites", "references")
 

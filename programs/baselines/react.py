@@ -40,11 +40,13 @@ class ReAct(Program):
         agent = dspy.ReAct(AnswerBySearching, tools=[self.search])
         self.turn, self.extract = agent.react, agent.extract
         # Only the name of the next tool and the answer decide.
-        turn = self.turn.signature.delete("next_thought").delete("next_tool_args")
+        turn: Any = self.turn.signature
+        turn = turn.delete("next_thought").delete("next_tool_args")
         turn = turn.prepend("next_thought", dspy.OutputField(default_factory=str), str)
         self.turn.signature = turn.append("next_tool_args", dspy.OutputField(default_factory=dict), dict[str, Any])
-        extract = self.extract.predict.signature.delete("reasoning")
-        self.extract.predict.signature = extract.prepend("reasoning", dspy.OutputField(default_factory=str), str)
+        extract: Any = self.extract.predict.signature
+        extract = extract.delete("reasoning").prepend("reasoning", dspy.OutputField(default_factory=str), str)
+        self.extract.predict.signature = extract
 
     # The name and the docstring are part of the prompt.
     def search(self, query: str) -> list[Passage]:

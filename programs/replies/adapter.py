@@ -105,4 +105,5 @@ def lenient(adapter: Any) -> Any:
 def _lenient_class(cls: type[dspy.ChatAdapter]) -> type[dspy.ChatAdapter]:
     form = "xml" if issubclass(cls, XMLAdapter) else "json" if issubclass(cls, dspy.JSONAdapter) else "chat"
     parses_itself = not cls.parse.__module__.startswith("dspy.")
-    return type(cls.__name__, (_Lenient, cls), {"form": form, "parses_itself": parses_itself})
+    made: Any = type(cls.__name__, (_Lenient, cls), {"form": form, "parses_itself": parses_itself})
+    return made

@@ -127,25 +127,25 @@ def _type_adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    yield from _sections(text, names, _marker(names))
+    for at_line_start in (True, False):
+        yield from _sections(text, names, _marker(names, at_line_start))
 
 
 def _labelled(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     yield from _sections(text, names, _label(names))
 
 
-@functools.lru_cache(maxsize=1024)
-def _marker(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(
-        rf"^[ \t>*`]*\[\[[ \t#]*({_alternatives(names)}|completed)[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M
-    )
+@functools.lru_cache(maxsize=2048)
+def _marker(names: tuple[str, ...], at_line_start: bool) -> re.Pattern[str]:
+    start, name = r"^[ \t>*`]*" if at_line_start else "", _alternatives((*names, "completed"))
+    return re.compile(rf"{start}\[\[[ \t#]*({name})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
 
 
 @functools.lru_cache(maxsize=1024)
 def _label(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"^[ \t>#]*(?:[-*•][ \t]+|\d[.)][ \t]+)?[*_`\"']{{0,3}}({_alternatives(names)})[*_`\"']{{0,3}}[ \t]*"
-        r"(?:\([^)\n]{0,40}\)[ \t]*)?(?:[:：][*_]{0,3}|$)",
+        r"(?:\([^)\n]{0,40}\)[ \t]*)?(?:[:：=][*_]{0,3}|#*[ \t]*$)",
         re.I | re.M,
     )
 
@@ -215,20 +215,18 @@ def _decoded(text: str) -> list[Any]:
 
 
 def _named(value: Any, names: Sequence[str]) -> Raw:
-    """The fields of an object by the names in the signature; also where one key wraps them all."""
+    """The fields of an object by the names in the signature; also where another object holds it."""
     if not isinstance(value, dict):
         return {}
     by_key = {_key(name): name for name in names}
     raw = {by_key[_key(str(key))]: item for key, item in value.items() if _key(str(key)) in by_key}
-    if not raw and len(value) == 1:
-        return _named(next(iter(value.values())), names)
-    return raw
+    return raw or next(filter(None, (_named(item, names) for item in list(value.values())[:9])), {})
 
 
 def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     """The contents of XML tags; a tag that is not closed ends where the next field begins."""
     by_key = {_key(name): name for name in names}
-    tags = list(re.finditer(rf"<(/?)({_alternatives(names)})\s*/?>", text, re.I))
+    tags = list(re.finditer(rf"<(/?)({_alternatives(names)})(?:\s[^<>]*)?/?>", text, re.I))
     last_closing = {by_key[_key(tag[2])]: tag.start() for tag in tags if tag[1]}
     sections: list[tuple[str, Any]] = []
     opened, begin = "", 0
