@@ -177,7 +177,7 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
     """Show what was found and shown of the gold passages, and what became of them, if the questions have any."""
-    measures = _in_order(result.evidence_metrics for result in results.values())
+    measures = sorted(_in_order(result.evidence_metrics for result in results.values()), key=lambda n: "@" not in n)
     fates = {label: counts for label, result in results.items() if (counts := result.evidence())}
     if not fates:
         return

@@ -95,7 +95,7 @@ class EvaluationGroup:
     def evidence_metrics(self) -> list[str]:
         """The measures of the gold evidence."""
         measures = {metric for evaluation in self.evaluations.values() for metric in evaluation.evidence_metrics}
-        return [metric for metric in self.intervals if metric in measures]
+        return sorted((metric for metric in self.intervals if metric in measures), key=lambda name: "@" not in name)
 
     @cached_property
     def fates(self) -> dict[str, dict[str, str]]:

@@ -105,7 +105,7 @@ def _evidence(experiment: ExperimentResult, column: int) -> Evidence | None:
     cells = [cell for cell in experiment.cells if cell.column == column and cell.fates]
     if not cells:
         return None
-    measures = list(dict.fromkeys(name for cell in cells for name in cell.evidence))
+    measures = sorted({name: None for cell in cells for name in cell.evidence}, key=lambda name: "@" not in name)
     fates = [fate for fate in FATES if any(cell.fates.get(fate) for cell in cells)]
     rows = {
         experiment.table.rows[cell.row].label: [

@@ -46,7 +46,7 @@ class Evaluation(BaseModel, extra="forbid"):
 
     @property
     def evidence_metrics(self) -> list[str]:
-        """The measures of the gold evidence: the first search's recall, and those of `EVIDENCE`."""
+        """The measures of the gold evidence: the first search's recall at each k, and those of `EVIDENCE`."""
         return [n for n in self.all_metrics if n in EVIDENCE or n.startswith(FIRST_SEARCH_RECALL)]
 
     def evidence(self) -> dict[str, int]:

@@ -18,7 +18,7 @@ OVER_CAP = "over a cap"
 IRRELEVANT = "judged irrelevant"
 NOTE_REJECTED = "note not kept"
 NOT_ENTAILED = "rejected by entailment"
-CUT = "cut by the sentence filter"
+CUT = "shown in part, cut by the sentence filter"
 SHOWN = "shown whole"
 FAILED = "question failed"
 

@@ -55,7 +55,8 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
                 f"{_short(statement)} [{_titles(trace, ids)}]" for statement, ids in pairs
             ]
         case s.Rejected():
-            return [f"rejected ({step.why}): {_short(step.what)}"]
+            cited = f" [{_titles(trace, step.passages)}]" if step.passages else ""
+            return [f"rejected ({step.why}): {_short(step.what)}{cited}"]
         case s.Missing():
             return [f"missing: {_short(step.missing)}"]
         case s.Queried():

@@ -43,7 +43,7 @@ def note(*passages: str) -> s.Noted:
             {"a": "over a cap"},
         ),
         (trace(s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}), a=10), {"a": "shown whole"}),
-        (trace(a=4, b=10), {"a": "cut by the sentence filter", "b": "shown whole"}),
+        (trace(a=4, b=10), {"a": "shown in part, cut by the sentence filter", "b": "shown whole"}),
         (
             trace(
                 s.Judged(what="relevance", value=False, passage="a"),
@@ -129,7 +129,7 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
     }
     program.check_entailment = False
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
-    assert evidence_fates(prediction.trace, ["film"]) == {"film": "cut by the sentence filter"}
+    assert evidence_fates(prediction.trace, ["film"]) == {"film": "shown in part, cut by the sentence filter"}
     assert prediction.trace.shown["film"] == len("It was directed by Ada Venn.")
 
 

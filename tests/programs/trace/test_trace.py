@@ -32,8 +32,8 @@ CASES = [
         ["learnt", "Ada Moor painted ships. [Ada Moor]"],
     ),
     (
-        s.Rejected(what="Ada Moor sank ships.", why="no cited passage entails it"),
-        ["rejected (no cited passage entails it): Ada Moor sank ships."],
+        s.Rejected(what="Ada Moor sank ships.", why="no cited passage entails it", passages=["a"]),
+        ["rejected (no cited passage entails it): Ada Moor sank ships. [Ada Moor]"],
     ),
     (
         s.Missing(missing="her birthplace", known=["Ada Moor painted ships."], explanation="not said"),
