@@ -21,13 +21,15 @@ from table import Table, data_folder, note
 from knowgap.compile import Evaluation, evaluate
 from knowgap.compile.data import load_dataset
 from knowgap.compile.evaluation.shared_cache import cache_results
+from knowgap.compile.experiments.cells import task_preset
 from knowgap.programs import get_program
 from knowgap.retrieval import ColBERTIndex, Passage
 
 __all__ = ["add_arguments", "measure"]
 
 FILES = {"HotpotQA": "hotpotqa/*dev*.json", "2WikiMultihopQA": "2wikimultihopqa/*dev*.json"}
-PRESET = "multi_hop"
+TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
+"""The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""
 PROGRAMS = ("rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
@@ -76,8 +78,8 @@ def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
         for name in programs:
             kind = get_program(name)
             arms = {"ours": kind(index)}
-            if PRESET in kind.presets:
-                arms["paper"] = kind.from_preset(PRESET, index)
+            if preset := task_preset(kind, TASKS.get(questions.name, "multi_hop")):
+                arms["paper"] = kind.from_preset(preset, index)
             for arm, program in arms.items():
                 lm = dspy.LM("knowgap/knowing", engine=KnowingReader(questions.gold), cache=False, num_retries=0)
                 with cache_results(program, Path(folder) / "cache") as cached:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,21 +15,16 @@ from knowgap.programs.outputs import text_of
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
-__all__ = ["FieldLogprobs", "TokenReply", "ask_for_tokens", "field_logprobs", "perplexity", "pop_token_logprobs"]
+__all__ = ["Token", "TokenReply", "ask_for_tokens", "pop_tokens", "value_tokens"]
 
 _SPACE = b" \t\r\n\f\v"
 
 
-class FieldLogprobs(NamedTuple):
-    """The natural log-probabilities of an output field.
+class Token(NamedTuple):
+    """A generated token: its bytes and its natural log-probability."""
 
-    Attributes:
-        generated: of all tokens from the start of the reply to the end of the field's value.
-        value: of the tokens of the value, the last ones of `generated`.
-    """
-
-    generated: list[float]
-    value: list[float]
+    spelling: bytes
+    logprob: float
 
 
 class TokenReply(NamedTuple):
@@ -38,39 +32,48 @@ class TokenReply(NamedTuple):
 
     Attributes:
         output: None if the reply could not be read.
-        tokens: spelling and natural log-probability of each; empty if none came back.
+        tokens: empty if none came back.
         refused: whether the backend refused to give log-probabilities.
     """
 
     output: dspy.Prediction | None
-    tokens: list[tuple[bytes, float]]
+    tokens: list[Token]
     refused: bool
 
-    def logprobs_of(self, field: str) -> FieldLogprobs | None:
-        """The log-probabilities of an output field; None if they are unknown."""
-        return field_logprobs(self.tokens, field, text_of(self.output, field))
+    def tokens_of(self, field: str) -> list[Token] | None:
+        """The tokens of an output field's value; None if they are unknown."""
+        return value_tokens(self.tokens, field, text_of(self.output, field))
 
 
-def ask_for_tokens(program: Program, predictor: dspy.Module, with_tokens: bool, **inputs: Any) -> TokenReply:
+def ask_for_tokens(
+    program: Program,
+    predictor: dspy.Module,
+    with_tokens: bool,
+    *,
+    temperature: float | None = None,
+    **inputs: Any,
+) -> TokenReply:
     """Ask the language model for a reply with token log-probabilities; ask again without if the backend refuses.
 
     Args:
         program: the program that asks.
         predictor: one of the program's.
         with_tokens: False asks without log-probabilities from the start.
+        temperature: None leaves it to the language model's settings.
         **inputs: inputs of the predictor's signature.
     """
-    if not with_tokens:
-        return TokenReply(program.ask(predictor, **inputs), [], refused=False)
-    try:
-        output, refused = program.ask(predictor, **inputs, config={"logprobs": True}), False
-    except (LMUnsupportedFeatureError, LMInvalidRequestError):
-        output, refused = program.ask(predictor, **inputs), True
-    return TokenReply(output, pop_token_logprobs(output) if output is not None else [], refused)
+    config = {} if temperature is None else {"temperature": temperature}
+    if with_tokens:
+        try:
+            output = program.ask(predictor, **inputs, config={**config, "logprobs": True})
+            return TokenReply(output, pop_tokens(output) if output is not None else [], refused=False)
+        except (LMUnsupportedFeatureError, LMInvalidRequestError):
+            pass
+    return TokenReply(program.ask(predictor, **inputs, config=config), [], refused=with_tokens)
 
 
-def pop_token_logprobs(prediction: dspy.Prediction) -> list[tuple[bytes, float]]:
-    """Remove the tokens with their log-probabilities from a prediction and return them; empty if none came back.
+def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
+    """Remove the tokens from a prediction and return them; empty if none came back.
 
     They must go because optimizers make demonstrations of whole predictions.
     """
@@ -78,25 +81,26 @@ def pop_token_logprobs(prediction: dspy.Prediction) -> list[tuple[bytes, float]]
         return []
     content = _part(prediction["logprobs"], "content") or ()
     del prediction["logprobs"]
-    return [(_spelling(token), float(_part(token, "logprob"))) for token in content]
+    return [Token(_spelling(token), float(_part(token, "logprob"))) for token in content]
 
 
-def field_logprobs(tokens: Sequence[tuple[bytes, float]], field: str, value: str) -> FieldLogprobs | None:
-    """Find the tokens of an output field's value in the reply.
+def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token] | None:
+    """Find the tokens of an output field's value in the reply, without those of the format around it.
 
     Args:
-        tokens: from `pop_token_logprobs`; together they spell the reply in a chat, JSON or XML format. White space is
-            ignored, since some tokenizers lose it when they spell single tokens.
+        tokens: from `pop_tokens`; together they spell the reply in a chat, JSON or XML format. White space is ignored,
+            since some tokenizers lose it when they spell single tokens.
         field: name of the output field; its value is searched for after the field's first header.
         value: the value as parsed.
 
     Returns:
-        The log-probabilities, or None if the reply does not have the value.
+        The tokens, or None if the reply does not have the value. A token that reaches over a border of the value
+        belongs to it, since its probability cannot be divided.
     """
     if not tokens or not value:
         return None
-    solid = [(spelling.translate(None, _SPACE), logprob) for spelling, logprob in tokens]
-    reply = b"".join(spelling for spelling, _ in solid)
+    solid = [token.spelling.translate(None, _SPACE) for token in tokens]
+    reply = b"".join(solid)
     header = re.search(rb'\[\[##%b##\]\]|"%b":|<%b>' % ((field.encode(),) * 3), reply)
     forms = [value, json.dumps(value, ensure_ascii=False)[1:-1], json.dumps(value)[1:-1]]
     spellings = [form.encode(errors="replace").translate(None, _SPACE) for form in forms]
@@ -106,22 +110,14 @@ def field_logprobs(tokens: Sequence[tuple[bytes, float]], field: str, value: str
     start, length = next(((start, length) for start, length in spans if start >= 0), (-1, 0))
     if start < 0:
         return None
-    generated: list[float] = []
-    value_logprobs: list[float] = []
-    position = 0
-    for spelling, logprob in solid:
-        if position >= start + length:
-            break
-        position += len(spelling)
-        generated.append(logprob)
-        if position > start:
-            value_logprobs.append(logprob)
-    return FieldLogprobs(generated, value_logprobs)
-
-
-def perplexity(logprobs: Sequence[float]) -> float:
-    """The exponential of the negative mean log-probability: 1 is certain; infinite without tokens."""
-    return math.exp(min(700.0, -sum(logprobs) / len(logprobs))) if logprobs else math.inf
+    found: list[Token] = []
+    begin = 0
+    for token, spelling in zip(tokens, solid, strict=True):
+        end = begin + len(spelling)
+        if begin < start + length and end > start:
+            found.append(token)
+        begin = end
+    return found
 
 
 def _part(source: Any, name: str) -> Any:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer
-from knowgap.programs.logprobs import FieldLogprobs, ask_for_tokens
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
+from knowgap.programs.logprobs import Token, TokenReply, ask_for_tokens
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
-from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
@@ -33,19 +32,26 @@ class RQRAG(Program):
 
     The paper's model is trained to write the refined queries; here they are written in context. Every node carries an
     answer, the root (which retrieves nothing) included: 1 + 3 + 9 = 13 answers at depth 2, for 25 calls of the
-    language model and 12 retrievals. A node reads the passages of all its steps.
+    language model and 12 retrievals. A node is refined and answered from the queries of its path and what each found.
+    The levels are refined and searched one after the other; the answers, which nothing waits for, are asked for
+    together at the end (3 calls in sequence at depth 2 instead of 5). Where `enough` or a full beam has to know them, a
+    level is answered before it grows.
 
-    The trajectory is selected (section 2.3) by the lowest `perplexity` of the generated text (queries and answer), the
-    highest `confidence` in the answer, or the highest sum of confidences per answer (`ensemble`). Confidence is the
-    probability of the answer's tokens; the paper sums log-probabilities, which would punish agreement. Ties go to the
-    earliest path, breadth first. If token log-probabilities are missing for one answer, the confidences that the model
-    states replace them for all, under every strategy, and the trace says so.
+    The trajectory is selected (section 2.3) by the lowest `perplexity` of the generated text (the values of queries
+    and answer, without the format around them), the highest `confidence` in the answer, or the highest sum of
+    confidences per answer (`ensemble`, which tables 1 and 2 report). Confidence is the probability of the answer's
+    tokens; the paper sums log-probabilities, which would punish agreement. If token log-probabilities are missing for
+    one answer, the confidences that the model states replace them for all, under every strategy, and the trace says
+    so. The paper does not say who wins a tie, which stated confidences often bring: not the root, which read nothing;
+    then the answer of more trajectories, then the longer path.
 
-    The released code takes the perplexity of the whole sequence, prompt and passages included (here: of the generated
-    text), the mean probability of the likeliest tokens as confidence (here: the answer's own probability), and sums it
-    over exactly equal answers (here: apart from case, punctuation, articles). Beyond the paper: a query that repeats
-    one of its path is not followed; `beam_width` and `max_leaves` bound deep trees and do not bind at the paper's
-    depths. If the beam binds, a level is answered before it grows.
+    The released code takes the perplexity of the whole sequence, prompt and passages included, the mean probability of
+    the likeliest tokens as confidence, and sums it over exactly equal answers (here: apart from case, punctuation,
+    articles); ties go to the earliest path, which is the root. It samples queries at temperature 1 and answers greedily
+    (`sample_queries`), and scores multiple choice on the token of the option (`score_option`).
+
+    Beyond the paper: a query that repeats one of its path is not followed; below the root, a branch whose answer is
+    sure `enough` grows no further; `beam_width` and `max_leaves` bound deep trees, but not at the paper's depths.
 
     The upper bound of section 2.3 (some trajectory is right) is the metric `upper_bound` on the prediction's `answers`.
 
@@ -56,8 +62,8 @@ class RQRAG(Program):
 
     name = "rq_rag"
     presets: ClassVar = {
-        "open_domain": {"depth": 2, "strategy": "confidence"},
-        "multiple_choice": {"depth": 2, "strategy": "confidence", "style": "choice"},
+        "open_domain": {"depth": 2, "strategy": "ensemble"},
+        "multiple_choice": {"depth": 2, "strategy": "ensemble", "style": "choice"},
         "multi_hop": {"depth": 2, "strategy": "ensemble"},  # HotpotQA
         "multi_hop_deep": {"depth": 4, "strategy": "ensemble"},  # 2WikiMultihopQA and MuSiQue
     }
@@ -70,8 +76,21 @@ class RQRAG(Program):
         choices=("all", *_ACTIONS),
     )
     strategy = Choice("ensemble", "how the trajectory is chosen (section 2.3)", choices=STRATEGIES)
+    enough = OptionalReal(
+        None,
+        "confidence from which a branch grows no further (none: it always grows)",
+        low=0.0,
+        high=1.0,
+        search=(0.7, 1.0),
+    )
     beam_width = Integer(27, "nodes of a level that are refined at most, best first", low=1, high=81)
     max_leaves = Integer(121, "answers in the whole tree at most", low=1, high=364)
+    sample_queries = Switch(False, "sample queries at temperature 1 and answer greedily, as the released code does")
+    score_option = Switch(
+        False,
+        "confidence in a choice is the probability of the option's token, as in the released code",
+        when={"style": ["choice"]},
+    )
     logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
@@ -89,50 +108,55 @@ class RQRAG(Program):
         log-probabilities" or "stated confidence"), `answers` of all trajectories, and `leaves`: path, queries, answer,
         confidence, perplexity and passage ids of each.
         """
-        actions = _ACTIONS if self.actions == "all" else (self.actions,)
-        with_tokens = self.logprobs == "auto"  # under every strategy, so that a study's cache serves all three
-        leaves: list[Trajectory] = []
+        finished: list[Trajectory] = []
         level, reason = [Trajectory()], "depth"
-        for depth in range(self.depth + 1):
-            self.begin_iteration(depth + 1)
-            unanswered, parents = level, level if depth < self.depth else []
-            if len(parents) > self.beam_width:  # the answers tell which nodes are best
-                level, _ = self._expand(question, level, [], with_tokens)
-                unanswered, parents = [], self._beam(level)
-            growth = [(node, action) for node in parents for action in actions]
-            room = self.max_leaves - len(leaves) - len(level)
+        for iteration in range(1, self.depth + 1):
+            self.begin_iteration(iteration)
+            level, parents = self._growing(question, level)
+            growth, room = self._growth(parents), self.max_leaves - len(finished) - len(level)
             if len(growth) > room:
                 growth, reason = growth[:room], "leaves"
-            answered, children = self._expand(question, unanswered, growth, with_tokens)
-            leaves += answered or level
-            # A backend that refused to give log-probabilities is not asked for them on the next level.
-            with_tokens = with_tokens and not any(node.refused for node in [*leaves, *children])
+            children = self._refine_all(question, growth)
             if not children:
-                reason = "no new query" if growth else reason
+                reason = "enough" if not parents else "no new query" if growth else reason
                 break
+            finished += level
             level = self._retrieve_for(children)
+        else:
+            self.begin_iteration(self.depth + 1)
+        leaves = self._answer_all(question, [*finished, *level])
         self.record(Stopped(reason=reason))
         return self._select(leaves)
 
-    def _expand(
-        self,
-        question: str,
-        unanswered: Sequence[Trajectory],
-        growth: Sequence[tuple[Trajectory, str]],
-        with_tokens: bool,
-    ) -> tuple[list[Trajectory], list[Trajectory]]:
-        """Answer at some nodes and refine the query at others, all at once; returns answered nodes and children."""
-        answers = [functools.partial(self._answer, question, node, with_tokens) for node in unanswered]
-        refinements = [functools.partial(self._refine, question, node, action, with_tokens) for node, action in growth]
-        branches = [node.name for node in unanswered] + [_child_path(node, action) for node, action in growth]
-        tasks: list[Callable[[], Trajectory | None]] = [*answers, *refinements]
-        nodes = run_concurrently(tasks, branches)
-        return [node for node in nodes[: len(answers)] if node], [node for node in nodes[len(answers) :] if node]
+    def _growing(self, question: str, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
+        """A level, answered where the answers decide which of its nodes are refined; and these nodes."""
+        if self.enough is None and len(level) <= self.beam_width:
+            return level, level
+        level = self._answer_all(question, level)
+        unsure = [node for node in level if self.enough is None or not node.path or node.confidence < self.enough]
+        return level, self._beam(unsure)
+
+    def _beam(self, level: list[Trajectory]) -> list[Trajectory]:
+        """The best nodes of an answered level, in the order of their paths."""
+        weights, _ = trajectory_weights(self.strategy, level)
+        best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
+        return [level[i] for i in sorted(best)]
+
+    def _growth(self, parents: Sequence[Trajectory]) -> list[tuple[Trajectory, str]]:
+        """Each node with each action."""
+        return [(node, act) for node in parents for act in (_ACTIONS if self.actions == "all" else (self.actions,))]
+
+    def _refine_all(self, question: str, growth: Sequence[tuple[Trajectory, str]]) -> list[Trajectory]:
+        """Refine the query at nodes, at once; returns children with a new query and no new passages yet."""
+        with_tokens = self._with_tokens(node for node, _ in growth)
+        tasks = [functools.partial(self._refine, question, node, action, with_tokens) for node, action in growth]
+        children = run_concurrently(tasks, [_child_path(node, action) for node, action in growth])
+        return [child for child in children if child is not None]
 
     def _refine(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> Trajectory | None:
-        """Make a child of `node` with a refined query and no new passages yet; None without a new query."""
-        inputs = {"question": question, "searched": node.queries, "passages": node.passages}
-        reply = ask_for_tokens(self, getattr(self, action), with_tokens, **inputs)
+        """Make a child of `node`; None without a new query."""
+        temperature = 1.0 if self.sample_queries else None
+        reply = self._ask(node, getattr(self, action), with_tokens, temperature, question=question)
         queries, repeated = clean_lines([text_of(reply.output, "query")], 1, node.queries)
         if not queries:
             if repeated:
@@ -141,58 +165,80 @@ class RQRAG(Program):
         self.record(Refined(action=action, query=queries[0]))
         return Trajectory(
             path=_child_path(node, action),
-            queries=[*node.queries, *queries],
-            passages=node.passages,
-            generated=_all_generated(node, reply.logprobs_of("query")),
-            refused=reply.refused,
+            searches=(*node.searches, (queries[0], ())),
+            generated=_generated(node, reply.tokens_of("query")),
+            refused=node.refused or reply.refused,
         )
 
     def _retrieve_for(self, children: Sequence[Trajectory]) -> list[Trajectory]:
-        """Search for the children's queries; their passages follow those of their parents."""
+        """Search for the newest query of each child."""
         results = self.retrieve([node.queries[-1] for node in children], self.top_k)
         return [
-            replace(node, passages=distinct([*node.passages, *(hit.passage for hit in hits)]))
+            replace(node, searches=(*node.searches[:-1], (node.queries[-1], tuple(hit.passage for hit in hits))))
             for node, hits in zip(children, results, strict=True)
         ]
 
+    def _answer_all(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+        """All nodes with their answers; those without one yet are asked for it, at once."""
+        open_nodes = [node for node in nodes if node.answer is None]
+        with_tokens = self._with_tokens(nodes)
+        tasks = [functools.partial(self._answer, question, node, with_tokens) for node in open_nodes]
+        answered = iter(run_concurrently(tasks, [node.name for node in open_nodes]))
+        return [next(answered) if node.answer is None else node for node in nodes]
+
     def _answer(self, question: str, node: Trajectory, with_tokens: bool) -> Trajectory:
         """The node with its answer, which is empty if the reply cannot be read."""
-        inputs = {"question": question, "passages": node.passages, "style": STYLES[self.style]}
-        reply = ask_for_tokens(self, self.answer, with_tokens, **inputs)
-        logprobs = reply.logprobs_of("answer")
+        temperature = 0.0 if self.sample_queries else None
+        wording = STYLES[self.style]
+        reply = self._ask(node, self.answer, with_tokens, temperature, question=question, style=wording)
+        tokens = reply.tokens_of("answer")
+        scored = tokens if tokens is None or not self._scores_option else _option(tokens)
         node = replace(
             node,
             answer=text_of(reply.output),
-            generated=_all_generated(node, logprobs),
-            answer_logprob=sum(logprobs.value) if logprobs else None,
+            generated=_generated(node, tokens),
+            answer_logprobs=None if scored is None else tuple(token.logprob for token in scored),
             stated=probability_of(reply.output),
-            refused=reply.refused,
+            refused=node.refused or reply.refused,
         )
         if node.answer:
             ids = [passage.id for passage in node.passages]
             self.record(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
         return node
 
-    def _beam(self, level: Sequence[Trajectory]) -> list[Trajectory]:
-        """The best nodes of an answered level, in the order of their paths."""
-        weights, _ = trajectory_weights(self.strategy, level)
-        best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
-        return [level[i] for i in sorted(best)]
+    def _ask(
+        self, node: Trajectory, predictor: dspy.Module, with_tokens: bool, temperature: float | None, **inputs: Any
+    ) -> TokenReply:
+        """Ask about a node: with the queries of its path and what each found."""
+        inputs |= {"searched": node.searched, "passages": node.passages}
+        return ask_for_tokens(self, predictor, with_tokens, temperature=temperature, **inputs)
+
+    def _with_tokens(self, nodes: Iterable[Trajectory]) -> bool:
+        """Whether log-probabilities are asked for: not of a backend that has refused to give them.
+
+        They are asked for under every strategy, so that a study's cache serves all three.
+        """
+        return self.logprobs == "auto" and not any(node.refused for node in nodes)
+
+    @property
+    def _scores_option(self) -> bool:
+        return self.score_option and self.style == "choice"
 
     def _select(self, leaves: Sequence[Trajectory]) -> dspy.Prediction:
         """Select the trajectory and answer with it."""
         selection = select_trajectory(self.strategy, leaves)
         if selection is None:
-            selection = Selection(Trajectory(answer=UNKNOWN), {}, False, [])
+            selection = Selection(Trajectory(), {}, False, [])
         elif not selection.measured:
             why = "they were not asked for" if self.logprobs == "never" else "they did not come back for every answer"
             if any(leaf.refused for leaf in leaves):
                 why = "the language model refused them"
             self.record(Judged(what="token log-probabilities", value=False, reason=f"{why}; stated confidence instead"))
         best = selection.best
-        self.record(Selected(strategy=self.strategy, answer=best.answer, scores=selection.scores))
+        answer = best.answer or UNKNOWN
+        self.record(Selected(strategy=self.strategy, answer=answer, scores=selection.scores))
         return self.conclude(
-            best.answer,
+            answer,
             best.passages,
             confidence=best.confidence,
             path=best.name,
@@ -207,6 +253,14 @@ def _child_path(node: Trajectory, action: str) -> str:
     return f"{node.path}/{action}" if node.path else action
 
 
-def _all_generated(node: Trajectory, logprobs: FieldLogprobs | None) -> list[float] | None:
-    """Log-probabilities of all that the node's path and its next reply generated; None if some are unknown."""
-    return None if node.generated is None or logprobs is None else node.generated + logprobs.generated
+def _generated(node: Trajectory, tokens: Sequence[Token] | None) -> tuple[float, ...] | None:
+    """Log-probabilities of all values that the node's path and its next reply generated; None if some are unknown."""
+    if node.generated is None or tokens is None:
+        return None
+    return (*node.generated, *(token.logprob for token in tokens))
+
+
+def _option(tokens: Sequence[Token]) -> list[Token]:
+    """The token that names the option: the first one with a letter or digit."""
+    named = (token for token in tokens if any(char.isalnum() for char in token.spelling.decode(errors="ignore")))
+    return [next(named, tokens[0])]

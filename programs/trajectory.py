@@ -5,39 +5,71 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from knowgap.programs.logprobs import perplexity
+from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.retrieval.passage import Passage
+from knowgap.signatures import Searched
 
-__all__ = ["STRATEGIES", "Selection", "Trajectory", "select_trajectory", "trajectory_weights"]
+__all__ = [
+    "STRATEGIES",
+    "Selection",
+    "Trajectory",
+    "perplexity",
+    "probability",
+    "select_trajectory",
+    "summed_confidence",
+    "trajectory_weights",
+]
 
 STRATEGIES = ("perplexity", "confidence", "ensemble")
 """Lowest perplexity of the generated text, highest confidence in the answer, highest sum of confidences per answer."""
 
 
+def perplexity(logprobs: Sequence[float]) -> float:
+    """PPL of section 2.3: the exponential of the negative mean log-probability of all generated tokens.
+
+    1 is certain; infinite without tokens.
+    """
+    return math.exp(min(700.0, -sum(logprobs) / len(logprobs))) if logprobs else math.inf
+
+
+def probability(logprobs: Sequence[float]) -> float:
+    """Conf of section 2.3: the sum of the answer tokens' log-probabilities, here as a probability, 0 to 1."""
+    return math.exp(sum(logprobs))
+
+
+def summed_confidence(answers: Sequence[str], confidences: Sequence[float]) -> dict[str, tuple[float, list[int]]]:
+    """The ensemble of section 2.3: for each answer the sum of its confidences, and who gives it.
+
+    Answers are equal apart from case, punctuation and articles.
+    """
+    groups: dict[str, list[int]] = {}
+    for i, answer in enumerate(answers):
+        groups.setdefault(_normalised(answer), []).append(i)
+    return {answer: (sum(confidences[i] for i in group), group) for answer, group in groups.items()}
+
+
 @dataclass(frozen=True)
 class Trajectory:
-    """A path from the root of the tree: the queries of its steps, their passages, and the answer from these.
+    """A path from the root of the tree: queries, what each found, and the answer from all of it.
 
     Attributes:
         path: the actions from the root, joined by "/"; empty at the root.
-        queries: one per action.
-        passages: those found by all queries, each once.
+        searches: one query per action with the passages that it found.
         generated: log-probabilities of the tokens of queries and answer; None if some are unknown.
-        answer: empty if none could be read.
-        answer_logprob: log-probability of the whole answer; None if unknown.
+        answer: None if not asked for yet, empty if none could be read.
+        answer_logprobs: log-probabilities of the tokens of the answer; None if unknown.
         stated: the probability that the model states for its answer, 0 to 1.
         refused: whether the backend refused to give log-probabilities.
     """
 
     path: str = ""
-    queries: list[str] = field(default_factory=list)
-    passages: list[Passage] = field(default_factory=list)
-    generated: list[float] | None = field(default_factory=list)
-    answer: str = ""
-    answer_logprob: float | None = None
+    searches: tuple[tuple[str, tuple[Passage, ...]], ...] = ()
+    generated: tuple[float, ...] | None = ()
+    answer: str | None = None
+    answer_logprobs: tuple[float, ...] | None = None
     stated: float = 0.0
     refused: bool = False
 
@@ -47,6 +79,22 @@ class Trajectory:
         return self.path or "direct"
 
     @property
+    def queries(self) -> list[str]:
+        """The query of each step."""
+        return [query for query, _ in self.searches]
+
+    @property
+    def passages(self) -> list[Passage]:
+        """What all queries found, each passage once, in the order in which they were found."""
+        return distinct(passage for _, found in self.searches for passage in found)
+
+    @property
+    def searched(self) -> list[Searched]:
+        """The queries, each with the numbers from 1 that its passages have in `passages`."""
+        numbers = {passage.id: number for number, passage in enumerate(self.passages, start=1)}
+        return [Searched(query=query, found=[numbers[p.id] for p in found]) for query, found in self.searches]
+
+    @property
     def perplexity(self) -> float | None:
         """The perplexity of the generated text; None if unknown."""
         return perplexity(self.generated) if self.generated else None
@@ -54,14 +102,14 @@ class Trajectory:
     @property
     def confidence(self) -> float:
         """The probability of the answer's tokens, or the stated one if that is unknown."""
-        return self.stated if self.answer_logprob is None else math.exp(self.answer_logprob)
+        return self.stated if self.answer_logprobs is None else probability(self.answer_logprobs)
 
     def to_dict(self) -> dict[str, Any]:
         """The trajectory as a JSON-ready mapping."""
         return {
             "path": self.name,
             "queries": self.queries,
-            "answer": self.answer,
+            "answer": self.answer or "",
             "confidence": self.confidence,
             "perplexity": self.perplexity,
             "passages": [passage.id for passage in self.passages],
@@ -93,7 +141,7 @@ def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[lis
         unknown for one trajectory, all weights are stated confidences.
     """
     perplexities = [leaf.perplexity for leaf in leaves if leaf.perplexity is not None]
-    logprobs = [leaf.answer_logprob for leaf in leaves if leaf.answer_logprob is not None]
+    logprobs = [sum(leaf.answer_logprobs) for leaf in leaves if leaf.answer_logprobs is not None]
     if strategy == "perplexity" and len(perplexities) == len(leaves):
         return [-value for value in perplexities], True
     if strategy != "perplexity" and len(logprobs) == len(leaves):
@@ -102,10 +150,11 @@ def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[lis
 
 
 def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection | None:
-    """Select one of several trajectories, given breadth first; ties go to the earliest.
+    """Select one of several trajectories, given breadth first.
 
-    An ensemble sums confidences, as probabilities, over answers that are equal apart from case, punctuation and
-    articles, and selects the most confident trajectory of the best answer.
+    Of equal ones (to nine digits), the root, which read nothing, is never selected; then the answer that most
+    trajectories give wins, then the longest path, then the earliest. An ensemble selects an answer, and of its
+    trajectories the most confident one.
 
     Returns:
         The selection, or None if no trajectory has an answer.
@@ -115,19 +164,22 @@ def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection 
         return None
     weights, measured = trajectory_weights(strategy, leaves)
     if not measured:
-        leaves = [replace(leaf, generated=None, answer_logprob=None) for leaf in leaves]
+        leaves = [replace(leaf, generated=None, answer_logprobs=None) for leaf in leaves]
+    groups = list(summed_confidence([leaf.answer or "" for leaf in leaves], weights).values())
+    votes = {i: len(group) for _, group in groups for i in group}
+    depths = [len(leaf.searches) for leaf in leaves]
     candidates: Sequence[int] = range(len(leaves))
     if strategy == "ensemble":
-        groups: dict[str, list[int]] = {}
-        for i, leaf in enumerate(leaves):
-            groups.setdefault(_normalised(leaf.answer), []).append(i)
-        candidates = max(groups.values(), key=lambda group: sum(weights[i] for i in group))
-        scores = {leaves[group[0]].answer: sum(leaves[i].confidence for i in group) for group in groups.values()}
+        _, candidates = max(
+            groups, key=lambda each: (round(each[0], 9), len(each[1]), max(depths[i] for i in each[1]), -each[1][0])
+        )
+        scores = {leaves[group[0]].answer or "": sum(leaves[i].confidence for i in group) for _, group in groups}
     elif strategy == "perplexity" and measured:
         scores = {leaf.name: -weight for leaf, weight in zip(leaves, weights, strict=True)}
     else:
         scores = {leaf.name: leaf.confidence for leaf in leaves}
-    return Selection(leaves[max(candidates, key=lambda i: weights[i])], scores, measured, leaves)
+    best = max(candidates, key=lambda i: (round(weights[i], 9), depths[i] > 0, votes[i], depths[i], -i))
+    return Selection(leaves[best], scores, measured, leaves)
 
 
 def _normalised(answer: str) -> str:

@@ -39,7 +39,7 @@ from knowgap.signatures.migres import (
     SummarisePassage,
 )
 from knowgap.signatures.ra_isf import Decompose, PassageRelevance, SelfKnowledge, Synthesise
-from knowgap.signatures.rq_rag import AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
+from knowgap.signatures.rq_rag import AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery, Searched
 from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "ReasonRelevance",
     "ReasonedAnswer",
     "RewriteQuery",
+    "Searched",
     "SelfKnowledge",
     "ShortenAnswer",
     "SourcePassage",

@@ -1,13 +1,22 @@
 """What RQ-RAG asks: a query that is rewritten, decomposed or disambiguated, and an answer with its confidence.
 
-Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation".
+Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation". Every act sees all queries of its path
+and what each of them found (equation 2).
 """
 
 import dspy
+from pydantic import BaseModel, Field
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["AnswerWithConfidence", "DecomposeQuery", "DisambiguateQuery", "RewriteQuery"]
+__all__ = ["AnswerWithConfidence", "DecomposeQuery", "DisambiguateQuery", "RewriteQuery", "Searched"]
+
+
+class Searched(BaseModel):
+    """A query and which passages it found."""
+
+    query: str
+    found: list[int] = Field(default=[], description="ids of the passages that it found, best first")
 
 
 # Section 2.1.
@@ -18,7 +27,7 @@ class RewriteQuery(dspy.Signature):
     """
 
     question: str = dspy.InputField()
-    searched: list[str] = dspy.InputField(desc="earlier queries; may be empty")
+    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     query: str = dspy.OutputField(desc="one rewritten query")
 
@@ -31,7 +40,7 @@ class DecomposeQuery(dspy.Signature):
     """
 
     question: str = dspy.InputField()
-    searched: list[str] = dspy.InputField(desc="earlier queries; may be empty")
+    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     query: str = dspy.OutputField(desc="one query for one part of the question")
 
@@ -45,22 +54,27 @@ class DisambiguateQuery(dspy.Signature):
     """
 
     question: str = dspy.InputField()
-    searched: list[str] = dspy.InputField(desc="earlier queries; may be empty")
+    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
     passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     query: str = dspy.OutputField(desc="one unambiguous query")
 
 
 # Section 2.3: the stated confidence stands in where the model gives no token log-probabilities.
 class AnswerWithConfidence(dspy.Signature):
-    """Answer the question with the help of the passages, and say how sure you are of the answer.
+    """Answer the question with the help of what the searches found, and say how sure you are of the answer.
 
-    Passages may be beside the point: use those that help. When none does, give your best answer with low confidence.
+    Passages may be beside the point: use those that help. When none does, give your best answer.
     """
 
     question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
+    searched: list[Searched] = dspy.InputField(desc="queries on the way to the answer, in order; may be empty")
+    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
     confidence: float = dspy.OutputField(
-        desc="probability that the answer is right, from 0 to 1", default_factory=float, ge=0, le=1
+        desc="probability that the answer is right, 0 to 1: 0.95 when the passages state every fact that it needs, "
+        "0.75 when one step is inferred, 0.5 when a needed fact comes from memory, 0.25 for a guess, 0 when not known",
+        default_factory=float,
+        ge=0,
+        le=1,
     )

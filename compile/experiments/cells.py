@@ -23,7 +23,7 @@ from knowgap.programs.base import Program
 from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build
 from knowgap.retrieval.index.search_settings import Quality
 
-__all__ = ["AS_PAPER", "Cell", "ExperimentSetup", "prepare"]
+__all__ = ["AS_PAPER", "Cell", "ExperimentSetup", "prepare", "task_preset"]
 
 AS_PAPER = ("corpus", "questions", "models")
 """Parts of the setting of which only the user can know that they are the paper's own."""
@@ -224,6 +224,11 @@ class _Preparation:
         return self.retrievers[folder], folder
 
 
+def task_preset(cls: type[Program], task: str) -> str:
+    """The program's preset for a family of tasks, or for the wider one that it belongs to; empty if it has none."""
+    return next((name for name in (task, task.removesuffix("_deep")) if name in cls.presets), "")
+
+
 def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., Program], bool]:
     """What makes a cell's program from a retriever, and whether the paper's relevance threshold was left out."""
     row, column = cell.row, cell.column
@@ -235,7 +240,7 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     if row.program not in PROGRAMS:
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES])
     cls = get_program(row.program)
-    preset = row.preset or (column.task if column.task in cls.presets else "")
+    preset = row.preset or task_preset(cls, column.task)
     values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
     values |= {**(cls.preset(preset) if preset else {}), **row.settings, **row.by_dataset.get(column.dataset, {})}
     delta_left_out = values.get("delta") is not None and _PAPERS_RERANKER not in model_name(setup.reranker).lower()

@@ -43,8 +43,10 @@ def plain(text: str) -> str:
 
 
 def strings(value: Any) -> list[str]:
-    """Return the items of a list of texts, given as a list or as DSPy writes one."""
-    return [str(item) for item in value] if isinstance(value, list) else listed(value) if isinstance(value, str) else []
+    """Return the items of a list of texts or of searched queries, given as a list or as DSPy writes one."""
+    if isinstance(value, list):
+        return [str(item.get("query", "")) if isinstance(item, Mapping) else str(item) for item in value]
+    return listed(value) if isinstance(value, str) else []
 
 
 def passages(value: Any) -> list[tuple[int, str, str]]:

@@ -109,16 +109,14 @@ class FLARE(Program):
         """The next sentence, with how sure the model is of it."""
         inputs = {"question": question, "passages": passages, "known": list(sentences), "style": self.wording}
         reply = ask_for_tokens(self, self.sentence, with_tokens, **inputs)
-        output, tokens, refused = reply
+        output, refused = reply.output, reply.refused
         if output is None:
             return _Draft(refused=refused)
         sentence, answer = text_of(output, "reasoning"), text_of(output) if output.finished else ""
-        logprobs = reply.logprobs_of("reasoning")
-        if logprobs is None:
+        tokens = reply.tokens_of("reasoning")
+        if tokens is None:
             return _Draft(sentence, answer, probability_of(output), query=sentence, refused=refused)
-        end = len(logprobs.generated)
-        spelled = tokens[end - len(logprobs.value) : end]
-        probable = b"".join(token for token, logprob in spelled if math.exp(logprob) >= self.beta)
+        probable = b"".join(token.spelling for token in tokens if math.exp(token.logprob) >= self.beta)
         query = " ".join(probable.decode(errors="ignore").split())
-        confidence = math.exp(min(logprobs.value))
+        confidence = math.exp(min(token.logprob for token in tokens))
         return _Draft(sentence, answer, confidence, "lowest token probability", query or sentence)

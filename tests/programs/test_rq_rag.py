@@ -35,6 +35,7 @@ TABLE = {
     "Salt Road trade route country": [ROUTE],
 }
 PROBABILITIES = {"Bulgaria": 0.5, "Germany": 0.55, "France": 0.7, "Poland": 0.3}
+QUERY_PROBABILITY = {"rewrite": 0.9, "decompose": 1.0, "disambiguate": 0.9, "answer": None}
 STATED = {"Bulgaria": 0.6, "Germany": 0.2, "France": 0.4, "Poland": 0.1}
 PATHS = ["direct", "rewrite", "decompose", "disambiguate"]
 PATHS += [f"{first}/{second}" for first in PATHS[1:] for second in PATHS[1:]]
@@ -60,19 +61,24 @@ def reply(act, inputs):
 class TreeEngine(ScriptedEngine):
     """Answers by act, with token log-probabilities if asked for.
 
-    The words of an answer have its probability, those of a rewritten or disambiguated query 0.9, everything else is
-    certain; what follows the answer is all but impossible, and must not count.
+    The words of an answer have its probability, those of a rewritten or disambiguated query 0.9, those of a decomposed
+    one 1. Whatever is not the value of a query or an answer, headers included, is all but impossible, and must not
+    count.
     """
 
     def __init__(self, rule=reply, tokens=True, refusal=None):
         self.here, self.tokens, self.refusal = threading.local(), tokens, refusal
-        self.asked, self.refused = [], 0
+        self.configs, self.refused = [], 0
         super().__init__(lambda outputs, inputs: rule(self.here.act, inputs))
+
+    @property
+    def asked(self):
+        return [config.logprobs for _, config in self.configs]
 
     def complete(self, request):
         self.here.act = next(act for act, words in ACTS.items() if words in " ".join(str(request.system).split()))
         with self._lock:
-            self.asked.append(request.config.logprobs)
+            self.configs.append((self.here.act, request.config))
             self.refused += bool(self.refusal and request.config.logprobs is not None)
         if self.refusal and request.config.logprobs is not None:
             raise self.refusal
@@ -83,14 +89,12 @@ class TreeEngine(ScriptedEngine):
 
     def _scored(self, text):
         field = ""
-        for piece in re.findall(r"\[\[ ## \w+ ## \]\]|\s*\S+|\s+", text):
-            if piece.startswith("[[ ## "):
-                field, probability = piece.split()[2], 1.0
-            elif field == "answer":
-                probability = PROBABILITIES.get(piece.strip(), 1.0)
-            else:
-                probability = 1.0 if self.here.act == "decompose" or not piece.strip() else 0.9
-            yield TokenLogprob(piece, -50.0 if field in ("confidence", "completed") else math.log(probability))
+        for piece in re.findall(r"\s*\[\[ ## \w+ ## \]\]\s*|\s?\S+", text):
+            header = re.search(r"## (\w+) ##", piece)
+            field = header[1] if header else field
+            values = {"answer": PROBABILITIES.get(piece.strip()), "query": QUERY_PROBABILITY[self.here.act]}
+            probability = None if header else values.get(field)
+            yield TokenLogprob(piece, math.log(probability) if probability else -50.0)
 
 
 def run(engine=None, table=TABLE, cache=False, **kwargs):
@@ -117,9 +121,9 @@ def test_the_tree_of_depth_two_has_thirteen_answers():
     ]
     kinds = [[step.kind for step in trace.steps if step.iteration == n] for n in range(4)]
     assert kinds[0] == ["asked"]
-    assert kinds[1] == ["answered"] + ["refined"] * 3 + ["retrieved"]
-    assert kinds[2] == ["answered"] * 3 + ["refined"] * 9 + ["retrieved"]
-    assert kinds[3] == ["answered"] * 9 + ["stopped", "selected", "answered"]
+    assert kinds[1] == ["refined"] * 3 + ["retrieved"]
+    assert kinds[2] == ["refined"] * 9 + ["retrieved"]
+    assert kinds[3] == ["answered"] * 13 + ["stopped", "selected", "answered"]
     assert [step.branch for step in trace.of(Answered)] == [*PATHS, ""]
     assert [(step.branch, step.query) for step in trace.of(Refined)][:3] == [
         (action, queries[0]) for action, queries in QUERIES.items()
@@ -128,7 +132,7 @@ def test_the_tree_of_depth_two_has_thirteen_answers():
     assert trace.of(Retrieved)[0].hits == [["road", "salt", "route"], ["road"], ["road", "route"]]
     assert {step.k for step in trace.of(Retrieved)} == {3}
     assert trace.stopped == "depth"
-    # 13 answers and 12 queries; a whole level at once, so three calls in sequence.
+    # 13 answers and 12 queries; the queries of a level at once and all answers at the end: three calls in sequence.
     assert (trace.cost.lm_calls, trace.cost.critical_calls, trace.cost.retrievals) == (25, 3, 12)
     assert (trace.cost.iterations, trace.cost.passages) == (3, 4)
     assert engine.asked == [0] * 25
@@ -151,13 +155,85 @@ def test_probabilities_of_the_answers_choose(strategy, answer, path, scores):
     assert prediction.trace.of(Judged) == []
 
 
-def test_perplexity_takes_the_trajectory_whose_text_came_easiest():
+def test_perplexity_takes_the_trajectory_whose_values_came_easiest():
+    """By hand: the inverse geometric mean of the probabilities of the words of queries and answer."""
+    by_hand = {}
+    for path, answer in zip(PATHS, ANSWERS, strict=True):
+        actions = [] if path == "direct" else path.split("/")
+        words = [QUERY_PROBABILITY[act] for n, act in enumerate(actions) for _ in QUERIES[act][n].split()]
+        words.append(PROBABILITIES[answer])
+        by_hand[path] = math.prod(words) ** (-1 / len(words))
     prediction, _ = run(strategy="perplexity")
-    assert (prediction.answer, prediction.path) == ("Bulgaria", "decompose/decompose")  # two certain queries
-    by_path = {leaf["path"]: leaf["perplexity"] for leaf in prediction.leaves}
-    assert prediction.trace.of(Selected)[0].scores == pytest.approx(by_path)
-    assert by_path["decompose/decompose"] < by_path["decompose/rewrite"] < by_path["rewrite/rewrite"]
-    assert 1.0 < min(by_path.values()) < max(by_path.values()) < 2.0  # what follows the answer does not count
+    assert {leaf["path"]: leaf["perplexity"] for leaf in prediction.leaves} == pytest.approx(by_hand)
+    assert prediction.trace.of(Selected)[0].scores == pytest.approx(by_hand)
+    assert by_hand["decompose/decompose"] == pytest.approx(2 ** (1 / 11))  # ten certain words, and Bulgaria
+    assert (prediction.answer, prediction.path) == ("Bulgaria", "decompose/decompose")
+    assert min(by_hand, key=by_hand.__getitem__) == "decompose/decompose"
+
+
+@pytest.mark.parametrize("strategy", ["ensemble", "confidence", "perplexity"])
+def test_a_tie_goes_to_evidence_and_not_to_the_root(strategy):
+    """All state 0.95: the answer of most trajectories wins, by the longest of their paths."""
+
+    def rule(act, inputs):
+        return {**reply(act, inputs), "confidence": 0.95} if act == "answer" else reply(act, inputs)
+
+    prediction, _ = run(TreeEngine(rule, tokens=False), strategy=strategy)
+    assert (prediction.answer, prediction.path) == ("Bulgaria", "rewrite/rewrite")  # six of thirteen
+
+
+def test_every_node_asks_from_its_queries_and_what_each_found():
+    """Also where different queries find the same: the answer rests on the path (section 2.3), not on passages alone."""
+    _, engine = run(table={query: [ROAD] for queries in QUERIES.values() for query in queries})
+    prompts = [inputs for outputs, inputs in engine.calls if "answer" in outputs]
+    assert len({str(prompt) for prompt in prompts}) == len(PATHS)
+    shown = [{"id": 1, "title": ROAD.title, "text": ROAD.text}]
+    assert all(prompt["passages"] == (shown if prompt["searched"] else []) for prompt in prompts)
+    _, engine = run()
+    searched = [inputs["searched"] for outputs, inputs in engine.calls if "answer" in outputs]
+    first = {"query": "The Salt Road director birth country", "found": [1, 2, 3]}
+    assert [first, {"query": "Where was Ivo Brandt born?", "found": [4]}] in searched
+    assert [first, {"query": "Salt Road trade route country", "found": [3]}] in searched
+    assert [] in searched
+
+
+def test_a_branch_that_is_sure_enough_grows_no_further():
+    def rule(act, inputs):
+        sure = [passage["title"] for passage in inputs["passages"]] == [ROAD.title] or not inputs["passages"]
+        return {"answer": "x", "confidence": 0.9 if sure else 0.5} if act == "answer" else reply(act, inputs)
+
+    prediction, _ = run(TreeEngine(rule, tokens=False), enough=0.9)
+    below = [path for path in PATHS if not path.startswith("decompose/")]
+    assert paths(prediction) == below  # decompose found The Salt Road alone; the root, as sure, grows nevertheless
+    assert prediction.trace.cost.lm_calls == 19
+    assert prediction.trace.stopped == "depth"
+    none, _ = run(TreeEngine(rule, tokens=False), enough=0.5)
+    assert (paths(none), none.trace.stopped) == (PATHS[:4], "enough")
+
+
+def test_the_releases_sampling_is_a_switch():
+    _, engine = run(depth=1)
+    assert {config.temperature for _, config in engine.configs} == {None}
+    _, engine = run(depth=1, sample_queries=True)
+    temperatures = {act: config.temperature for act, config in engine.configs}
+    assert temperatures == {"rewrite": 1.0, "decompose": 1.0, "disambiguate": 1.0, "answer": 0.0}
+
+
+def test_a_choice_can_be_scored_on_the_token_of_its_option():
+    """By hand: the answer's tokens are `(`, `B` and `)`, of which the middle one names the option."""
+
+    class OptionEngine(TreeEngine):
+        def _scored(self, text):
+            tokens = {"(": 0.9, "B": 0.6, ")": 0.5}
+            yield from (TokenLogprob(p, math.log(tokens.get(p, 1.0))) for p in re.findall(r"\w+|\W", text))
+
+    def confidence(**kwargs):
+        engine = OptionEngine(lambda act, inputs: {"answer": "(B)", "confidence": 1})
+        return run(engine, depth=0, **kwargs)[0].confidence
+
+    assert confidence(style="choice") == pytest.approx(0.9 * 0.6 * 0.5)
+    assert confidence(style="choice", score_option=True) == pytest.approx(0.6)
+    assert confidence(score_option=True) == pytest.approx(0.9 * 0.6 * 0.5)  # not a choice
 
 
 @pytest.mark.parametrize("strategy", ["ensemble", "confidence", "perplexity"])
@@ -167,7 +243,7 @@ def test_perplexity_takes_the_trajectory_whose_text_came_easiest():
         ({"tokens": False}, "auto", 0, "did not come back"),
         ({}, "never", 0, "not asked for"),
         # Refused on the first level only; the next ones know.
-        ({"refusal": UnsupportedFeatureError("no logprobs here")}, "auto", 4, "refused"),
+        ({"refusal": UnsupportedFeatureError("no logprobs here")}, "auto", 3, "refused"),
     ],
 )
 def test_stated_confidence_stands_in_without_token_log_probabilities(engine, setting, refused, why, strategy):
@@ -243,7 +319,9 @@ def test_answers_that_cannot_be_read_do_not_count():
 
     prediction, _ = run(TreeEngine(rule), strategy="confidence")
     assert paths(prediction) == PATHS[1:]
-    assert (prediction.answer, prediction.path, prediction.measure) == ("Germany", "rewrite", "token log-probabilities")
+    # Six say Germany at 0.55, the first of the longest paths is selected.
+    assert (prediction.answer, prediction.path) == ("Germany", "rewrite/disambiguate")
+    assert prediction.measure == "token log-probabilities"
 
 
 def test_a_query_is_not_searched_twice_on_one_path():

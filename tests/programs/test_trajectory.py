@@ -4,12 +4,26 @@ import math
 
 import pytest
 
-from knowgap.programs.trajectory import Trajectory, select_trajectory, trajectory_weights
+from knowgap.programs.trajectory import (
+    Trajectory,
+    perplexity,
+    probability,
+    select_trajectory,
+    summed_confidence,
+    trajectory_weights,
+)
 
 
 def leaf(path, answer, probability=None, stated=0.0, generated=None):
-    logprob = None if probability is None else math.log(probability)
-    return Trajectory(path=path, answer=answer, answer_logprob=logprob, stated=stated, generated=generated)
+    """A trajectory whose answer has one token; each action of its path searched once and found nothing."""
+    return Trajectory(
+        path=path,
+        searches=tuple((action, ()) for action in path.split("/") if action),
+        answer=answer,
+        answer_logprobs=None if probability is None else (math.log(probability),),
+        stated=stated,
+        generated=generated,
+    )
 
 
 def test_confidence_takes_the_likeliest_answer():
@@ -39,10 +53,21 @@ def test_perplexity_counts_every_generated_token():
 
 
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
-def test_ties_go_to_the_earliest_path(strategy):
-    leaves = [leaf(path, path, 0.5, generated=[math.log(0.5)]) for path in ("rewrite", "decompose", "disambiguate")]
-    assert select_trajectory(strategy, leaves).best.path == "rewrite"
-    assert select_trajectory(strategy, leaves[::-1]).best.path == "disambiguate"
+@pytest.mark.parametrize(
+    ("answers", "winner"),
+    [
+        ({"": "Oslo", "rewrite": "Rome", "decompose": "Paris"}, "rewrite"),  # never the root, then the earliest
+        ({"": "Oslo", "rewrite": "Rome", "rewrite/rewrite": "Paris"}, "rewrite/rewrite"),  # the longest path
+        ({"rewrite": "Rome", "rewrite/rewrite": "Oslo", "decompose": "Rome"}, "rewrite"),  # most votes
+        ({"": "Rome", "rewrite": "Rome", "decompose/rewrite": "Oslo"}, "rewrite"),  # most votes, but not from memory
+    ],
+)
+def test_ties(strategy, answers, winner):
+    leaves = [leaf(path, answer, 0.5, generated=(math.log(0.5),)) for path, answer in answers.items()]
+    if strategy == "ensemble":  # the sums tie where every answer has the same share of one
+        votes = [list(answers.values()).count(answer) for answer in answers.values()]
+        leaves = [leaf(each.path, each.answer, 0.5 / n) for each, n in zip(leaves, votes, strict=True)]
+    assert select_trajectory(strategy, leaves).best.path == winner
 
 
 @pytest.mark.parametrize("strategy", ["perplexity", "confidence", "ensemble"])
@@ -66,7 +91,7 @@ def test_an_unreadable_answer_neither_counts_nor_spoils_the_measure():
 
 
 def test_answers_too_long_for_a_float_are_still_told_apart():
-    long = [Trajectory(path=str(n), answer=f"answer {n}", answer_logprob=-2000.0 - n) for n in (5, 1, 3)]
+    long = [Trajectory(path=str(n), answer=f"answer {n}", answer_logprobs=(-2000.0, -n)) for n in (5, 1, 3)]
     assert all(one.confidence == 0.0 for one in long)
     assert select_trajectory("confidence", long).best.path == "1"
     assert select_trajectory("ensemble", long).best.path == "1"
@@ -78,3 +103,15 @@ def test_answers_of_punctuation_alone_stay_apart():
         "ensemble", [leaf("", "?", 0.5), leaf("rewrite", "!", 0.4), leaf("decompose", "?", 0.1)]
     )
     assert selection.scores == pytest.approx({"?": 0.6, "!": 0.4})
+
+
+def test_the_formulas_by_hand():
+    assert perplexity([math.log(0.5), math.log(0.125)]) == pytest.approx(4.0)  # 1 / sqrt(1/16)
+    assert perplexity([0.0]) == 1.0
+    assert perplexity([]) == math.inf
+    assert math.isfinite(perplexity([-10_000.0]))
+    assert probability([math.log(0.5), math.log(0.25)]) == pytest.approx(0.125)
+    assert summed_confidence(["Rome", "Paris", "the Rome"], [0.5, 0.25, 0.125]) == {
+        "rome": (0.625, [0, 2]),
+        "paris": (0.25, [1]),
+    }

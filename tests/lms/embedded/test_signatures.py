@@ -6,7 +6,7 @@ from dspy.adapters.baml_adapter import BAMLAdapter
 
 from knowgap import signatures
 from knowgap.lms import extractive_lm
-from knowgap.signatures import SourcePassage, SubAnswer
+from knowgap.signatures import Searched, SourcePassage, SubAnswer
 
 ADAPTERS = {
     "chat": dspy.ChatAdapter(use_json_adapter_fallback=False),
@@ -26,7 +26,8 @@ PASSAGES = [
 ]
 QUESTION = "Where was the director of the film The Glass Orchard born?"
 INPUTS = {
-    **{key: [QUERY] for key in ("queries", "asked", "searched", "questions")},
+    **{key: [QUERY] for key in ("queries", "asked", "questions")},
+    "searched": [Searched(query=QUERY, found=[1, 3])],
     **dict.fromkeys(("note", "best_note"), NOTE),
     "question": QUESTION,
     "query": QUERY,
