@@ -236,7 +236,9 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     if row.artifact:
         return functools.partial(load_artifact, row.artifact, **models), False
     if row.program in PROBES:
-        return functools.partial(PROBES[row.program], cell.examples, seed=setup.seed, **row.settings), False
+        probe = PROBES[row.program]
+        given = {**_parts(probe, models), **row.settings}
+        return functools.partial(probe, cell.examples, seed=setup.seed, **given), False
     if row.program not in PROGRAMS:
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES])
     cls = get_program(row.program)
@@ -246,5 +248,9 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     delta_left_out = values.get("delta") is not None and _PAPERS_RERANKER not in model_name(setup.reranker).lower()
     if delta_left_out:
         del values["delta"]
-    models = {name: model for name, model in models.items() if model is not None and name in cls.part_names}
-    return functools.partial(cls, **models, **values), delta_left_out
+    return functools.partial(cls, **_parts(cls, models), **values), delta_left_out
+
+
+def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:
+    """The given models that a program of this class has a part for."""
+    return {name: model for name, model in models.items() if model is not None and name in cls.part_names}

@@ -141,7 +141,8 @@ def _answers_identity(cell: Cell) -> str:
     """The same for cells that share their answers."""
     program: Any = cell.program
     column = [cell.column.dataset, cell.column.split, cell.column.sampling, cell.column.metrics]
-    return digest([program.name, state_of(program), column, cell.row.candidates, cell.row.engine, lm_name(cell.lm)])
+    row = [cell.row.candidates, cell.row.engine, *cell.row.top_p]
+    return digest([program.name, state_of(program), column, row, lm_name(cell.lm)])
 
 
 def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> CellCost:
@@ -154,7 +155,7 @@ def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> 
     else:
         basis = "the method's call structure"
         bounds = call_bounds(program)
-        calls = np.array([bounds.low, bounds.high])
+        calls = np.array([bounds.low, bounds.high]) * max(1, len(cell.row.top_p))
         prompt = calls * (CALL + np.array([0, bounds.passages]) * PASSAGE)
         completion = calls * REPLY
     judging = sum(_JUDGING_CALLS.get(name, 0) for name in cell.column.metrics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
@@ -11,14 +12,15 @@ from knowgap.compile.evaluation.statistics import Interval, mean_interval
 from knowgap.compile.experiments.probes import probe_metric
 from knowgap.errors import UnknownName
 
-__all__ = ["measure", "score_metrics"]
+__all__ = ["action_share", "measure", "score_metrics"]
 
 
 def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dict[str, Metric]:
     """The metrics among `names` that score answers, by name; exact match if all are costs.
 
     Args:
-        names: metrics, costs, and `probe:NAME` for what a probe measures.
+        names: metrics, costs, `probe:NAME` for what a probe measures, and `action:NAME` for the share of an action on
+            the path that RQ-RAG selects.
         best_of_answers: score the best of the prediction's `answers` (the upper bound of RQ-RAG, section 4.3).
 
     Raises:
@@ -27,11 +29,22 @@ def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dic
     metrics: dict[str, Metric] = {}
     for name in [name for name in names if name not in COSTS] or ["exact_match"]:
         try:
-            metric = probe_metric(name[len("probe:") :]) if name.startswith("probe:") else get_metric(name)
-        except UnknownName:
+            kind, _, of = name.partition(":")
+            metric = {"probe": probe_metric, "action": action_share}[kind](of) if of else get_metric(name)
+        except (UnknownName, KeyError):
             raise UnknownName.among("metric or cost", name, [*METRICS, *COSTS]) from None
         metrics[name] = UpperBound(metric, name) if best_of_answers else metric
     return metrics
+
+
+def action_share(action: str) -> Metric:
+    """The share of an action on the selected path (RQ-RAG, figures 5, 11 and 12); `direct` is the root's only one."""
+
+    def share(example: Any, prediction: Any, trace: Any = None) -> float:
+        actions = str(prediction.get("path") or "").split("/")
+        return actions.count(action) / len(actions)
+
+    return share
 
 
 def measure(evaluation: Evaluation, name: str) -> Interval | None:

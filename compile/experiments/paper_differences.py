@@ -6,7 +6,10 @@ from knowgap.compile.evaluation.provenance import lm_name, model_name
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup
 from knowgap.compile.experiments.table import ExperimentTable, PaperSetting
 
-__all__ = ["paper_differences"]
+__all__ = ["CANDIDATES", "paper_differences"]
+
+CANDIDATES = "each question's own paragraphs"
+"""The corpus of a row that searches candidates only, in the words of the tables."""
 
 
 def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup) -> list[str]:
@@ -42,11 +45,18 @@ def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup
 
 def _retrieval_differences(cell: Cell, paper: PaperSetting, setup: ExperimentSetup) -> list[str]:
     differences = []
-    engine = cell.row.engine or paper.engine
+    engine = cell.row.engine or cell.column.paper_engine or paper.engine
     if cell.engine != engine:
         differences.append(f"retriever: {cell.engine}, not {engine}")
-    if "corpus" not in setup.as_paper:
-        own = cell.column.dataset in setup.corpora or cell.column.dataset in setup.indexes
-        corpus = "a corpus of one's own" if own else "the passages that come with the questions"
-        differences.append(f"corpus: {corpus}, not {paper.corpus}")
+    searched, corpus = _searched(cell, setup), cell.column.paper_corpus or paper.corpus
+    if "corpus" not in setup.as_paper and searched != corpus:
+        differences.append(f"corpus: {searched}, not {corpus}")
     return differences
+
+
+def _searched(cell: Cell, setup: ExperimentSetup) -> str:
+    """What our row searches, in words."""
+    if cell.row.candidates and (cell.dataset is None or any(each.get("candidates") for each in cell.examples)):
+        return CANDIDATES
+    own = cell.column.dataset in setup.corpora or cell.column.dataset in setup.indexes
+    return "a corpus of one's own" if own else "the passages that come with the questions"

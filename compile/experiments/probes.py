@@ -24,6 +24,7 @@ from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.retrieval import EmbeddedEntailment
+from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import (
     STYLES,
@@ -128,9 +129,17 @@ class Extraction(Probe):
 
     Five passages are drawn from the best retrieved ones. For about half of the questions, one of them is drawn from
     the gold ones, since few passages of a small corpus are positive. A passage is positive if it has the answer to a
-    sub-question. `useful` is 1 if statements were extracted and a passage is positive, or neither. `precision` and
-    `recall` compare the cited passages with the positive ones; `entailed_precision` and `entailed_recall` do so
-    without the statements that no cited passage entails.
+    sub-question. `precision` and `recall` compare the cited passages with the positive ones; `entailed_precision` and
+    `entailed_recall` do so without the statements that no cited passage entails. `extracted_where_positive` is 1 if
+    statements were extracted and a passage is positive, or neither. The paper's "Useful" is a binary accuracy whose
+    classes it does not define; nothing here is compared with it.
+
+    Args:
+        examples: the questions with their evidence.
+        retriever: the index.
+        entailment: says whether passages entail a statement; default: the embedded one. The paper's is
+            T5-XXL-TRUE-NLI.
+        **kwargs: `seed` and hyperparameters.
     """
 
     name = "probe_extraction"
@@ -139,9 +148,16 @@ class Extraction(Probe):
     passages = Integer(5, "passages read (section 2.1)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved to draw from (section 2.1)", low=1, high=200)
 
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.entailment = EmbeddedEntailment()
+    def __init__(
+        self,
+        examples: Sequence[dspy.Example],
+        retriever: Any = None,
+        *,
+        entailment: EntailmentModel | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(examples, retriever, **kwargs)
+        self.entailment = entailment or EmbeddedEntailment()
         self.leaf = dspy.Predict(ExtractUsefulInfo)
 
     def forward(self, question: str) -> dspy.Prediction:
@@ -158,11 +174,11 @@ class Extraction(Probe):
         precision, recall = _precision_and_recall({passage.id for passage, _ in citations}, positive)
         entailed_precision, entailed_recall = _precision_and_recall(kept, positive)
         measured = {
-            "useful": bool(statements) == bool(positive),
             "precision": precision,
             "recall": recall,
             "entailed_precision": entailed_precision,
             "entailed_recall": entailed_recall,
+            "extracted_where_positive": bool(statements) == bool(positive),
         }
         return self.conclude("; ".join(statement for statement, _ in statements) or "nothing", [], measured=measured)
 

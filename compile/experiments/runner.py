@@ -30,6 +30,7 @@ from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.measures import measure
 from knowgap.compile.experiments.paper_differences import paper_differences
 from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
+from knowgap.compile.experiments.samples import ask_each, sampling_lms
 from knowgap.compile.experiments.table import ExperimentTable, read_table
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
@@ -120,16 +121,25 @@ class _Run:
             program = make_program(retriever=program.retriever)
         questions = cell.examples if cell.row.candidates else []
         candidates = {example.question: example.get("candidates") for example in questions}
+        models = sampling_lms(cast("dspy.BaseLM", cell.lm), cell.row.top_p)
         if self.cluster is not None:
-            ask = self.cluster(make_program, cell.index, self.setup.quality, cell.lm)
-            remote = DelegatingProgram(program, lambda _, question: ask(question, candidates.get(question)))
-            return self._evaluate(remote, cell, cell.column.split, progress)
+            asks = [self.cluster(make_program, cell.index, self.setup.quality, lm) for lm in models]
+
+            def remote(_: Program, question: str) -> dspy.Prediction:
+                return ask_each([functools.partial(ask, question, candidates.get(question)) for ask in asks])
+
+            return self._evaluate(DelegatingProgram(program, remote), cell, cell.column.split, progress)
         index = program.retriever  # can be told to search some passages only, which the caching one cannot
+
+        def local(cached: Program, question: str) -> dspy.Prediction:
+            def ask(lm: dspy.BaseLM) -> dspy.Prediction:
+                with dspy.context(lm=lm):
+                    return ask_among(cached, index, question, candidates.get(question))
+
+            return ask_each([functools.partial(ask, lm) for lm in models])
+
         with cache_results(program, self.setup.output / "cache") as cached:
-            local = DelegatingProgram(
-                cached, lambda p, question: ask_among(p, index, question, candidates.get(question))
-            )
-            return self._evaluate(local, cell, cell.column.split, progress)
+            return self._evaluate(DelegatingProgram(cached, local), cell, cell.column.split, progress)
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
         """For each train question, whether the model answers it rightly by itself, and with retrieval."""
@@ -147,7 +157,8 @@ class _Run:
         dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
         examples = dataset.questions(split, self.setup.limit)
         origin = provenance_of(program, examples, lm, split=split).model_dump(include=_IDENTITY)
-        identity = digest([origin, list(cell.metrics), cell.row.candidates, cell.row.best_of_answers])[:12]
+        answering = [cell.row.candidates, cell.row.best_of_answers, *cell.row.top_p]
+        identity = digest([origin, list(cell.metrics), *answering])[:12]
         folder = "".join(c if c.isalnum() else "-" for c in cell.column.dataset).strip("-")
         return evaluate_split(
             program,

@@ -90,6 +90,8 @@ class Column(BaseModel, extra="forbid", frozen=True):
         split: the split that is asked.
         sampling: `first-N` or `random-N`; empty for all questions.
         questions: how many the paper asked; an estimate counts on it if the data are not at hand.
+        paper_engine: the paper's retriever on this data set, if it is not the table's.
+        paper_corpus: what the paper searched on this data set, if it is not the table's.
     """
 
     dataset: str
@@ -99,6 +101,8 @@ class Column(BaseModel, extra="forbid", frozen=True):
     split: str = "test"
     sampling: str = ""
     questions: int = Field(default=500, ge=1)
+    paper_engine: str = ""
+    paper_corpus: str = ""
 
     @property
     def title(self) -> str:
@@ -121,7 +125,9 @@ class Row(BaseModel, extra="forbid", frozen=True):
         engine: index engine of this row, if it is not the table's.
         lm: the paper's language model of this row, if it is not the table's.
         candidates: search the question's own paragraphs only, if the data have them.
-        best_of_answers: score the best of all the answers that the program weighed: the upper bound of its choice.
+        top_p: ask once under each of these settings of the language model, at temperature 1.
+        best_of_answers: score the best of all the answers that the program weighed or that were sampled: the upper
+            bound of a choice.
         left_out: why the row is not run.
         differs: how our row differs from the paper's, besides what its setting shows.
         demonstrations: number of examples that the paper shows for this row, if it is not the table's.
@@ -139,6 +145,7 @@ class Row(BaseModel, extra="forbid", frozen=True):
     engine: str = ""
     lm: str = ""
     candidates: bool = False
+    top_p: tuple[float, ...] = ()
     best_of_answers: bool = False
     left_out: str = ""
     differs: str = ""

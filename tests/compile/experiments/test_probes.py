@@ -34,9 +34,9 @@ PASSAGES = [
 
 def measure(name: str, rules: dict, metrics: list[str], example: dspy.Example = EXAMPLE, **options):
     """The scores of a probe on one question under a model that replies by rules, and the first call's inputs."""
-    probe = PROBES[name]([example], OverlapRetriever(PASSAGES), **options)
     if name == "probe_extraction":
-        probe.entailment = TableEntailment(lambda premise, hypothesis: float("moth" not in premise))
+        options["entailment"] = TableEntailment(lambda premise, hypothesis: float("moth" not in premise))
+    probe = PROBES[name]([example], OverlapRetriever(PASSAGES), **options)
     replies = {field: (lambda *_, r=rule: r) if isinstance(rule, dict) else rule for field, rule in rules.items()}
     lm, engine = scripted_lm(by_output(replies))
     names = [f"probe:{metric}" for metric in metrics]
@@ -50,7 +50,7 @@ def test_extraction_compares_what_is_cited_with_what_holds_an_answer():
         numbers = {p["title"]: p["id"] for p in inputs["passages"]}
         return {"statements": [{"statement": "Something.", "sources": [numbers["Orle bridge"], numbers["Moth"]]}]}
 
-    metrics = ["useful", "precision", "recall", "entailed_precision", "entailed_recall"]
+    metrics = ["extracted_where_positive", "precision", "recall", "entailed_precision", "entailed_recall"]
     scores, inputs = measure("probe_extraction", {"statements": cite}, metrics)
     assert scores == [1.0, 0.5, 0.5, 1.0, 0.5]
     assert inputs["queries"] == [step["question"] for step in STEPS]
