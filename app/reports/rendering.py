@@ -64,7 +64,7 @@ def format_setting(value: Any) -> str:
 
 def in_words(name: str) -> str:
     """Word the name of a metric or cost: "exact match" for `exact_match`, "LM calls" for `lm_calls`."""
-    return re.sub(r"\blm\b", "LM", name.removeprefix("probe:").replace("_", " "))
+    return re.sub(r"\blm\b", "LM", (name.partition(":")[2] or name).replace("_", " "))
 
 
 def format_gain(comparison: Comparison) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dspy
 import pytest
 from compile_helpers import NAMES, reading_rule
 from experiment_helpers import LoggingEngine, asked, logging_lm, make_table
@@ -155,6 +156,27 @@ def test_the_upper_bound_of_rq_rag(run):
     # queries would be the same again, and are asked for them in three ways each.
     assert means[:2] == [[0.0, 1.0, 1.0, 3 * 21 + 9 * 21], [0.0, 0.0, 0.0, 0.0]]
     assert means[2][0] == 1.0
+
+
+def test_answers_that_are_sampled_with_several_top_p_are_scored_by_the_best(run, log: Path):
+    """As BlendFilter's figure 5 does: of each question one of three answers is right, at top_p 0.5."""
+
+    class SamplingEngine(LoggingEngine):
+        def complete(self, request):
+            self.setting = request.config.top_p, request.config.temperature
+            return super().complete(request)
+
+    engine = SamplingEngine(log)
+    engine.rule = lambda outputs, inputs: (
+        reading_rule(outputs, inputs) if engine.setting in ((0.5, 1.0), (None, None)) else WRONG
+    )
+    rows = [{"label": "one", "program": "rag"}]
+    rows.append({"label": "three", "program": "rag", "top_p": [0.0, 0.5, 1.0], "best_of_answers": True})
+    rows.append({"label": "first of three", "program": "rag", "top_p": [0.0, 0.5, 1.0]})
+    lm = dspy.LM("test/rule", engine=engine, cache=False, num_retries=0)
+    experiment = run({"rows": rows, "baseline": "", "paper": None}, lm=lm, num_threads=1)
+    figures = [[figure.ours.mean for figure in cell.figures] for cell in experiment.cells]
+    assert [(scores[0], scores[2]) for scores in figures] == [(1.0, 1.0), (1.0, 3.0), (0.0, 3.0)]
 
 
 def test_skr_learns_from_the_train_split_and_is_left_out_without_one(run, tmp_path: Path, log: Path):
