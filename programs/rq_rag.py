@@ -17,7 +17,7 @@ from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
 from knowgap.retrieval.passage import Retriever
-from knowgap.signatures import STYLES, UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
+from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 
 __all__ = ["RQRAG"]
 
@@ -92,7 +92,6 @@ class RQRAG(Program):
         when={"style": ["choice"]},
     )
     logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -189,8 +188,7 @@ class RQRAG(Program):
     def _answer(self, question: str, node: Trajectory, with_tokens: bool) -> Trajectory:
         """The node with its answer, which is empty if the reply cannot be read."""
         temperature = 0.0 if self.sample_queries else None
-        wording = STYLES[self.style]
-        reply = self._ask(node, self.answer, with_tokens, temperature, question=question, style=wording)
+        reply = self._ask(node, self.answer, with_tokens, temperature, question=question, style=self.wording)
         tokens = reply.tokens_of("answer")
         scored = tokens if tokens is None or not self._scores_option else _option(tokens)
         node = replace(
