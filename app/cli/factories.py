@@ -103,11 +103,12 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     if place is None:
         retriever = _open_own_index(options, dataset)
     elif not place.startswith(("http://", "https://")):
-        retriever = open_folder(place, quality=quality)
-    elif quality is None:
-        retriever = RemoteRetriever(place)
+        retriever = open_folder(place, engine=options.engine, quality=quality)
     else:
-        raise UsageError(f"--quality {quality}: goes with `knowgap serve-index`, which opens the index of {place}")
+        for name, value in (("engine", options.engine), ("quality", quality)):
+            if value is not None:
+                raise UsageError(f"--{name} {value}: goes with `knowgap serve-index`, which opens the index of {place}")
+        retriever = RemoteRetriever(place)
     with closing(retriever):
         yield retriever
 
@@ -120,9 +121,10 @@ def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriev
     dataset = dataset or load_dataset(options.data)
     if not dataset.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
-    folder = _home() / "indexes" / dataset.index_name(options.engine)
+    engine = options.engine or o.NEW_INDEX
+    folder = _home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:
-        return open_or_build(folder, dataset.corpus, options.engine, quality=options.quality, progress=report)
+        return open_or_build(folder, dataset.corpus, engine, quality=options.quality, progress=report)
 
 
 def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:

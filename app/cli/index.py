@@ -34,8 +34,8 @@ class QdrantOptions:
         str | None,
         Option(
             "--qdrant-url",
-            help="Qdrant server or cluster, http://HOST:6333; its key is read from QDRANT_API_KEY. Without it, qdrant "
-            "keeps its store in the folder.",
+            help="Qdrant server or cluster, https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands "
+            "send it only to the server in QDRANT_URL. Without it, qdrant keeps its store in the folder.",
         ),
     ] = None
     collection: Annotated[
@@ -51,7 +51,7 @@ def index(
     folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
     data: Annotated[str | None, Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
     corpus: Annotated[Path | None, Option("--corpus", help="Passages: JSON Lines or TSV.")] = None,
-    engine: o.Engine = "colbert",
+    engine: o.Engine = None,
     checkpoint: Annotated[
         str | None,
         Option(
@@ -71,6 +71,7 @@ def index(
     """
     from knowgap.retrieval.index.engines import engine_class
 
+    engine = engine or o.NEW_INDEX
     options = {name: value for name, value in vars(qdrant).items() if value is not None}
     if options and engine != "qdrant":
         names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
@@ -168,6 +169,7 @@ def size(
 
 def serve_index(
     folder: Annotated[str, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
+    engine: o.Engine = None,
     quality: o.Quality = None,
     host: Annotated[str, Option("--host", help="Address to listen on; the default is this machine only.")] = (
         "127.0.0.1"
@@ -177,7 +179,7 @@ def serve_index(
     """Serve an index over HTTP, in the protocol of dspy.ColBERTv2, until it is interrupted."""
     from knowgap.retrieval import IndexServer
 
-    with factories.open_index(o.IndexOptions(folder=folder, quality=quality)) as retriever:
+    with factories.open_index(o.IndexOptions(folder=folder, engine=engine, quality=quality)) as retriever:
         server = IndexServer(retriever, host=host, port=port)
         remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
         with suppress(KeyboardInterrupt):

@@ -23,12 +23,13 @@ ApiBase = Annotated[
     str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
 ]
 Engine = Annotated[
-    str,
+    str | None,
     Option(
         "--engine",
         envvar="KNOWGAP_ENGINE",
-        help="Index engine: colbert (late interaction of token vectors), bm25 (words in common), dense (one vector a "
-        "passage), hybrid (these three, fused by rank) or qdrant (late interaction in a Qdrant store or server).",
+        help="Index engine: colbert (late interaction of token vectors; the default for new indexes), bm25 (words in "
+        "common), dense (one vector a passage), hybrid (these three, fused by rank) or qdrant (late interaction in a "
+        "Qdrant store or server). A Qdrant store inside a folder is opened only if named.",
     ),
 ]
 Quality = Annotated[
@@ -55,6 +56,9 @@ OutputDir = Annotated[
     Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for the files that the command writes."),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
+
+NEW_INDEX = "colbert"
+"""The engine of a new index if none is named."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class IndexOptions:
             "passages.",
         ),
     ] = None
-    engine: Engine = "colbert"
+    engine: Engine = None
     quality: Quality = None
 
 

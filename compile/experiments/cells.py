@@ -217,7 +217,7 @@ class _Preparation:
             if self.dry and named is None and not folder.exists():
                 return None, folder
             self.retrievers[folder] = (
-                open_index(folder, quality=self.setup.quality)
+                open_index(folder, engine=self.setup.engine, quality=self.setup.quality)
                 if named is not None
                 else open_or_build(folder, dataset.corpus, engine, quality=self.setup.quality, progress=self.progress)
             )

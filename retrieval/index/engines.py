@@ -24,29 +24,41 @@ ENGINES = {
 """Engine name → `module:class`; the class has `open(path)`."""
 
 
-def open_index(path: str | Path, *, quality: Quality | None = None, **options: Any) -> Retriever:
+def open_index(
+    path: str | Path, *, engine: str | None = None, quality: Quality | None = None, **options: Any
+) -> Retriever:
     """Open an index of any engine.
 
     Args:
         path: its folder.
+        engine: its engine; None takes what the folder says, except for a Qdrant store inside the folder, whose files
+            are read with pickle: name `qdrant` to open one that you have made.
         quality: how thoroughly a ColBERT index is searched: `fast`, `balanced`, `exact` or `SearchSettings`. None
             takes the engine's default.
         options: passed to the `open` of its engine.
 
     Raises:
         UnknownName: there is no quality of that name.
-        UsageError: a quality for an index that is always searched in one way.
+        UsageError: another engine than the index has, or a quality for an index that is always searched in one way.
         IndexMissing: nothing is at that path.
-        IndexForeign: something else is, or an index of an engine or format that this version does not know.
+        IndexForeign: something else is, or an index of an engine or format that this version does not know, or a Qdrant
+            store inside the folder, without its engine being named.
         IndexDamaged: an index that is not whole.
     """
-    engine = Manifest.read(path).engine
-    if engine not in ENGINES:
+    manifest = Manifest.read(path)
+    if manifest.engine not in ENGINES:
         raise IndexForeign(
-            f"{path}: an index of the engine {engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
+            f"{path}: an index of the engine {manifest.engine!r}; this knowgap opens {', '.join(sorted(ENGINES))}"
         )
-    check_quality(path, [engine], quality)
-    return engine_class(engine).open(path, **options, **({} if quality is None else {"quality": quality}))
+    if engine not in (None, manifest.engine):
+        raise UsageError(f"{path}: an index of the engine {manifest.engine}, not {engine}; leave the engine out")
+    if engine is None and manifest.engine == "qdrant" and manifest.settings.get("url") is None:
+        raise IndexForeign(
+            f"{path}: its Qdrant store is read with pickle, which can run code; if you made it, open it with "
+            "engine='qdrant' (--engine qdrant)"
+        )
+    check_quality(path, [manifest.engine], quality)
+    return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
 
 
 def open_or_build(
@@ -61,7 +73,7 @@ def open_or_build(
         built = engine_class(engine).build(passages, path, progress=progress)
         if quality is None:
             return built
-    return open_index(path, quality=quality)
+    return open_index(path, engine=engine, quality=quality)
 
 
 def engine_class(engine: str) -> Any:

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import io
+import ipaddress
 import os
+import pickle
+import sqlite3
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, MissingDependency
+from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, MissingDependency, UsageError
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["STORE", "STORE_LOCK", "Connection", "fill", "import_qdrant", "point_id", "pool", "reporting", "upsert"]
+__all__ = [
+    "STORE",
+    "STORE_LOCK",
+    "Connection",
+    "fill",
+    "import_qdrant",
+    "key_for",
+    "point_id",
+    "pool",
+    "reporting",
+    "upsert",
+]
 
 STORE, STORE_LOCK = "qdrant", ".store.lock"
 _POINTS_PER_REQUEST = 64
@@ -35,17 +51,66 @@ def import_qdrant() -> None:
         raise MissingDependency("qdrant-client is not installed; `pip install 'knowgap[qdrant]'`") from error
 
 
+class _PointUnpickler(pickle.Unpickler):
+    """Reads a pickled point; a pickle that names anything but the class of points is refused."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        if (module_name, global_name) != ("qdrant_client.http.models.models", "PointStruct"):
+            raise pickle.UnpicklingError(f"it would run {module_name}.{global_name}")
+        return super().find_class(module_name, global_name)
+
+
+def _check_pickles(store: Path) -> None:
+    """Raise for a store whose pickles hold anything but points: `QdrantClient` would run it."""
+    for file in sorted(store.rglob("*.sqlite")):
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            for (value,) in database.execute("SELECT point FROM points"):
+                _PointUnpickler(io.BytesIO(value)).load()
+
+
+def key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
+    """The key to send to a server: the argument, or the environment variable QDRANT_API_KEY.
+
+    Args:
+        url: the server.
+        api_key: a key for this server.
+        named: whether the user named this server, in this call or as QDRANT_URL. No key goes to a server that only
+            the folder of an index names.
+
+    Raises:
+        UsageError: the key is for a server that the user has not named, or would go over plain HTTP to another machine.
+    """
+    parts = urlsplit(url)
+    known = urlsplit(os.environ.get("QDRANT_URL", ""))
+    named = named or (known.scheme, known.hostname, known.port) == (parts.scheme, parts.hostname, parts.port)
+    if not named:
+        if api_key is not None:
+            raise UsageError(f"api_key: name the server that it is for, url={url!r} or QDRANT_URL")
+        return None
+    key = api_key or os.environ.get("QDRANT_API_KEY")
+    if key and parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
+    return key
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Connection:
     """A client of a server, or of the store in a folder, which one process at a time may open."""
 
-    def __init__(self, folder: Path, url: str | None, api_key: str | None) -> None:
+    def __init__(self, folder: Path, url: str | None, key: str | None) -> None:
         from filelock import FileLock, Timeout
         from qdrant_client import QdrantClient
 
         self.url, self._lock = url, FileLock(folder / STORE_LOCK, timeout=0)
         if url is not None:
-            key = api_key or os.environ.get("QDRANT_API_KEY")
-            with reporting(url):
+            with reporting(url), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` decides
                 self.client: Any = QdrantClient(url=url, api_key=key, check_compatibility=False)
                 self.client.get_collections()
             return
@@ -55,6 +120,7 @@ class Connection:
             message = f"{folder}: the store is open elsewhere; close it there, serve it, or use a Qdrant server"
             raise IndexFolderError(message) from None
         try:
+            _check_pickles(folder / STORE)
             with warnings.catch_warnings():
                 # The module `index` tells for how many passages the store is meant.
                 warnings.filterwarnings("ignore", message="Local mode is not recommended")

@@ -5,8 +5,9 @@ disk in 16 bits; and `pooled`, their mean, in an HNSW graph. A search takes the 
 them by MaxSim, in one request. Passages are stored in the points, so a cluster needs nothing else.
 
 Without a URL, the store of `qdrant-client` itself is used, inside the index folder. It has the same interface and
-scores every passage: it is for development and some thousand passages. It keeps its points as Python pickles, and
-opening a pickle runs what it holds: open only folders that you or people you trust have made.
+scores every passage: it is for development and some thousand passages. It keeps its points as Python pickles, which
+can run code when they are read. Such a folder is opened only if the caller names the engine, and only if its pickles
+hold points and nothing else.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from knowgap.retrieval.qdrant.collection import (
     Connection,
     fill,
     import_qdrant,
+    key_for,
     point_id,
     pool,
     reporting,
@@ -93,10 +95,11 @@ class QdrantIndex(NeverCopied):
         Args:
             passages: what to index; read once.
             path: a folder for the manifest, the embedded checkpoint, and the store if there is no URL.
-            url: a Qdrant server, `http://host:6333`; None uses the store of `qdrant-client` inside the folder.
+            url: a Qdrant server, `https://host:6333`; None uses the store of `qdrant-client` inside the folder.
             collection: its name on the server. One that is there, and not from an interrupted build, is replaced only
                 with `overwrite`.
-            api_key: the key of the server; None reads the environment variable QDRANT_API_KEY. It is never stored.
+            api_key: the key of the server; None reads the environment variable QDRANT_API_KEY. It is never stored, and
+                never sent over plain HTTP to another machine.
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
             device: where to encode; None takes a CUDA GPU if there is one.
@@ -109,7 +112,8 @@ class QdrantIndex(NeverCopied):
         Raises:
             DataError: there are no passages, or two with the same id.
             ValueOutOfBounds: shards or replicas below 1.
-            UsageError: shards or replicas without a URL, or another index stands at the path.
+            UsageError: shards or replicas without a URL, another index stands at the path, or a key would go over plain
+                HTTP.
             CheckpointError: no such checkpoint.
             IndexMissing: no server answers at the URL.
             IndexFolderError: the collection is there already.
@@ -121,7 +125,7 @@ class QdrantIndex(NeverCopied):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
         if url is None and any(layout.values()):
             raise UsageError("shards and replicas belong to a Qdrant server; give its URL, or leave them out")
-        device = choose_device(device)
+        device, key = choose_device(device), None if url is None else key_for(url, api_key, named=True)
         with start_build(path, overwrite=overwrite) as build:
             store, digest = build.store(passages)
             job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
@@ -132,12 +136,12 @@ class QdrantIndex(NeverCopied):
             manifest = Manifest("qdrant", len(store), digest, settings, recorded)
             if not build.already_built(manifest):
                 options: dict[str, Any] = {"layout": layout, "overwrite": overwrite, "progress": progress}
-                with closing(Connection(build.folder, url, api_key)) as connection:
+                with closing(Connection(build.folder, url, key)) as connection:
                     fill(connection.client, collection, store, encoder, state, **options)
             for file in build.folder.glob("passages.*"):
                 file.unlink()  # the points hold the passages
             build.finish(manifest, leave_out=[STATE, STORE_LOCK], changing=[STORE])
-        return cls.open(path, api_key=api_key, checkpoint=checkpoint, device=device)
+        return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)
 
     @classmethod
     def open(
@@ -149,27 +153,30 @@ class QdrantIndex(NeverCopied):
         checkpoint: str | Path | None = None,
         device: str | None = None,
     ) -> QdrantIndex:
-        """Open an index that `build` wrote. A store inside the folder is a pickle: see the module's warning.
+        """Open an index that `build` wrote.
 
         Args:
             path: its folder.
             url: the server; None takes that of the build.
-            api_key: the key of the server; None reads the environment variable QDRANT_API_KEY.
+            api_key: the key of the server at `url`; None reads the environment variable QDRANT_API_KEY, for a server
+                that `url` or the environment variable QDRANT_URL names.
             checkpoint: where its checkpoint is now; None means inside the index, or where it was at the build.
             device: where to encode; None takes a CUDA GPU if there is one.
 
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
             IndexForeign, IndexDamaged: see `Manifest.read`.
-            UsageError: a URL for an index without a server.
+            UsageError: a URL for an index without a server, or a key that may not be sent (`key_for`).
             MissingDependency: qdrant-client is not installed.
         """
         import_qdrant()
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
+        server = manifest.settings["url"] if url is None else url
         if url is not None and manifest.settings["url"] is None:
             raise UsageError(f"{path}: its store is inside the folder, not on a server; open it without a URL")
-        connection = Connection(path, url or manifest.settings["url"], api_key)
+        key = None if server is None else key_for(server, api_key, named=url is not None)
+        connection = Connection(path, server, key)
         if not connection.client.collection_exists(manifest.settings["collection"]):
             connection.close()
             raise IndexDamaged(f"{path}: the collection {manifest.settings['collection']!r} is gone; build it again")

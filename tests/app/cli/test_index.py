@@ -28,9 +28,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts))
 
 
-def search(knowgap, query: str, place: str = "idx") -> list[str]:
+def search(knowgap, query: str, place: str = "idx", *options: str) -> list[str]:
     """The ids of the two best hits."""
-    return [hit["id"] for hit in knowgap.json("search", query, "--index", place, "-k", "2")["hits"]]
+    return [hit["id"] for hit in knowgap.json("search", query, "--index", place, "-k", "2", *options)["hits"]]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,9 @@ def test_builds_with_progress_and_searches(knowgap, engine: str, step: str):
     printed, remarks = knowgap(*INDEX, "--engine", engine)
     assert f"6 passages indexed in idx ({engine})" in printed
     assert step in remarks
-    assert search(knowgap, "Orle Bridge")[0] == "orle"
+    assert search(knowgap, "Orle Bridge", "idx", "--engine", engine)[0] == "orle"
+    refused = knowgap.refusal("search", "Orle Bridge", "--index", "idx", "--engine", "hybrid")
+    assert f"an index of the engine {engine}, not hybrid" in refused
 
 
 def test_indexes_the_passages_of_a_data_set(knowgap):
@@ -81,6 +83,8 @@ def test_searches_what_is_served(indexed):
         assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--quality", "fast")
         assert "--quality fast: goes with `knowgap serve-index`" in message
+        message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--engine", "bm25")
+        assert "--engine bm25: goes with `knowgap serve-index`" in message
 
 
 def test_serves_until_interrupted(indexed, monkeypatch: pytest.MonkeyPatch):

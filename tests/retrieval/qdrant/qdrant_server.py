@@ -14,10 +14,13 @@ from starlette.routing import Route
 
 
 class QdrantServer:
-    """Serves an empty store at `url` until it is closed; `asked` has a (method, path, body) for each request."""
+    """Serves an empty store at `url` until it is closed.
+
+    `asked` has a (method, path, body) for each request, and `keys` the key that came with it.
+    """
 
     def __init__(self):
-        self.store, self.asked = QdrantClient(":memory:"), []
+        self.store, self.asked, self.keys = QdrantClient(":memory:"), [], []
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         routes = [Route("/{path:path}", self._answer, methods=["GET", "PUT", "POST", "DELETE"])]
@@ -28,6 +31,7 @@ class QdrantServer:
     async def _answer(self, request):
         body = await request.json() if await request.body() else {}
         self.asked.append((request.method, request.url.path, body))
+        self.keys.append(request.headers.get("api-key"))
         result = answer(self.store, request.method, request.path_params["path"].split("/")[1:], body)
         return JSONResponse({"result": plain(result), "status": "ok", "time": 0.0})
 

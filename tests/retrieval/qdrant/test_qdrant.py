@@ -1,11 +1,15 @@
+import pickle
 import shutil
+import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from knowgap.errors import (
     IndexDamaged,
     IndexFolderError,
+    IndexForeign,
     IndexMissing,
     UsageError,
     ValueOutOfBounds,
@@ -18,12 +22,6 @@ from tests.retrieval.tiny import write_colbert
 pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
 
 from tests.retrieval.qdrant.qdrant_server import QdrantServer
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    texts = [*map(str, corpus() + NEW), *QUERIES]
-    return write_colbert(tmp_path_factory.mktemp("tiny") / "colbert", texts)
 
 
 class TestQdrantIndex(IndexConformance, UpdateConformance):
@@ -53,14 +51,14 @@ class TestQdrantIndex(IndexConformance, UpdateConformance):
         shutil.copytree(tmp_path / "first", tmp_path / "copy")
         shutil.move(tmp_path / "first", tmp_path / "moved")
         for folder in (tmp_path / "copy", tmp_path / "moved"):
-            with closing(open_index(folder)) as index:
+            with closing(open_index(folder, engine="qdrant")) as index:
                 assert index.search(QUERIES, 7) == expected
 
     def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
         self.make(passages, tmp_path / "index").close()
         (tmp_path / "index" / "qdrant" / "meta.json").write_text("{", encoding="utf-8")
         with pytest.raises(IndexDamaged, match="cannot be read"):
-            open_index(tmp_path / "index")
+            open_index(tmp_path / "index", engine="qdrant")
         assert len(self.make(passages, tmp_path / "index", overwrite=True)) == len(passages)
 
 
@@ -156,6 +154,49 @@ def test_refuses_a_build(checkpoint, tmp_path, arguments, error, message):
 
 def test_refuses_to_open(index):
     with pytest.raises(IndexFolderError, match="the store is open elsewhere"):
-        open_index(index.path)
+        open_index(index.path, engine="qdrant")
+    with pytest.raises(UsageError, match="engine qdrant, not bm25"):
+        open_index(index.path, engine="bm25")
     with pytest.raises(UsageError, match="inside the folder"):
         QdrantIndex.open(index.path, url="http://127.0.0.1:9")
+
+
+def test_a_store_runs_nothing(index):
+    """A stranger's store is not opened unasked; one that is named holds points, or is refused before it runs."""
+    index.close()
+    with pytest.raises(IndexForeign, match="read with pickle"):
+        open_index(index.path)
+    marker = index.path / "ran"
+
+    class Runs:
+        def __reduce__(self):
+            return Path.touch, (marker,)
+
+    [file] = index.path.rglob("*.sqlite")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("INSERT INTO points VALUES ('x', ?)", (pickle.dumps(Runs()),))
+    with pytest.raises(IndexDamaged, match="it would run pathlib"):
+        open_index(index.path, engine="qdrant")
+    assert not marker.exists()
+
+
+def test_the_key_goes_only_to_a_server_that_the_user_named(server, checkpoint, tmp_path, monkeypatch):
+    def keys():
+        sent = set(server.keys)
+        server.keys.clear()
+        return sent
+
+    monkeypatch.setenv("QDRANT_API_KEY", "secret")
+    QdrantIndex.build(corpus(5), tmp_path / "index", url=server.url, checkpoint=checkpoint).close()
+    assert keys() == {"secret"}
+    open_index(tmp_path / "index").close()
+    assert keys() == {None}
+    open_index(tmp_path / "index", url=server.url).close()
+    assert keys() == {"secret"}
+    with pytest.raises(UsageError, match="name the server that it is for"):
+        open_index(tmp_path / "index", api_key="secret")
+    monkeypatch.setenv("QDRANT_URL", server.url)
+    open_index(tmp_path / "index").close()
+    assert keys() == {"secret"}
+    with pytest.raises(UsageError, match="plain HTTP"):
+        QdrantIndex.build(corpus(5), tmp_path / "far", url="http://192.0.2.1:6333", checkpoint=checkpoint)
