@@ -54,11 +54,12 @@ class Finding:
     remedy: str = ""
 
 
-def examine(index: str | Path | None = None) -> list[Finding]:
+def examine(index: str | Path | None = None, engine: str | None = None) -> list[Finding]:
     """Examine the machine, the packages, the embedded encoder, and an index.
 
     Args:
         index: the folder of an index, whose every file is read and compared with its digest; None for no index.
+        engine: its engine; see `open_index`.
 
     Returns:
         Findings, the most general first. Nothing is raised: what fails is a finding.
@@ -78,11 +79,11 @@ def examine(index: str | Path | None = None) -> list[Finding]:
         _check("embedded encoder", "everything that runs without a download", _encoder),
         _check("colbert-ai loads", "ColBERT indexes", _colbert),
     ]
-    return findings + (examine_index(index) if index is not None else [])
+    return findings + (examine_index(index, engine) if index is not None else [])
 
 
-def examine_index(path: str | Path) -> list[Finding]:
-    """Read every file of an index, and search it. What fails is a finding."""
+def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
+    """Read every file of an index, and search it; see `examine`. What fails is a finding."""
     path = Path(path)
 
     def manifest() -> str:
@@ -94,7 +95,7 @@ def examine_index(path: str | Path) -> list[Finding]:
         return "every file is as it was written"
 
     def search() -> str:
-        index: Any = open_index(path)
+        index: Any = open_index(path, engine=engine)
         try:
             [hits] = index.search(["What is this about?"], 1)
         finally:

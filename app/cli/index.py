@@ -190,12 +190,13 @@ def doctor(
     folder: Annotated[
         Path | None, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
     ] = None,
+    engine: o.Engine = None,
     as_json: o.Json = False,
 ) -> None:
     """Say what this machine has for retrieval, what is missing for which feature, and how to get it."""
     from knowgap.retrieval.doctor import examine
 
-    findings = examine(folder)
+    findings = examine(folder, engine)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:
