@@ -29,8 +29,10 @@ BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing
 """Fields that an algorithm can do without, where others stand beside them."""
 
 DECIDING = {
+    "AnswerFromRelevant": ("answerable",),
     "AnswerWithCitations": ("answer",),
     "FollowUp": ("needed",),
+    "JointRelevance": ("answerable",),
     "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
     "ReadingNotes": ("answer",),

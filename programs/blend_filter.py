@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -13,12 +14,12 @@ from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Filtered, Judged, Reasoned
+from knowgap.programs.trace.steps import Filtered, Judged, Reasoned, Rejected
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
-    STYLES,
+    EXPECTED_RELEVANT,
     UNKNOWN,
-    ExternalKnowledge,
+    AssessAndFilter,
     FilterKnowledge,
     InternalKnowledge,
     KnowledgeRelevance,
@@ -29,6 +30,9 @@ from knowgap.signatures import (
 
 __all__ = ["BlendFilter"]
 
+_TOKEN = re.compile(r"[A-Za-z]{1,4}|\d{1,2}|\S")
+_SHORT_WORDS = 8
+
 
 class BlendFilter(Program):
     """Search with the question, with it and a reasoned draft, and with it and a passage from memory; filter; answer.
@@ -37,11 +41,26 @@ class BlendFilter(Program):
     Knowledge Filtering", algorithm 1, equations 1 to 9, appendix B; queries left out as in table 6, K as in figure 4,
     filter after the union as in remark 2, no filter as in equation 6. No code was released.
 
-    The question is searched once, for both the original query and the draft of the external one. The three branches
-    run at once: a question takes ten calls of the language model, five of them in sequence. Where appendix B has the
-    model name the question's topic and forget what it knows about it, the filter is told to set its knowledge aside.
+    The paper's prompts hold three examples each (section 4.1.4). No demonstrations come with this program or with its
+    presets, which are therefore zero-shot; `knowgap compile` makes demonstrations from training questions. Draft and
+    answer come from the same prompt, as in appendix B, and share its demonstrations.
 
-    Beyond the paper: with `relevance` set, a probability per passage replaces the two turns of the filter.
+    The question is searched once, for both the original query and the draft of the external one. The three branches
+    run at once. Where appendix B has the model name the question's topic and forget what it knows about it, the filter
+    is told to set its knowledge aside. It is told that no passage may be relevant for StrategyQA alone, as there
+    (`none_relevant`, on in the preset `commonsense`).
+
+    Encoders cut a long query at its end, which is where equations 2 and 4 have the question: the ColBERT and dense
+    indexes read about 250 tokens. A generated text is therefore cut so that the query has at most `query_tokens`; the
+    question stays whole, and the trace says what was cut. Tokens are estimated as pieces of at most four letters or two
+    digits: on 3,000 paragraphs of HotpotQA and 2WikiMultihopQA, 254 of them were 254 word pieces of BERT at most, 188
+    on average.
+
+    Beyond the paper: `merged` asks for the assessment and the ids of the relevant passages in one call. The last turn
+    of appendix B draws a short answer out of the chain of thought; here that has a field of its own, so the turn is
+    taken only if the answer is longer than the style asks, or always with `always_shorten` (on in the presets). With
+    `relevance` set, a probability per passage replaces the turns of the filter. With the paper's settings a question
+    takes ten calls of the language model, five of them in sequence.
 
     Args:
         retriever: the index to search. The paper's is ColBERTv2 over Wikipedia abstracts.
@@ -50,18 +69,31 @@ class BlendFilter(Program):
 
     name = "blend_filter"
     presets: ClassVar = {
-        "multi_hop": {"top_k": 5},
-        "commonsense": {"top_k": 5, "style": "yes_no"},
+        "multi_hop": {"top_k": 5, "always_shorten": True},
+        "commonsense": {"top_k": 5, "always_shorten": True, "none_relevant": True, "style": "yes_no"},
     }
 
     top_k = Integer(5, "passages retrieved per query (K, section 4.1)", low=1, high=20)
     original = Switch(True, "search with the question itself (q, table 6)")
     external = Switch(True, "search with the question and a draft reasoned from its passages (q_ex, table 6)")
     internal = Switch(True, "search with the question and a passage from the model's memory (q_in, table 6)")
+    query_tokens = Integer(
+        250, "length of a query, about: a generated text is cut, the question is not", low=32, high=8192, tune=False
+    )
     knowledge_filter = Choice(
         "apart",
         "filter each query's passages by themselves, their union (remark 2), or nothing (equation 6)",
         choices=("apart", "union", "none"),
+    )
+    none_relevant = Switch(
+        False,
+        "tell the filter that no passage may be relevant (appendix B, StrategyQA)",
+        when={"knowledge_filter": ["apart", "union"], "relevance": [None]},
+    )
+    merged = Switch(
+        False,
+        "assess passages and list the relevant ones in one call instead of two",
+        when={"knowledge_filter": ["apart", "union"], "relevance": [None]},
     )
     relevance = Threshold(
         "judge",
@@ -69,14 +101,14 @@ class BlendFilter(Program):
         "probability from which a passage is relevant; none lets the model reason and list ids (equation 7)",
         when={"knowledge_filter": ["apart", "union"]},
     )
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
+    always_shorten = Switch(False, "word every answer anew (appendix B), not only one longer than the style asks")
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        self.draft = dspy.Predict(ExternalKnowledge)
         self.recall = dspy.Predict(InternalKnowledge)
         self.reason = dspy.Predict(ReasonRelevance)
         self.list_ids = dspy.Predict(FilterKnowledge)
+        self.assess = dspy.Predict(AssessAndFilter)
         self.judge = dspy.Predict(KnowledgeRelevance)
         self.answer = dspy.Predict(ReasonedAnswer)
         self.shorten = dspy.Predict(ShortenAnswer)
@@ -102,7 +134,8 @@ class BlendFilter(Program):
 
     def _search_with_draft(self, question: str, passages: list[Passage]) -> list[Passage]:
         """Equations 1 and 2: search with the question and a draft of its answer, reasoned from its passages."""
-        output = self.ask(self.draft, question=question, passages=passages) if passages else None
+        inputs = {"question": question, "passages": passages, "style": self.wording}
+        output = self.ask(self.answer, **inputs) if passages else None
         draft = " ".join([text_of(output, "reasoning"), text_of(output)])
         return self._search_augmented(question, "external knowledge", draft)
 
@@ -117,7 +150,11 @@ class BlendFilter(Program):
         if not text:
             return []
         self.record(Reasoned(what=what, text=text))
-        return self.retrieve_passages(f"{text} {question}", self.top_k)
+        kept = _cut(text, self.query_tokens - len(_TOKEN.findall(question)))
+        if kept != text:
+            why = f"left out of the query, which holds the whole question and about {self.query_tokens} tokens"
+            self.record(Rejected(what=text[len(kept) :].strip(), why=why))
+        return self.retrieve_passages(f"{kept} {question}", self.top_k) if kept else []
 
     def _filter(self, question: str, passages: list[Passage]) -> list[Passage]:
         """Equation 7: the passages that the model finds relevant; none if its reply cannot be read."""
@@ -133,10 +170,12 @@ class BlendFilter(Program):
         return relevant
 
     def _list_relevant(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
-        """Two turns: assess every passage, then list the ids of the relevant ones; also returns the assessment."""
-        output = self.ask(self.reason, question=question, passages=passages)
+        """Assess every passage, then list the ids of the relevant ones, in two turns or one; and the assessment."""
+        inputs = {"question": question, "passages": passages, "expected": EXPECTED_RELEVANT[self.none_relevant]}
+        output = self.ask(self.assess if self.merged else self.reason, **inputs)
         assessment = " ".join(text_of(output, "reasoning").split())
-        output = self.ask(self.list_ids, question=question, passages=passages, assessment=assessment)
+        if not self.merged:
+            output = self.ask(self.list_ids, **inputs, assessment=assessment)
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
         return [passage for passage in passages if passage in relevant], assessment
 
@@ -154,12 +193,32 @@ class BlendFilter(Program):
         return relevant
 
     def _answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
-        """Equation 9: reason over the passages, then word the answer."""
-        style = STYLES[self.style]
+        """Equation 9: reason over the passages, then word the answer if need be."""
+        style = self.wording
         output = self.ask(self.answer, question=question, passages=passages, style=style)
         answer, reasoning = text_of(output), text_of(output, "reasoning")
         if reasoning or answer:
             self.record(Reasoned(what="chain of thought", text=reasoning))
-            text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
-            answer = text_of(self.ask(self.shorten, question=question, text=text, style=style)) or answer
+            if self.always_shorten or not _fits(answer, self.style):
+                text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
+                answer = text_of(self.ask(self.shorten, question=question, text=text, style=style)) or answer
         return self.conclude(answer or UNKNOWN, passages, reasoning=reasoning)
+
+
+def _cut(text: str, tokens: int) -> str:
+    """The words at the beginning of a text that have at most so many tokens; the letters of one without spaces."""
+    ends = [match.end() for match in _TOKEN.finditer(text)]
+    if len(ends) <= tokens:
+        return text
+    end = ends[tokens - 1] if tokens > 0 else 0
+    return text[:end] if text[end] == " " else text[:end].rpartition(" ")[0] or text[:end]
+
+
+def _fits(answer: str, style: str) -> bool:
+    """Whether an answer is as short as its style asks."""
+    words = answer.split()
+    if style == "yes_no":
+        return answer.casefold().rstrip(".") in ("yes", "no")
+    if style == "choice":
+        return len(answer) == 1
+    return bool(words) and (style != "short" or len(words) <= _SHORT_WORDS)

@@ -5,38 +5,34 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
+from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Rejected, Stopped
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import (
-    STYLES,
+    INTERMEDIATE,
     UNKNOWN,
     AnswerDirectly,
-    AnswerFromPassages,
+    AnswerFromRelevant,
+    ChainedDecompose,
     Decompose,
+    JointRelevance,
     PassageRelevance,
     SelfKnowledge,
     SubAnswer,
     Synthesise,
 )
+from knowgap.signatures.values import strip_list_marks
 
 __all__ = ["RAISF"]
-
-
-class _Solution(NamedTuple):
-    """The answer to a question or sub-question, and what it rests on."""
-
-    answer: str
-    passages: Sequence[Passage] = ()
-    sub_answers: Sequence[SubAnswer] = ()
 
 
 class RAISF(Program):
@@ -45,12 +41,23 @@ class RAISF(Program):
     Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback",
     section 3.3 and algorithm 1; ablations of table 2 and figure 2.
 
-    A question that neither knowledge nor passages settle is `unknown` at depth D_th, as in section 3.3 and in the
-    variant without decomposition, D_th = 0 (section 5.2); algorithm 1 would first decompose it into sub-questions that
-    are all past the depth. The depth grows with each level (released code: never). Each passage is judged by itself, as
-    in algorithm 1 (table 5 shows one prompt for all five), and the answer is drawn from all relevant passages
-    (equation 3). If an answer cannot be read or is `unknown`, the next module takes over. Sub-questions get short
-    answers, whatever the style of the answer. A sub-question that repeats a question it came from is left out.
+    Each passage is judged relevant or irrelevant by itself (algorithm 1, appendix A.2): one that gives only a step
+    towards the answer is relevant. With `judge_together`, one prompt has all of them and asks whether the relevant ones
+    are sufficient, as in tables 5 and 9. The answer is drawn from all relevant passages (equation 3). The reader says
+    whether they settle the question, since single verdicts cannot; if they do not, the question is broken down, as in
+    table 5, where no sufficient passage was found.
+
+    A question that is still open after D_th decompositions is `unknown`, as in section 3.3 and in the variant without
+    decomposition, D_th = 0 (section 5.2), unless relevant passages suggest an answer; algorithm 1 would first decompose
+    it into sub-questions that are all past the depth. The depth grows with each level (released code: never). Where the
+    decomposition brings nothing new, the answer is what relevant passages suggest, or the model answers directly.
+
+    Beyond the paper: with `chained`, a sub-question may refer to the answer of an earlier one as `#1`, which is filled
+    in before it is solved; algorithm 1 solves each as it was written, and the released code without the answers to the
+    others. The paper says nothing of either, so `chained` is on by default and off in the presets. Sub-questions that
+    wait for nothing are solved at the same time. A sub-question that was asked before anywhere in the run takes over
+    that answer; one that repeats a question it came from is left out. Sub-answers name what was asked for, whatever
+    the style of the answer.
 
     The three sub-modules work in context, or each with a language model of its own, such as a small one trained for it
     (section 3.2): given here, or set as `program.know.lm` and so on, which takes precedence. Models given here are
@@ -66,9 +73,9 @@ class RAISF(Program):
 
     name = "ra_isf"
     presets: ClassVar = {
-        "multi_hop": {"depth": 3, "style": "short"},
-        "open_domain": {"depth": 3, "style": "short"},
-        "commonsense": {"depth": 3, "style": "yes_no"},
+        "multi_hop": {"depth": 3, "style": "short", "chained": False},
+        "open_domain": {"depth": 3, "style": "short", "chained": False},
+        "commonsense": {"depth": 3, "style": "yes_no", "chained": False},
     }
     part_names = ("retriever", "know_lm", "relevance_lm", "decompose_lm")
 
@@ -85,6 +92,14 @@ class RAISF(Program):
     max_questions = Integer(
         4, "sub-questions per decomposition at most", low=1, high=6, when={"question_decomposition": [True]}
     )
+    chained = Switch(
+        True, "let sub-questions refer to the answers of earlier ones", when={"question_decomposition": [True]}
+    )
+    judge_together = Switch(
+        False,
+        "judge all passages in one prompt, and whether they are sufficient (table 5)",
+        when={"passage_relevance": [True]},
+    )
     self_knowledge = Switch(True, "answer at once what the model knows itself (SKM, table 2)")
     passage_relevance = Switch(True, "answer from retrieved passages judged relevant (PRM, table 2)", tune=False)
     question_decomposition = Switch(True, "break down what remains open (QDM, table 2)", tune=False)
@@ -98,9 +113,8 @@ class RAISF(Program):
         "relevance",
         "relevant",
         "probability from which a passage is relevant; none asks for a plain yes or no",
-        when={"passage_relevance": [True]},
+        when={"passage_relevance": [True], "judge_together": [False]},
     )
-    style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
     def __init__(
         self,
@@ -115,92 +129,141 @@ class RAISF(Program):
         self.know_lm, self.relevance_lm, self.decompose_lm = know_lm, relevance_lm, decompose_lm
         self.know = dspy.Predict(SelfKnowledge)
         self.relevance = dspy.Predict(PassageRelevance)
+        self.judge = dspy.Predict(JointRelevance)
         self.decompose = dspy.Predict(Decompose)
+        self.chain = dspy.Predict(ChainedDecompose)
         self.answer = dspy.Predict(AnswerDirectly)
-        self.read = dspy.Predict(AnswerFromPassages)
+        self.read = dspy.Predict(AnswerFromRelevant)
         self.synthesise = dspy.Predict(Synthesise)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `sub_answers`: the answers to the questions it was broken into."""
-        solution = self._solve(question, ())
-        sub_answers = list(solution.sub_answers)
-        return dspy.Prediction(answer=solution.answer, passages=distinct(solution.passages), sub_answers=sub_answers)
+        root = SubQuestion(question)
+        asked = [root]
+        while root.solution is None:
+            ready = ready_questions(root, asked)
+            run_concurrently([functools.partial(self._advance, node) for node in ready], [n.branch for n in ready])
+        answer, passages, sub_answers = root.solution
+        return dspy.Prediction(answer=answer, passages=distinct(passages), sub_answers=list(sub_answers))
 
-    def _solve(self, question: str, above: tuple[str, ...]) -> _Solution:
-        """Algorithm 1 for a question that came out of the questions `above`, the first of them the user's."""
-        self.begin_iteration(len(above) + 1)
-        if above:
-            self.record(Asked(question=question))
-        style = STYLES["short" if above else self.style]
-        solution, reason = None, ""
-        if self.self_knowledge:
-            solution, reason = self._from_knowledge(question, style), "own knowledge"
-        if solution is None and self.passage_relevance:
-            solution, reason = self._from_passages(question, style), "relevant passages"
-        if solution is None:
-            solution, reason = self._from_sub_questions(question, style, above)
+    def _advance(self, node: SubQuestion) -> None:
+        """Algorithm 1 for one question that waits for nothing: find its solution, or its sub-questions."""
+        self.begin_iteration(len(node.path) + 1)
+        if node.parts:
+            self._solve(node, self._from_sub_answers(node), "sub-answers")
+            return
+        if node.path:
+            self.record(Asked(question=node.question))
+        if node.twin is not None and node.twin.solution is not None:
+            self._solve(node, node.twin.solution, "asked before")
+        elif node.circular or node.earlier:
+            why = "waits for its own answer" if node.circular else "refers to an answer that is unknown"
+            self.record(Rejected(what=node.question, why=why))
+            self._solve(node, Solution(UNKNOWN), why)
+        elif self.self_knowledge and (solution := self._from_knowledge(node)):
+            self._solve(node, solution, "own knowledge")
+        elif self.passage_relevance and (solution := self._from_passages(node)):
+            self._solve(node, solution, "relevant passages")
+        elif not self.question_decomposition or len(node.path) >= self.depth:
+            reason = "depth" if self.question_decomposition else "no decomposition"
+            self._solve(node, node.guess or Solution(UNKNOWN), reason)
+        else:
+            self._decompose(node)
+            if not node.parts:
+                self._solve(node, node.guess or self._directly(node), "no sub-question")
+
+    def _solve(self, node: SubQuestion, solution: Solution, reason: str) -> None:
+        node.solution = solution
         self.record(Stopped(reason=reason))
         self.record(Answered(answer=solution.answer, passages=[passage.id for passage in solution.passages]))
-        return solution
 
-    def _from_knowledge(self, question: str, style: str) -> _Solution | None:
+    def _style(self, node: SubQuestion) -> str:
+        return INTERMEDIATE if node.path else self.wording
+
+    def _directly(self, node: SubQuestion) -> Solution:
+        """The model's own answer (equation 2); `unknown` if it cannot be read."""
+        answer = text_of(self.ask(self.answer, question=node.question, style=self._style(node)))
+        return Solution(answer or UNKNOWN)
+
+    def _from_knowledge(self, node: SubQuestion) -> Solution | None:
         """Self-knowledge inference (equation 2); None if the model does not know."""
-        output = self._ask(self.know, self.know_lm, question=question)
+        output = self._ask(self.know, self.know_lm, question=node.question)
         knows = output is not None and bool(output.knows)
         self.record(Judged(what="self-knowledge", value=knows))
-        if not knows:
-            return None
-        answer = _answer(self.ask(self.answer, question=question, style=style))
-        return _Solution(answer) if answer != UNKNOWN else None
+        solution = self._directly(node) if knows else None
+        return solution if solution is not None and solution.answer != UNKNOWN else None
 
-    def _from_passages(self, question: str, style: str) -> _Solution | None:
-        """Passage-relevance inference (equation 3); None if no passage is relevant."""
-        passages = self.retrieve_passages(question, self.top_k)
-        judgements = run_concurrently([functools.partial(self._relevant, question, passage) for passage in passages])
-        relevant = [passage for passage, value in zip(passages, judgements, strict=True) if value]
+    def _from_passages(self, node: SubQuestion) -> Solution | None:
+        """Passage-relevance inference (equation 3); None if no passage is relevant or they do not settle it."""
+        passages = self.retrieve_passages(node.question, self.top_k)
+        relevant = (self._relevant_together if self.judge_together else self._relevant)(node.question, passages)
         if not relevant:
             return None
-        answer = _answer(self.ask(self.read, question=question, passages=relevant, style=style))
-        return _Solution(answer, relevant) if answer != UNKNOWN else None
+        output = self.ask(self.read, question=node.question, passages=relevant, style=self._style(node))
+        answer = text_of(output)
+        answerable = output is not None and bool(output.answerable)
+        self.record(Judged(what="answerable", value=answerable))
+        node.guess = Solution(answer, relevant) if answer else None
+        return node.guess if answerable else None
 
-    def _relevant(self, question: str, passage: Passage) -> bool:
-        inputs = {"question": question, "passage": str(passage)}
-        output = self._ask(self.relevance, self.relevance_lm, inlined=[passage], **inputs)
-        relevant = output is not None and bool(output.relevant)
-        self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
-        return relevant
+    def _relevant(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
+        """The passages that are relevant by themselves (appendix A.2)."""
 
-    def _from_sub_questions(self, question: str, style: str, above: tuple[str, ...]) -> tuple[_Solution, str]:
-        """Problem decomposition (equation 4): the solution, `unknown` at the depth limit, and how it came about."""
-        if not self.question_decomposition:
-            return _Solution(UNKNOWN), "no decomposition"
-        if len(above) >= self.depth:
-            return _Solution(UNKNOWN), "depth"
-        output = self._ask(self.decompose, self.decompose_lm, question=question)
-        path = (*above, question)
-        questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, path)
+        def judge(passage: Passage) -> bool:
+            inputs = {"question": question, "passage": str(passage)}
+            output = self._ask(self.relevance, self.relevance_lm, inlined=[passage], **inputs)
+            relevant = output is not None and bool(output.relevant)
+            self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
+            return relevant
+
+        judgements = run_concurrently([functools.partial(judge, passage) for passage in passages])
+        return [passage for passage, relevant in zip(passages, judgements, strict=True) if relevant]
+
+    def _relevant_together(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
+        """The passages that are relevant by one judgement of all (table 5); none if these are not sufficient."""
+        if not passages:
+            return []
+        output = self._ask(self.judge, self.relevance_lm, question=question, passages=list(passages))
+        named = cited(passages, output.relevant_ids or ()) if output is not None else []
+        for passage in passages:
+            self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
+        sufficient = output is not None and bool(output.answerable)
+        self.record(Judged(what="sufficient", value=sufficient))
+        return [passage for passage in passages if passage in named] if sufficient else []
+
+    def _decompose(self, node: SubQuestion) -> None:
+        """Problem decomposition: write the sub-questions, none of them on the way here, and what their `#1` mean."""
+        predictor = self.chain if self.chained else self.decompose
+        output = self._ask(predictor, self.decompose_lm, question=node.question)
+        lines = strip_list_marks(str(line) for line in (output.questions if output is not None else None) or ())
+        path = (*node.path, node.question)
+        questions, _ = clean_lines(lines, self.max_questions, path)
         self.record(Decomposed(questions=questions))
-        if not questions:
-            return _Solution(UNKNOWN), "no sub-question"
-        solutions = run_concurrently(
-            [functools.partial(self._solve, sub_question, path) for sub_question in questions],
-            branches=[str(number) for number in range(1, len(questions) + 1)],
-        )
-        sub_answers = [
-            SubAnswer(question=sub_question, answer=solution.answer)
-            for sub_question, solution in zip(questions, solutions, strict=True)
-        ]
-        answer = _answer(self.ask(self.synthesise, question=question, sub_answers=sub_answers, style=style))
-        passages = distinct(passage for solution in solutions for passage in solution.passages)
-        return _Solution(answer, passages, sub_answers), "sub-answers"
+        numbered = [(n, line) for n, line in enumerate(lines, start=1) if line.strip()]
+        positions = {n: i for n, line in numbered for i, kept in enumerate(questions) if same_question(line, kept)}
+        for n, line in numbered:
+            if n not in positions:
+                above = any(same_question(line, question) for question in path)
+                self.record(Rejected(what=line, why="asked above" if above else "over the limit of sub-questions"))
+        said = set(REFERENCE.findall(node.question)) if self.chained else set()  # such as a #1 hit
+        for i, question in enumerate(questions):
+            part = SubQuestion(question, path, "/".join(filter(None, (node.branch, str(i + 1)))))
+            for mark in REFERENCE.findall(question) if self.chained else ():
+                if mark not in said and positions.get(int(mark), i) < i:
+                    part.earlier[int(mark)] = node.parts[positions[int(mark)]]
+            node.parts.append(part)
+
+    def _from_sub_answers(self, node: SubQuestion) -> Solution:
+        """The answer to a question from those to its parts (equation 4)."""
+        solved = [(part.question, part.solution) for part in node.parts if part.solution is not None]
+        sub_answers = [SubAnswer(question=question, answer=solution.answer) for question, solution in solved]
+        inputs = {"question": node.question, "sub_answers": sub_answers, "style": self._style(node)}
+        answer = text_of(self.ask(self.synthesise, **inputs))
+        if not answer:
+            return node.guess or self._directly(node)
+        return Solution(answer, distinct(p for _, solution in solved for p in solution.passages), sub_answers)
 
     def _ask(self, predictor: dspy.Predict, lm: dspy.LM | None, **inputs: Any) -> dspy.Prediction | None:
         """Ask a sub-module, with its own language model if it has one."""
         with dspy.context(lm=lm) if lm is not None else contextlib.nullcontext():
             return self.ask(predictor, **inputs)
-
-
-def _answer(output: dspy.Prediction | None) -> str:
-    """The answer; `unknown` if there is none."""
-    text = text_of(output)
-    return UNKNOWN if text.casefold().rstrip(". ") in ("", UNKNOWN) else text

@@ -19,7 +19,8 @@ from knowgap.signatures.baselines import (
     ReasonDirectly,
 )
 from knowgap.signatures.blend_filter import (
-    ExternalKnowledge,
+    EXPECTED_RELEVANT,
+    AssessAndFilter,
     FilterKnowledge,
     InternalKnowledge,
     KnowledgeRelevance,
@@ -38,11 +39,22 @@ from knowgap.signatures.migres import (
     ProposeQueries,
     SummarisePassage,
 )
-from knowgap.signatures.ra_isf import Decompose, PassageRelevance, SelfKnowledge, Synthesise
+from knowgap.signatures.ra_isf import (
+    INTERMEDIATE,
+    AnswerFromRelevant,
+    ChainedDecompose,
+    Decompose,
+    JointRelevance,
+    PassageRelevance,
+    SelfKnowledge,
+    Synthesise,
+)
 from knowgap.signatures.rq_rag import AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery, Searched
 from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
 
 __all__ = [
+    "EXPECTED_RELEVANT",
+    "INTERMEDIATE",
     "IRRELEVANT",
     "STYLES",
     "UNANSWERABLE",
@@ -51,21 +63,24 @@ __all__ = [
     "AnswerDirectly",
     "AnswerFromNote",
     "AnswerFromPassages",
+    "AnswerFromRelevant",
     "AnswerFromText",
     "AnswerWithCitations",
     "AnswerWithConfidence",
+    "AssessAndFilter",
+    "ChainedDecompose",
     "CompareNotes",
     "Decompose",
     "DecomposeInOrder",
     "DecomposeQuery",
     "DisambiguateQuery",
-    "ExternalKnowledge",
     "ExtractSnippet",
     "ExtractUsefulInfo",
     "FilterKnowledge",
     "FollowUp",
     "InitNote",
     "InternalKnowledge",
+    "JointRelevance",
     "JudgeAnswer",
     "KnowledgeRelevance",
     "LastAnswer",

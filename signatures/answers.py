@@ -51,7 +51,8 @@ class AnswerFromPassages(dspy.Signature):
 class ReasonedAnswer(dspy.Signature):
     """Reason step by step over the passages, then answer the question.
 
-    Take facts from the passages where they have them and from your own knowledge where they do not.
+    Take facts from the passages where they have them and from your own knowledge where they do not. Name who and what
+    each step is about, and leave out what does not matter for the answer.
     """
 
     question: str = dspy.InputField()

@@ -1,7 +1,8 @@
-"""What BlendFilter asks: knowledge to blend into the queries, which passages are relevant, a short answer.
+"""What BlendFilter asks: a passage from memory to blend into a query, which passages are relevant, a short answer.
 
 Source: "BlendFilter: Advancing Retrieval-Augmented Large Language Models via Query Generation Blending and Knowledge
-Filtering", algorithm 1. The answer itself (equation 9) is `ReasonedAnswer` of `answers.py`.
+Filtering", algorithm 1 and appendix B. The draft (equation 1) and the answer (equation 9) are both `ReasonedAnswer` of
+`answers.py`: appendix B has one prompt for them.
 """
 
 import dspy
@@ -9,7 +10,8 @@ import dspy
 from knowgap.signatures.types import SourcePassage
 
 __all__ = [
-    "ExternalKnowledge",
+    "EXPECTED_RELEVANT",
+    "AssessAndFilter",
     "FilterKnowledge",
     "InternalKnowledge",
     "KnowledgeRelevance",
@@ -17,19 +19,10 @@ __all__ = [
     "ShortenAnswer",
 ]
 
+EXPECTED_RELEVANT = {False: "one or several", True: "one, several, or none"}
+"""How many relevant passages the filter is told to expect; none at all only for StrategyQA (appendix B)."""
 
-# Equations 1 and 2.
-class ExternalKnowledge(dspy.Signature):
-    """Reason step by step over the passages towards an answer to the question.
-
-    The text will be used to search again: name every person, work, place and date that you come across on the way,
-    and those that you would need next.
-    """
-
-    question: str = dspy.InputField()
-    passages: list[SourcePassage] = dspy.InputField()
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each, with full names", default_factory=str)
-    answer: str = dspy.OutputField(desc="a draft answer, in a few words")
+_EXPECTED = "how many passages may be relevant"
 
 
 # Equations 3 and 4.
@@ -45,11 +38,12 @@ class ReasonRelevance(dspy.Signature):
     """Go through the passages one by one and say whether each is relevant to the question.
 
     Set aside what you know yourself and judge by the passages alone. A passage is relevant if it holds a fact that
-    the answer needs, also if only for one step of it. Several may be relevant, or none.
+    the answer needs, also if only for one step of it.
     """
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
+    expected: str = dspy.InputField(desc=_EXPECTED)
     reasoning: str = dspy.OutputField(desc="one line for each passage: its id, relevant or not, and why")
 
 
@@ -59,8 +53,26 @@ class FilterKnowledge(dspy.Signature):
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
+    expected: str = dspy.InputField(desc=_EXPECTED)
     assessment: str = dspy.InputField(desc="what was said about each passage")
-    relevant_ids: list[int] = dspy.OutputField(desc="ids only; empty if none is relevant")
+    relevant_ids: list[int] = dspy.OutputField(desc="ids only")
+
+
+# Beyond the paper: both turns of equation 7 in one.
+class AssessAndFilter(dspy.Signature):
+    """Go through the passages one by one, say whether each is relevant to the question, then list the relevant ones.
+
+    Set aside what you know yourself and judge by the passages alone. A passage is relevant if it holds a fact that
+    the answer needs, also if only for one step of it.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField()
+    expected: str = dspy.InputField(desc=_EXPECTED)
+    reasoning: str = dspy.OutputField(
+        desc="one line for each passage: its id, relevant or not, and why", default_factory=str
+    )
+    relevant_ids: list[int] = dspy.OutputField(desc="ids of the relevant passages")
 
 
 # Beyond the paper: one passage, one probability.
@@ -76,7 +88,7 @@ class KnowledgeRelevance(dspy.Signature):
     relevant: bool = dspy.OutputField(desc="True if the passage holds a fact that the answer needs")
 
 
-# Appendix B.
+# Appendix B, the last turn.
 class ShortenAnswer(dspy.Signature):
     """Give the answer to the question that the text arrives at, in the asked style."""
 

@@ -1,41 +1,81 @@
-"""What RA-ISF asks: self-knowledge, relevance of a passage, sub-questions, and the answer from their answers.
+"""What RA-ISF asks: self-knowledge, relevance of passages, sub-questions, and answers from passages or sub-answers.
 
-Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback".
-The reader is `AnswerFromPassages` of `answers.py`.
+Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback", section
+3.3, appendix A, tables 5 to 9.
 """
 
 import dspy
 
-from knowgap.signatures.types import SubAnswer
+from knowgap.signatures.types import SourcePassage, SubAnswer
 
-__all__ = ["Decompose", "PassageRelevance", "SelfKnowledge", "Synthesise"]
+__all__ = [
+    "INTERMEDIATE",
+    "AnswerFromRelevant",
+    "ChainedDecompose",
+    "Decompose",
+    "JointRelevance",
+    "PassageRelevance",
+    "SelfKnowledge",
+    "Synthesise",
+]
+
+INTERMEDIATE = "who or what is asked for, by its full name or exact value, no sentence around it"
+"""How the answer to a sub-question is worded: so that the next question can name it."""
 
 
-# Section 3.3, M_know.
+# Section 3.3, M_know; the question to the model stands in tables 5 to 9.
 class SelfKnowledge(dspy.Signature):
-    """Decide whether you can answer the question correctly from your own knowledge, without looking anything up.
+    """Say whether you can answer the question from your own knowledge, or need to look something up.
 
-    Say True only if you are sure of every fact that the answer needs.
+    What may have changed since you learnt it, such as who holds an office or a record, counts as not known.
     """
 
     question: str = dspy.InputField()
-    knows: bool = dspy.OutputField(desc="True only if sure of the answer")
+    knows: bool = dspy.OutputField(desc="True if you know the answer")
 
 
-# Section 3.3, M_rel.
+# Section 3.3 and appendix A.2, M_rel: relevant or irrelevant, one passage at a time.
 class PassageRelevance(dspy.Signature):
-    """Decide whether the passage contains the answer to the question.
+    """Decide whether the passage is relevant to the question.
 
-    Sharing a name or a topic with the question, or being only a first step towards the answer, is not enough. Where
-    the question describes a person or thing without naming it, judge whether the passage is likely to be about it.
+    It is relevant if it states a fact that helps to answer the question: the answer itself, or one step on the way,
+    such as who or what a description in the question stands for. A shared name or topic without such a fact is not
+    enough.
     """
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    relevant: bool = dspy.OutputField(desc="True only if the passage gives the answer")
+    relevant: bool = dspy.OutputField(desc="True if the passage states a fact that helps")
 
 
-# Section 3.3, M_decom.
+# Tables 5 and 9, M_rel: all passages in one prompt.
+class JointRelevance(dspy.Signature):
+    """Decide which passages are relevant to the question, and whether these are sufficient to answer it."""
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField()
+    relevant_ids: list[int] = dspy.OutputField(
+        desc="ids of the relevant passages; empty if there is none", default_factory=list
+    )
+    answerable: bool = dspy.OutputField(desc="True if the relevant passages are sufficient to answer the question")
+
+
+# Equation 3.
+class AnswerFromRelevant(dspy.Signature):
+    """Answer the question from the passages, which were found relevant to it.
+
+    Take them together: one may go on where another ends. The question is answerable if they state every fact that the
+    answer needs. If a fact is missing, say so, and give the answer that is most likely by what they state.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answerable: bool = dspy.OutputField(desc="True if the passages together settle the question")
+    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+
+
+# Section 3.3 and appendix A.3, M_decom.
 class Decompose(dspy.Signature):
     """Break the question into simpler questions whose answers together answer it.
 
@@ -45,6 +85,20 @@ class Decompose(dspy.Signature):
 
     question: str = dspy.InputField()
     questions: list[str] = dspy.OutputField(desc="two to four self-contained sub-questions")
+
+
+# Beyond the paper: M_decom whose sub-questions build on each other's answers.
+class ChainedDecompose(dspy.Signature):
+    """Break the question into simpler questions whose answers together answer it.
+
+    Two to four of them, each asking for one fact, in the order in which they can be answered. Where one needs the
+    answer to an earlier one, write #1 for the answer to the first, #2 for the second, and so on, as in "Where was #1
+    born?". Apart from that, each must be understandable alone: repeat names. Do not ask for what the question says
+    already. When the question cannot be broken down, return it alone.
+    """
+
+    question: str = dspy.InputField()
+    questions: list[str] = dspy.OutputField(desc="two to four sub-questions; #1 stands for the answer to the first")
 
 
 # Equation 4.

@@ -38,10 +38,11 @@ def _adaptive_note(v: Mapping[str, Any]) -> CallBounds:
 
 
 def _ra_isf(v: Mapping[str, Any]) -> CallBounds:
-    own = 2 * v["self_knowledge"] + (v["top_k"] + 1) * v["passage_relevance"]
+    judging = 1 if v["judge_together"] else v["top_k"]
+    own = 2 * v["self_knowledge"] + (judging + 1) * v["passage_relevance"]
     depth = v["depth"] if v["question_decomposition"] else 0
     levels = [v["max_questions"] ** d for d in range(depth + 1)]
-    return CallBounds(1, sum(levels) * own + 2 * sum(levels[:-1]), 1)
+    return CallBounds(1, sum(levels) * own + 2 * sum(levels[:-1]), v["top_k"] if v["judge_together"] else 1)
 
 
 def _rq_rag(v: Mapping[str, Any]) -> CallBounds:
@@ -55,7 +56,9 @@ def _rq_rag(v: Mapping[str, Any]) -> CallBounds:
 def _blend_filter(v: Mapping[str, Any]) -> CallBounds:
     lists = v["original"] + v["external"] + v["internal"]
     filters = {"apart": lists, "union": 1, "none": 0}[v["knowledge_filter"]]
-    each = 2 if v["relevance"] is None else v["top_k"] * (lists if v["knowledge_filter"] == "union" else 1)
+    each = (
+        2 - v["merged"] if v["relevance"] is None else v["top_k"] * (lists if v["knowledge_filter"] == "union" else 1)
+    )
     return CallBounds(1, v["external"] + v["internal"] + filters * each + 2, v["top_k"] * lists)
 
 

@@ -82,6 +82,13 @@ def missing(inputs: Inputs) -> dict[str, Any]:
     return {"answer": said, "missing": lacks, "confidence": found.certainty, "explanation": why, "reasoning": why}
 
 
+@_act("answerable answer", "question passages")
+def answer_if_settled(inputs: Inputs) -> dict[str, Any]:
+    """Give the best answer, and whether the passages settle the question."""
+    found = answer(question_of(inputs), sentences_of(inputs), guess=False)
+    return {**answer_question(inputs), "answerable": bool(found.text)}
+
+
 @_act("statements answer", "question passages")
 def cite(inputs: Inputs) -> dict[str, Any]:
     """Answer, and cite the statements that the answer rests on."""
@@ -220,8 +227,12 @@ def refine(inputs: Inputs) -> dict[str, Any]:
 
 @_act("questions", "question")
 def decompose(inputs: Inputs) -> dict[str, Any]:
-    """Split a question into simpler ones, each understandable alone; a simple question stays as it is."""
+    """Split a question into simpler ones; a simple question stays as it is.
+
+    Each is understandable alone, or says `#1` for the answer to the first where the prompt has it so.
+    """
     question = question_of(inputs)
+    numbered = inputs[""].says("questions", "#1") and sum(len(chain.relations) for chain in question.chains) <= 4
     steps: dict[str, None] = {}
     ends: dict[str, None] = {}
     for chain in question.chains:
@@ -229,7 +240,7 @@ def decompose(inputs: Inputs) -> dict[str, Any]:
         for relation in chain.relations:
             asked = relation.question(name)
             steps[asked] = None
-            name = f"the {relation.name} of {name}"
+            name = f"#{list(steps).index(asked) + 1}" if numbered else f"the {relation.name} of {name}"
         ends[asked] = None
     if inputs[""].says("questions", "in order"):  # the steps alone, for a question that follows them
         return {"questions": list(steps)[:-1] if question.form == "value" else list(steps)}
@@ -289,6 +300,13 @@ def relevant_ids(inputs: Inputs) -> dict[str, Any]:
         chosen = [ident for ident, good, _ in assess(inputs) if good]
         chosen.sort(key=lambda ident: order.get(ident, len(order)))
     return {"relevant_ids": chosen, "reasoning": f"{len(chosen)} of {len(ids)} passages are relevant."}
+
+
+@_act("relevant_ids answerable", "question passages")
+def relevant_together(inputs: Inputs) -> dict[str, Any]:
+    """Give the ids of the relevant passages, and whether they settle the question."""
+    found = answer(question_of(inputs), sentences_of(inputs), guess=False)
+    return {**relevant_ids(inputs), "answerable": bool(found.text)}
 
 
 # Asked for its own knowledge.

@@ -1,6 +1,11 @@
-"""RA-ISF: tables 5 to 9 as recorded traces, the ablations of table 2, depth and width, and what can go wrong."""
+"""RA-ISF: tables 5 to 9 as recorded traces, the ablations of table 2, depth, and what can go wrong.
+
+The traces have the shape of the paper's cases: how many passages, sub-questions and verdicts, and which. The questions
+are those of the data sets; passages, sub-questions and replies are in our words.
+"""
 
 import copy
+import threading
 
 import dspy
 import pytest
@@ -9,20 +14,27 @@ from support import UNREADABLE, ProgramEngine, TableRetriever, lm_of, play
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Malformed, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures import STYLES, SubAnswer
+from knowgap.signatures import INTERMEDIATE, STYLES, SubAnswer
 
 
-def model(*, known=(), relevant=(), parts=None, answers=None, **replies):
+def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **replies):
     """A script: what the model knows, which passages (by title) are relevant, how it breaks questions down."""
 
     def answer(inputs):
         return (answers or {}).get(inputs["question"], f"answer to {inputs['question']}")
 
+    def judge(inputs):
+        ids = [passage["id"] for passage in inputs["passages"] if passage["title"] in relevant]
+        return {"relevant_ids": ids, "answerable": bool(ids)}
+
+    split = parts if callable(parts) else lambda inputs: (parts or {})[inputs["question"]]
     script = {
         "know": lambda inputs: inputs["question"] in known,
         "relevance": lambda inputs: inputs["passage"].split(":")[0] in relevant,
-        "decompose": parts if callable(parts) else lambda inputs: (parts or {})[inputs["question"]],
-        **dict.fromkeys(("answer", "read", "synthesise"), answer),
+        "judge": judge,
+        **dict.fromkeys(("decompose", "chain"), split),
+        **dict.fromkeys(("answer", "synthesise"), answer),
+        "read": lambda inputs: {"answerable": enough, "answer": answer(inputs)},
     }
     return {**script, **replies}
 
@@ -35,80 +47,77 @@ def passages(*titles):
     return [Passage(title.casefold().replace(" ", "-"), title, "what it says") for title in titles]
 
 
-def relevance(trace):
-    """Which passages were judged relevant, and which not."""
-    return {step.passage: step.value for step in trace.of(Judged) if step.what == "relevance"}
+def verdicts(trace, what="relevance"):
+    return [step.value for step in trace.of(Judged) if step.what == what]
 
 
-# Table 5: nothing known, nothing relevant, four sub-questions.
+def asked(trace):
+    return [step.question for step in trace.of(Asked)]
+
+
+def reasons(trace):
+    return [step.reason for step in trace.of(Stopped)]
+
+
+# Table 5: nothing known, no passage of five relevant, four sub-questions, the last of them the question in other words.
 
 SNOOP = "Did Snoop Dogg refuse to make music with rival gang members?"
 PARTS = [
     "Which gang does Snoop Dogg belong to?",
-    "Which gang is the rival of the Crips?",
+    "Which gang is the rival of Snoop Dogg's gang?",
     "Who performed California Vacation with Snoop Dogg?",
-    "Is The Game a member of the Bloods?",
+    "Has Snoop Dogg turned down recording with rappers of rival gangs?",
 ]
-PART_ANSWERS = ["the Crips", "the Bloods", "Xzibit and The Game", "yes"]
+PART_ANSWERS = ["the Crips", "the Bloods", "Xzibit and The Game", "no"]
 SNOOP_TABLE = {
     SNOOP: passages("Calvin Broadus", "Doggystyle", "Murder charge of 1993", "Arrest in 1993", "Paid tha Cost"),
     PARTS[2]: passages("California Vacation", "California Love"),
 }
-SNOOP_MODEL = model(
-    known=(PARTS[0], PARTS[1], PARTS[3]),
-    relevant=("California Vacation",),
-    parts={SNOOP: PARTS},
-    answers={**dict(zip(PARTS, PART_ANSWERS, strict=True)), SNOOP: "no"},
-)
+
+
+def snoop(**changes):
+    answers = {**dict(zip(PARTS, PART_ANSWERS, strict=True)), SNOOP: "no"}
+    return model(**{"known": PARTS, "parts": {SNOOP: PARTS}, "answers": answers} | changes)
 
 
 def test_worked_example_of_table_5():
-    prediction, engine = run(SNOOP_MODEL, SNOOP, SNOOP_TABLE, **RAISF.preset("commonsense"))
+    """One judgement of all five passages, as the table has it; it does not say how the sub-questions were answered."""
+    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, judge_together=True, **RAISF.preset("commonsense"))
     trace = prediction.trace
-    known = ("asked", "judged", "stopped", "answered")
     assert [(step.iteration, step.branch, step.kind) for step in trace.steps] == [
         (0, "", "asked"),
         (1, "", "judged"),  # not known
         (1, "", "retrieved"),
-        *[(1, "", "judged")] * 5,  # none relevant
+        *[(1, "", "judged")] * 6,  # none relevant, not sufficient
         (1, "", "decomposed"),
-        *[(2, "1", kind) for kind in known],
-        *[(2, "2", kind) for kind in known],
-        *[(2, "3", kind) for kind in ("asked", "judged", "retrieved", "judged", "judged", "stopped", "answered")],
-        *[(2, "4", kind) for kind in known],
+        *[(2, branch, kind) for branch in "1234" for kind in ("asked", "judged", "stopped", "answered")],
         (1, "", "stopped"),
         (1, "", "answered"),
     ]
-    assert [step.question for step in trace.of(Asked)] == [SNOOP, *PARTS]
+    assert asked(trace) == [SNOOP, *PARTS]
     assert trace.of(Decomposed)[0].questions == PARTS
-    assert [(step.queries, step.k) for step in trace.of(Retrieved)] == [([SNOOP], 5), ([PARTS[2]], 5)]
-    knows = [step.value for step in trace.of(Judged) if step.what == "self-knowledge"]
-    assert knows == [False, True, True, False, True]
-    judged = dict.fromkeys([passage.id for found in SNOOP_TABLE.values() for passage in found], False)
-    assert relevance(trace) == {**judged, "california-vacation": True}
-    reasons = ["own knowledge", "own knowledge", "relevant passages", "own knowledge", "sub-answers"]
-    assert [step.reason for step in trace.of(Stopped)] == reasons
+    assert [(step.queries, step.k) for step in trace.of(Retrieved)] == [([SNOOP], 5)]
+    assert verdicts(trace, "self-knowledge") == [False, True, True, True, True]
+    assert (verdicts(trace), verdicts(trace, "sufficient")) == ([False] * 5, [False])
+    assert reasons(trace) == [*["own knowledge"] * 4, "sub-answers"]
     pairs = zip(PARTS, PART_ANSWERS, strict=True)
     assert prediction.sub_answers == [SubAnswer(question=part, answer=answer) for part, answer in pairs]
-    assert prediction.answer == "no"
-    assert [passage.id for passage in prediction.passages] == ["california-vacation"]
+    assert (prediction.answer, prediction.passages) == ("no", [])
     assert engine.asked("synthesise")[0]["sub_answers"] == [part.model_dump() for part in prediction.sub_answers]
-    assert [passage["title"] for passage in engine.asked("read")[0]["passages"]] == ["California Vacation"]
     cost = trace.cost
-    # 1 + 5 + 1 for the question, 2 + 2 + (1 + 2 + 1) + 2 for its parts, 1 to put them together
-    assert (cost.lm_calls, cost.retrievals, cost.passages, cost.iterations) == (18, 2, 7, 2)
-    assert cost.critical_calls == 7  # know, judge, decompose; know, judge, read; synthesise
+    # 3 for the question, 2 for each of its parts, 1 to put them together; in sequence 3, 2 and 1
+    assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations) == (12, 6, 1, 2)
     # Only the last answer is in the style of the task.
-    assert {i["style"] for act in ("answer", "read") for i in engine.asked(act)} == {STYLES["short"]}
+    assert {inputs["style"] for inputs in engine.asked("answer")} == {INTERMEDIATE}
     assert [inputs["style"] for inputs in engine.asked("synthesise")] == [STYLES["yes_no"]]
 
 
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("When was the Immigration Reform and Control Act passed?", "November 6, 1986"),  # table 6
-        ("From which country did Angola become independent in 1975?", "Portugal"),  # table 7
-        ("Which private university is in Chestnut Hill, Boston College or Stanford University?", "Boston College"),
+        ("When was the immigration reform and control act passed?", "November 6, 1986"),  # table 6
+        ("From which country did Angola achieve independence in 1975?", "Portugal"),  # table 7
+        ("Which university is in Chestnut Hill, Boston College or Stanford University?", "Boston College"),  # table 8
     ],
 )
 def test_worked_examples_of_tables_6_to_8(question, answer):
@@ -119,7 +128,7 @@ def test_worked_examples_of_tables_6_to_8(question, answer):
     assert engine.acts == ["know", "answer"]
 
 
-# Table 9: one of five passages helps.
+# Table 9: one of five passages is named as relevant, and is sufficient.
 
 MOTHER = "Who is the mother of the director of film Polish-Russian War (Film)?"
 MOTHER_TABLE = {MOTHER: passages("Polish-Russian War", "Xawery Żuławski", "The gothic girl", "Magda", "Filming")}
@@ -130,15 +139,23 @@ def mother(**changes):
 
 
 def test_worked_example_of_table_9():
-    prediction, _ = run(mother(), MOTHER, MOTHER_TABLE)
+    prediction, engine = run(mother(), MOTHER, MOTHER_TABLE, judge_together=True)
     trace = prediction.trace
-    kinds = ["asked", "judged", "retrieved", *["judged"] * 5, "stopped", "answered"]
-    assert [step.kind for step in trace.steps] == kinds
-    judged = {passage.id: passage.title == "Xawery Żuławski" for passage in MOTHER_TABLE[MOTHER]}
-    assert relevance(trace) == judged
-    assert prediction.answer == "Małgorzata Braunek"
+    assert engine.acts == ["know", "judge", "read"]
+    assert [len(inputs["passages"]) for inputs in (engine.asked("judge")[0], engine.asked("read")[0])] == [5, 1]
+    assert (verdicts(trace), verdicts(trace, "sufficient")) == ([False, True, False, False, False], [True])
+    assert (prediction.answer, trace.stopped) == ("Małgorzata Braunek", "relevant passages")
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski"]
-    assert (trace.stopped, trace.cost.lm_calls, trace.cost.critical_calls) == ("relevant passages", 7, 3)
+
+
+def test_relevant_passages_that_are_not_sufficient_together_are_not_read():
+    script = mother(judge={"relevant_ids": [1, 2, 77], "answerable": False}, parts={MOTHER: []})
+    prediction, engine = run(script, MOTHER, MOTHER_TABLE, judge_together=True)
+    assert (engine.asked("read"), prediction.trace.stopped) == ([], "no sub-question")
+    assert verdicts(prediction.trace) == [True, True, False, False, False]
+
+
+# Relevance, passage by passage, and the reader's own verdict.
 
 
 def test_the_answer_is_drawn_from_all_relevant_passages():
@@ -146,6 +163,31 @@ def test_the_answer_is_drawn_from_all_relevant_passages():
     shown = [(p["id"], p["title"]) for p in engine.asked("read")[0]["passages"]]
     assert shown == [(1, "Xawery Żuławski"), (2, "Magda")]
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski", "Magda"]
+    assert (prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (7, 3)
+
+
+def test_a_first_step_is_relevant_and_what_it_does_not_settle_is_broken_down():
+    """Appendix A.2 has relevant and irrelevant; the reader says whether what is relevant settles the question."""
+    script = mother(relevant=("Polish-Russian War",), enough=False, known=("Part?",), parts={MOTHER: ["Part?"]})
+    prediction, engine = run(script, MOTHER, MOTHER_TABLE)
+    assert [p["title"] for p in engine.asked("read")[0]["passages"]] == ["Polish-Russian War"]
+    assert (verdicts(prediction.trace, "answerable"), prediction.trace.stopped) == ([False], "sub-answers")
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [({"question_decomposition": False}, "no decomposition"), ({"depth": 0}, "depth"), ({}, "no sub-question")],
+)
+@pytest.mark.parametrize("relevant", [("Magda",), ()])
+def test_where_nothing_can_be_broken_down_the_search_ends_in_an_answer(setting, reason, relevant):
+    """What relevant passages suggest; without any, unknown at the depth (section 5.2), else the model's own answer."""
+    script = mother(relevant=relevant, enough=False, parts={MOTHER: [MOTHER]}, answer="from memory")
+    prediction, engine = run(script, MOTHER, MOTHER_TABLE, **setting)
+    alone = "unknown" if setting else "from memory"
+    assert (prediction.answer, prediction.trace.stopped) == ("Małgorzata Braunek" if relevant else alone, reason)
+    assert [passage.title for passage in prediction.passages] == list(relevant)
+    assert len(engine.asked("chain")) == (not setting)
+    assert prediction.trace.of(Answered)[-1].answer == prediction.answer
 
 
 # The ablations of table 2, and depth.
@@ -158,20 +200,11 @@ def test_without_self_knowledge_passages_come_first():
 
 
 def test_without_passage_relevance_nothing_is_retrieved():
-    prediction, engine = run(SNOOP_MODEL, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=1)
+    script = snoop(known=(PARTS[0], PARTS[1], PARTS[3]))
+    prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=1)
     assert (prediction.trace.cost.retrievals, prediction.passages, engine.asked("relevance")) == (0, [], [])
-    assert [part.answer for part in prediction.sub_answers] == ["the Crips", "the Bloods", "unknown", "yes"]
+    assert [part.answer for part in prediction.sub_answers] == ["the Crips", "the Bloods", "unknown", "no"]
     assert prediction.trace.stopped == "sub-answers"
-
-
-@pytest.mark.parametrize(
-    ("setting", "reason"), [({"question_decomposition": False}, "no decomposition"), ({"depth": 0}, "depth")]
-)
-def test_without_decomposition_the_answer_is_unknown(setting, reason):
-    prediction, engine = run(SNOOP_MODEL, SNOOP, SNOOP_TABLE, **setting)
-    assert (prediction.answer, prediction.trace.stopped) == ("unknown", reason)
-    assert engine.asked("decompose") == []
-    assert prediction.trace.of(Answered)[-1].answer == "unknown"
 
 
 def two_more(inputs):
@@ -189,49 +222,75 @@ class One:
 def test_depth_is_counted_and_capped(depth, critical):
     prediction, engine = play(RAISF(One(), depth=depth), "Q", **model(parts=two_more))
     trace = prediction.trace
-    asked = [step.question for step in trace.of(Asked)]
+    questions = asked(trace)
     inner = 2**depth - 1
-    assert len(asked) == 2 ** (depth + 1) - 1
-    assert max(question.count(" ") for question in asked) == depth
-    assert [step.reason for step in trace.of(Stopped)].count("depth") == 2**depth
-    assert trace.cost.lm_calls == 2 * len(asked) + 2 * inner
+    assert len(questions) == 2 ** (depth + 1) - 1
+    assert max(question.count(" ") for question in questions) == depth
+    assert reasons(trace).count("depth") == 2**depth
+    assert trace.cost.lm_calls == 2 * len(questions) + 2 * inner
     assert trace.cost.iterations == depth + 1
     assert trace.cost.critical_calls == critical  # know, judge, decompose on the way down, synthesise on the way up
     if depth == 1:
         unknown = [{"question": part, "answer": "unknown"} for part in ("Q a", "Q b")]
         assert engine.asked("synthesise")[0]["sub_answers"] == unknown
     if depth == 3:
-        assert [step.branch for step in trace.steps if step.kind == "asked"][:5] == ["", "1", "1/1", "1/1/1", "1/1/2"]
+        branches = [step.branch for step in trace.steps if step.kind == "asked"]
+        assert branches[:4] == ["", "1", "2", "1/1"]
+        assert branches[-1] == "2/2/2"
 
 
 def test_questions_on_the_way_are_not_asked_again():
     parts = {"Is Q?": ["is  q", "Part?", "part"], "Part?": ["Is Q", "Part"]}
     trace = run(model(parts=parts), "Is Q?")[0].trace
     assert [step.questions for step in trace.of(Decomposed)] == [["Part?"], []]
-    assert [step.reason for step in trace.of(Stopped)] == ["no sub-question", "sub-answers"]
-    assert [step.answer for step in trace.of(Answered)] == ["unknown", "answer to Is Q?"]
+    assert reasons(trace) == ["no sub-question", "sub-answers"]
+    assert [step.answer for step in trace.of(Answered)] == ["answer to Part?", "answer to Is Q?"]
+    assert [(step.what, step.why) for step in trace.steps if step.kind == "rejected"] == [
+        ("is  q", "asked above"),
+        ("Is Q", "asked above"),
+        ("Part", "asked above"),
+    ]
 
 
-# Thresholds, own language models, concurrency.
+# Own language models, concurrency.
 
 
 @pytest.mark.parametrize("through", [lambda p: p, copy.deepcopy, lambda p: p.deepcopy(), lambda p: p.reset_copy()])
 def test_sub_modules_use_language_models_of_their_own(through):
-    engines = [ProgramEngine(RAISF(), SNOOP_MODEL) for _ in range(4)]
+    script = snoop(known=PARTS[:2], relevant=("California Vacation",), parts={SNOOP: PARTS[:3]})
+    engines = [ProgramEngine(RAISF(), script) for _ in range(4)]
     main, know, relevance, decompose = map(lm_of, engines)
     program = RAISF(TableRetriever(SNOOP_TABLE), know_lm=know, relevance_lm=relevance, decompose_lm=decompose)
     with dspy.context(lm=main):
         assert through(program)(question=SNOOP).answer == "no"
-    acts = [{"answer", "read", "synthesise"}, {"know"}, {"relevance"}, {"decompose"}]
+    acts = [{"answer", "read", "synthesise"}, {"know"}, {"relevance"}, {"chain"}]
     assert [set(engine.acts) for engine in engines] == acts
 
 
 def test_a_predictors_own_language_model_takes_precedence():
-    given, own = ProgramEngine(RAISF(), SNOOP_MODEL), ProgramEngine(RAISF(), SNOOP_MODEL)
+    given, own = ProgramEngine(RAISF(), snoop()), ProgramEngine(RAISF(), snoop())
     program = RAISF(TableRetriever(SNOOP_TABLE), know_lm=lm_of(given))
     program.know.lm = lm_of(own)
-    play(program, SNOOP, **SNOOP_MODEL)
+    play(program, SNOOP, **snoop())
     assert (given.acts, own.acts) == ([], ["know"] * 5)
+
+
+def test_judgements_and_sub_questions_run_at_the_same_time():
+    judges, parts = threading.Barrier(5, timeout=20), threading.Barrier(3, timeout=20)
+
+    def relevance(inputs):
+        judges.wait()  # raises unless all five are under way
+        return False
+
+    def know(inputs):
+        if inputs["question"] in "abd":
+            parts.wait()  # all but the one that refers to another
+        return inputs["question"] != MOTHER
+
+    script = mother(know=know, relevance=relevance, parts={MOTHER: ["a", "b", "c of #1", "d"]})
+    prediction, _ = run(script, MOTHER, MOTHER_TABLE)
+    answers = ["answer to a", "answer to b", "answer to c of answer to a", "answer to d"]
+    assert [part.answer for part in prediction.sub_answers] == answers
 
 
 # What can go wrong.
@@ -243,23 +302,21 @@ def test_a_predictors_own_language_model_takes_precedence():
         (mother(know=UNREADABLE), ["know"], "Małgorzata Braunek", "relevant passages"),
         (mother(relevance=UNREADABLE), ["relevance"] * 5, "Małgorzata Braunek", "sub-answers"),
         (mother(read=UNREADABLE), ["read"], "Małgorzata Braunek", "sub-answers"),
-        (mother(known=(MOTHER,), answer=UNREADABLE, read="from it"), ["answer"], "from it", "relevant passages"),
-        (mother(relevant=(), decompose=UNREADABLE), ["decompose"], "unknown", "no sub-question"),
-        (mother(relevant=(), synthesise=UNREADABLE), ["synthesise"], "unknown", "sub-answers"),
+        (mother(known=(MOTHER,), answer=UNREADABLE), ["answer"], "Małgorzata Braunek", "relevant passages"),
+        (mother(relevant=(), chain=UNREADABLE), ["chain"], "Małgorzata Braunek", "no sub-question"),
+        (mother(relevant=(), synthesise=UNREADABLE), ["synthesise"], "Małgorzata Braunek", "sub-answers"),
     ],
 )
-def test_malformed_output_counts_as_nothing_found(script, acts, answer, stopped):
-    script = {**script, "decompose": script["decompose"] if "decompose" in acts else lambda inputs: ["Part?"]}
+def test_malformed_output_costs_only_its_step(script, acts, answer, stopped):
+    script = {**script, "chain": script["chain"] if "chain" in acts else lambda inputs: ["Part?"]}
     prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1)
     assert [step.act for step in prediction.trace.of(Malformed)] == acts
     assert (prediction.answer, prediction.trace.stopped) == (answer, stopped)
 
 
-@pytest.mark.parametrize("nothing", ["", " ", "unknown", "Unknown."])
-def test_if_the_answer_is_unknown_the_next_module_takes_over(nothing):
-    parts = {MOTHER: ["Part?"]}
-    script = mother(known=(MOTHER,), answer=nothing, read=nothing, parts=parts, synthesise="from parts")
+@pytest.mark.parametrize("excuse", ["I'm sorry, but the passages hold no information on that.", "unknown"])
+def test_an_excuse_is_no_answer_where_the_gate_says_so(excuse):
+    script = mother(read={"answerable": False, "answer": excuse}, parts={MOTHER: ["Part?"]}, synthesise="from parts")
     prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1)
     assert (prediction.answer, prediction.passages) == ("from parts", [])
-    assert [step.value for step in prediction.trace.of(Judged)][:3] == [True, False, True]
     assert prediction.sub_answers == [SubAnswer(question="Part?", answer="unknown")]

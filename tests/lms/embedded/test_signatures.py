@@ -37,6 +37,7 @@ INPUTS = {
     "missing": "the place of birth of Ilse Morn",
     "new_note": f"{NOTE}\nIlse Morn was born in Aarhus.",
     "sub_answers": [SubAnswer(question=QUERY, answer="Ilse Morn")],
+    "expected": "one or several",
     "assessment": "1: relevant, it names the director\n2: relevant, it has the birthplace\n3: not relevant, kettles",
     "text": "The film was directed by Ilse Morn, who was born in Aarhus. So the answer is Aarhus.",
     "trajectory": "(nothing was searched yet)",
@@ -49,14 +50,17 @@ BEYOND = {"AnswerFromText", "QuestionsOnText"}
 """What a metric asks and rules cannot answer; the reader says so."""
 SERVED = [name for name in ALL if name not in BEYOND]
 REASONED = {"reasoning": "Ilse Morn was born in Aarhus.", "answer": "Aarhus"}
-AARHUS = ["AnswerWithCitations", "ReadingNotes", "AnswerFromPassages", "AnswerWithConfidence", "ExternalKnowledge"]
+AARHUS = ["AnswerWithCitations", "ReadingNotes", "AnswerFromPassages", "AnswerWithConfidence"]
 EXPECTED = {
     **{key: {"answer": "Aarhus"} for key in [*AARHUS, "ReasonedAnswer", "ShortenAnswer"]},
     **{key: {"answer": "unknown"} for key in ["AnswerBySearching", "AnswerDirectly", "ReasonDirectly"]},
     "NextSentence": {**REASONED, "finished": True},
     "NextStep": {"reasoning": REASONED["reasoning"], "finished": True},
     **{key: {"relevant": True} for key in ["KnowledgeRelevance", "PassageRelevance"]},
-    **{key: {"relevant_ids": [1, 2]} for key in ["RankPassages", "FilterKnowledge"]},
+    **{key: {"relevant_ids": [1, 2]} for key in ["RankPassages", "FilterKnowledge", "AssessAndFilter"]},
+    "JointRelevance": {"relevant_ids": [1, 2], "answerable": True},
+    "AnswerFromRelevant": {"answerable": True, "answer": "Aarhus"},
+    "ChainedDecompose": {"questions": [QUERY, "Where was #1 born?"]},
     "DecomposeInOrder": {"questions": [QUERY]},
     "FollowUp": {"needed": True, "query": "Where was Ilse Morn born?"},
     "CompareNotes": {"better": True},
