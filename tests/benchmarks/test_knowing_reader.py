@@ -48,7 +48,7 @@ def test_other_gold_labels_make_it_act_otherwise(tmp_path: Path):
     assert "person" not in {passage.id for passage in prediction.passages}
 
 
-def test_no_act_gives_the_answer_without_evidence():
+def test_no_act_says_a_word_of_the_evidence_before_it_stands_there():
     lm = ask_as(GOLD)
     for name in signatures.__all__:
         act = getattr(signatures, name)
@@ -58,7 +58,7 @@ def test_no_act_gives_the_answer_without_evidence():
         with dspy.context(lm=lm, adapter=dspy.ChatAdapter()):
             inputs = {field: [] if "list" in str(info.annotation) else "" for field, info in act.input_fields.items()}
             output = dspy.Predict(act)(**{**inputs, "question": QUESTION})
-        assert "tarn" not in str(output).casefold(), name
+        assert {"tarn", "ada", "venn", "directed"}.isdisjoint(re.findall(r"\w+", str(output).casefold())), name
 
 
 def ask(act: type[dspy.Signature], facts: list[tuple[str, str]] = GOLD, **inputs: Any) -> dspy.Prediction:
