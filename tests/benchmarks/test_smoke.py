@@ -113,5 +113,12 @@ def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
         assert row["shown"] == f"{shown / 2:.3f}"
 
 
+def test_near_misses_are_read():
+    [rows] = tables(run("near_misses")[0]).values()
+    assert [row["form"] for row in rows[-3:]] == ["chat", "json", "xml"]
+    for row in rows:
+        assert int(row["by DSPy's adapter alone"]) < int(row["read"]) == int(row["replies"])
+
+
 def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]
