@@ -129,11 +129,11 @@ class RQRAG(Program):
 
     def _growing(self, question: str, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
         """A level, answered where the answers decide which of its nodes are refined; and these nodes."""
-        if self.enough is None and len(level) <= self.beam_width:
+        is_root = not level[0].path
+        if is_root or (self.enough is None and len(level) <= self.beam_width):
             return level, level
         level = self._answer_all(question, level)
-        unsure = [node for node in level if self.enough is None or not node.path or node.confidence < self.enough]
-        return level, self._beam(unsure)
+        return level, self._beam([node for node in level if self.enough is None or node.confidence < self.enough])
 
     def _beam(self, level: list[Trajectory]) -> list[Trajectory]:
         """The best nodes of an answered level, in the order of their paths."""

@@ -18,7 +18,7 @@ __all__ = ["RAG"]
 class RAG(Program):
     """Retrieve k passages for the question and answer from them.
 
-    "Vanilla" (Adaptive-Note, table 1; k = 5), "VANILLA" (MIGRES, table 3), "RAG" (RA-ISF, table 1).
+    "Vanilla" (Adaptive-Note, table 1; k = 5), "RAG" (RA-ISF, table 1). MIGRES' "VANILLA" reranks: see `VanillaS`.
     """
 
     name = "rag"
