@@ -33,11 +33,15 @@ BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing
 DECIDING = {
     "AnswerFromRelevant": ("answerable",),
     "AnswerWithCitations": ("answer",),
+    "ExtractSnippet": ("snippet",),
     "FollowUp": ("needed",),
     "JointRelevance": ("answerable",),
+    "MissingInfo": ("answer",),
     "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
+    "PromptedKnowledge": ("passage",),
     "ReadingNotes": ("answer",),
+    "SummarisePassage": ("summary",),
 }
 """The fields that decide, where these are not all but those of `BESIDE`."""
 

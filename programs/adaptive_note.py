@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
+from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.signatures import (
-    STYLES,
     UNKNOWN,
     AnswerFromNote,
     AnswerFromPassages,
@@ -39,10 +38,12 @@ class AdaptiveNote(Program):
 
     The paper retrieves k passages for the two questions of a step without saying how. Here each question is searched
     for by itself, and the lists are joined by reciprocal rank fusion (released code: one search with both questions and
-    the original one, cut at 500 characters). The comparison is a typed yes or no (released: whether "true" occurs in
-    the reply). A step reads no more new passages than the cap leaves (released: checked after the step, so that the
-    last one may exceed it). The limits are the paper's, 3 steps and 1 invalid update (released: 2 and 2). Without
-    asking the model, an unchanged note counts as no better, and any note as better than none.
+    the original one, cut at 500 characters). The comparison is a typed yes or no (released: JSON, and where it cannot
+    be parsed, whether "true" occurs in the reply). A step reads no more new passages than the cap leaves; the released
+    code, too, cuts them before reading. The limits are the paper's, 3 steps and 1 invalid update in total (the released
+    code's own defaults: 2 and 2; its instructions: 3 and 1). The three triggers belong to the review: without it, all
+    steps are taken, whatever was read. Ours: without asking the model, an unchanged note counts as no better, and any
+    note as better than none; without a new question, the steps end.
 
     Args:
         retriever: the index to search.
@@ -73,7 +74,11 @@ class AdaptiveNote(Program):
         when={"collect": [True], "review": [True]},
     )
     max_passages = Integer(
-        15, "distinct passages read at most (RP, equation 8)", low=1, high=200, when={"collect": [True]}
+        15,
+        "distinct passages read at most (RP, equation 8)",
+        low=1,
+        high=200,
+        when={"collect": [True], "review": [True]},
     )
     collect = Switch(True, "gather in a note (IIC); off, it is plain retrieval-augmented generation (table 2)")
     review = Switch(
@@ -87,7 +92,6 @@ class AdaptiveNote(Program):
         "probability from which a new note is better; none asks for a plain yes or no",
         when={"collect": [True], "review": [True]},
     )
-    style = Choice("short", "how the answer is worded (table A4)", choices=tuple(STYLES), tune=False)
 
     def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
@@ -124,7 +128,7 @@ class AdaptiveNote(Program):
             elif self.review:
                 invalid += 1
         self.record(Stopped(reason=reason))
-        output = self.ask(self.generate, question=question, note=best_note, style=STYLES[self.style])
+        output = self.ask(self.generate, question=question, note=best_note, style=self.wording)
         return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 
     def _stop_reason(self, step: int, invalid: int, read: int) -> str:
@@ -133,12 +137,12 @@ class AdaptiveNote(Program):
             return "invalid updates"
         if step >= self.iterations:
             return "iterations"
-        return "passages" if read >= self.max_passages else ""
+        return "passages" if self.review and read >= self.max_passages else ""
 
     def _within_cap(self, hits: Sequence[Hit], read: set[str]) -> list[Passage]:
-        """The passages that may be read without exceeding `max_passages`; their ids are added to `read`."""
+        """The passages that may be read without exceeding `max_passages`, under review; adds their ids to `read`."""
         for hit in hits:
-            if len(read) < self.max_passages:
+            if len(read) < self.max_passages or not self.review:
                 read.add(hit.passage.id)
         return [hit.passage for hit in hits if hit.passage.id in read]
 
@@ -171,11 +175,11 @@ class AdaptiveNote(Program):
         else:
             output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
             better = output is not None and bool(output.better)
-            reason = text_of(output, "reason") if output is not None else "the comparison could not be read"
+            reason = "" if output is not None else "the comparison could not be read"
         self.record(Compared(better=better, reason=reason))
         return better
 
     def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Plain retrieval-augmented generation, without notes (table 2, w/o IIC & AMR)."""
-        output = self.ask(self.vanilla, question=question, passages=passages, style=STYLES[self.style])
+        output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording)
         return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])

@@ -20,6 +20,7 @@ from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
 from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
+from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.replies.asking import call_predictor
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
@@ -101,10 +102,16 @@ class Program(dspy.Module):
     def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> Self:
         """Make a program with the hyperparameters of a preset; `kwargs` are arguments of the class and override it.
 
+        A δ for BGE-reranker-base is left out for another reranker, with a warning.
+
         Raises:
             UnknownName: the program has no such preset.
         """
-        return cls(retriever, **{**cls.preset(name), **kwargs})
+        preset = {key: value for key, value in cls.preset(name).items() if key not in kwargs}
+        preset, left_out = fit_to_reranker(preset, kwargs.get("reranker"))
+        if left_out:
+            warnings.warn(f"preset {name}: {left_out}", stacklevel=2)
+        return cls(retriever, **preset, **kwargs)
 
     def values(self) -> dict[str, Any]:
         """The current values of all hyperparameters."""

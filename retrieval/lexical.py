@@ -43,8 +43,8 @@ def numbers(text: str) -> set[str]:
 
 
 def names(text: str) -> set[str]:
-    """The lower-cased words that a text writes with a capital, without function words."""
-    return {word.lower() for word in _NAME.findall(text)} - FUNCTION_WORDS
+    """The lower-cased words that a text writes with a capital, without function words; CJK as in `words`."""
+    return {word for name in _NAME.findall(text) for word in words(name)} - FUNCTION_WORDS
 
 
 class Stemmer:

@@ -29,8 +29,6 @@ from knowgap.signatures.blend_filter import (
 )
 from knowgap.signatures.judging import AnswerFromText, JudgeAnswer, QuestionsOnText
 from knowgap.signatures.migres import (
-    IRRELEVANT,
-    UNANSWERABLE,
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
@@ -55,9 +53,7 @@ from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
 __all__ = [
     "EXPECTED_RELEVANT",
     "INTERMEDIATE",
-    "IRRELEVANT",
     "STYLES",
-    "UNANSWERABLE",
     "UNKNOWN",
     "AnswerBySearching",
     "AnswerDirectly",

@@ -12,23 +12,23 @@ __all__ = ["AnswerFromNote", "CompareNotes", "InitNote", "ProposeQuestions", "Up
 
 # Equation 1.
 class InitNote(dspy.Signature):
-    """Read the passages and write a note of everything in them that may help to answer the question.
+    """Read the passages and write a note that brings together everything in them that may help with the question.
 
-    Gather as much relevant information as you can, close to the wording of the passages, in whatever form suits.
-    Leave out what has nothing to do with the question, and do not answer it yet.
+    Take over all information that is useful for the answer, in the words of the passages, and write it as one coherent
+    paragraph. What only leads towards the answer is useful too. Leave out what has nothing to do with the question.
     """
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
-    note: str = dspy.OutputField(desc="the note; empty if the passages hold nothing of use")
+    note: str = dspy.OutputField(desc="the note")
 
 
 # Equation 3.
 class ProposeQuestions(dspy.Signature):
-    """Think of two new questions whose answers would complete the note.
+    """Propose two new questions with which to search for what would complete the note and help to answer the question.
 
-    Ask for what the note still lacks to answer the question: one fact each, with the names that the note gives.
-    When it lacks nothing, ask for what would confirm the answer.
+    Keep them concise, one fact each, and write the keywords that a search needs: above all the names in the note.
+    When the note lacks nothing, ask for what would confirm the answer.
     The two must differ from each other and from the questions asked before.
     """
 
@@ -40,10 +40,10 @@ class ProposeQuestions(dspy.Signature):
 
 # Equations 4 and 5.
 class UpdateNote(dspy.Signature):
-    """Add to the note what the new passages contribute to answering the question.
+    """Extend the note by what the new passages contribute to answering the question.
 
-    Keep what the note holds. Add only what is in the passages, helps with the question and is not there yet, close to
-    the passages' own words. Return the whole note. When the passages add nothing, return it as it was.
+    Keep what the note holds. Add whatever it does not hold yet and may help, as much of it as the passages have, in
+    the passages' own words. Return the whole note.
     """
 
     question: str = dspy.InputField()
@@ -54,24 +54,25 @@ class UpdateNote(dspy.Signature):
 
 # Equation 6.
 class CompareNotes(dspy.Signature):
-    """Judge whether the new note serves to answer the question better than the best note so far.
+    """Judge whether the new note is a significant improvement on the best note so far.
 
-    First: does the new note add information that the best note lacks, beyond other words for the same? If not, it is
-    not better. Then weigh: key information for this very question, coverage of its aspects, detail, practical use.
+    It is not if it adds nothing that matters, or only says again what the best note says. Otherwise weigh: key
+    information that bears on the question itself, coverage of all its aspects, detail, practical use for the answer.
+    A fact that leads towards the answer, such as a name to search for next, is key information, also without the
+    answer.
     """
 
     question: str = dspy.InputField()
     best_note: str = dspy.InputField()
     new_note: str = dspy.InputField()
-    reason: str = dspy.OutputField(desc="one sentence: what the new note adds or lacks", default_factory=str)
-    better: bool = dspy.OutputField(desc="True only if the new note is better")
+    better: bool = dspy.OutputField(desc="True if the new note is a significant improvement, else False")
 
 
 # Equation 9.
 class AnswerFromNote(dspy.Signature):
-    """Answer the question from the note.
+    """Answer the question from the note, in the asked style and with nothing around it.
 
-    Keep to the asked style. When the note does not settle it, give the answer that the note makes most likely.
+    Use the note's own words. Where the note does not settle the question, use what you know and commit to an answer.
     """
 
     question: str = dspy.InputField()

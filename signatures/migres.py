@@ -9,8 +9,6 @@ import dspy
 from knowgap.signatures.types import SourcePassage, Statement
 
 __all__ = [
-    "IRRELEVANT",
-    "UNANSWERABLE",
     "ExtractSnippet",
     "ExtractUsefulInfo",
     "LastAnswer",
@@ -20,11 +18,9 @@ __all__ = [
     "SummarisePassage",
 ]
 
-UNANSWERABLE = "unanswerable"
-"""The answer of `MissingInfo` while the statements do not suffice."""
 
-IRRELEVANT = "irrelevant"
-"""What stands for a summary or snippet of a passage that does not help."""
+def _unsaid() -> None:
+    """The value of a judgement that a reply lacks: what stands beside it decides."""
 
 
 # Leaf.
@@ -46,9 +42,10 @@ class ExtractUsefulInfo(dspy.Signature):
 class MissingInfo(dspy.Signature):
     """Answer the question from the known statements alone, or say what is missing.
 
-    Use no knowledge of your own. When the statements suffice, give the answer and leave `missing` empty.
-    When they do not, write `unanswerable` as the answer and name in `missing` the facts still needed, using the names
-    that are already known instead of describing them.
+    Use no knowledge of your own. When the statements suffice, set `answerable` to True, give the answer and leave
+    `missing` empty. When they do not, set it to False, leave `answer` empty, and name in `missing` the facts still
+    needed, using the names that are already known instead of describing them.
+    Where the style asks for yes or no, reason from the statements which of the two holds: they need not say it.
     """
 
     question: str = dspy.InputField()
@@ -57,7 +54,10 @@ class MissingInfo(dspy.Signature):
     explanation: str = dspy.OutputField(
         desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
     )
-    answer: str = dspy.OutputField(desc="the answer in the asked style, or exactly: unanswerable")
+    answerable: bool = dspy.OutputField(
+        desc="True if the statements suffice, False if they do not", default_factory=_unsaid
+    )
+    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable")
     confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
     missing: str = dspy.OutputField(
         desc="the facts still needed, in one sentence; empty if answered", default_factory=str
@@ -69,6 +69,7 @@ class LastAnswer(dspy.Signature):
     """Answer the question now: nothing more will be looked up.
 
     Prefer the known statements. Where they leave a gap, use what you know yourself. Always give your best answer.
+    Where the style asks for yes or no, reason which of the two holds.
     """
 
     question: str = dspy.InputField()
@@ -81,50 +82,63 @@ class LastAnswer(dspy.Signature):
 
 # Query.
 class ProposeQueries(dspy.Signature):
-    """Write up to three search queries that ask for the missing information.
+    """Write search queries that ask for the missing information, `max_queries` of them at most.
 
     Each query asks for one single fact, in full words: use names that the known statements give instead of describing
     someone ("When was Ada Moor born?", not "When was the director born?"). Split what needs two steps into its steps.
-    Do not repeat the question or a query asked before, nor reword one that found nothing.
+    Do not repeat the question or a query asked before. For what is missing although a query that found nothing asked
+    for it, do not reword that query: ask for a fact that leads there, or by another name.
     """
 
     question: str = dspy.InputField(desc="the question to be answered in the end")
     known: list[str] = dspy.InputField(desc="statements collected so far")
     missing: str = dspy.InputField(desc="the facts still needed")
     asked: list[str] = dspy.InputField(desc="queries asked before")
-    queries: list[str] = dspy.OutputField(desc="one to three new single-fact queries")
+    found_nothing: list[str] = dspy.InputField(desc="those of them that found nothing of use")
+    max_queries: int = dspy.InputField(desc="so many new queries at most")
+    queries: list[str] = dspy.OutputField(desc="new single-fact queries")
 
 
 # Prompted knowledge.
 class PromptedKnowledge(dspy.Signature):
     """Write down what you know yourself about the queries, as a short encyclopedia passage.
 
-    State facts with names, dates and places. When you know nothing about any of them, write exactly: unknown
+    State facts with names, dates and places. When you know nothing about any of them, set `knows` to False and write
+    no passage.
     """
 
     queries: list[str] = dspy.InputField()
-    passage: str = dspy.OutputField(desc="one short paragraph of facts, or exactly: unknown")
+    knows: bool = dspy.OutputField(
+        desc="True if you know facts about at least one of the queries", default_factory=_unsaid
+    )
+    passage: str = dspy.OutputField(desc="one short paragraph of these facts; empty if you know none")
 
 
 # Table 5; ALCE's SUMM.
 class SummarisePassage(dspy.Signature):
     """Summarise in at most three sentences what the passage says about the question.
 
-    Keep names, dates and figures. When the passage does not help, write exactly: irrelevant
+    Keep names, dates and figures. When nothing in the passage helps, set `relevant` to False and write no summary.
     """
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    summary: str = dspy.OutputField(desc="at most three sentences, or exactly: irrelevant")
+    relevant: bool = dspy.OutputField(
+        desc="True if the passage helps, also if only with a part", default_factory=_unsaid
+    )
+    summary: str = dspy.OutputField(desc="at most three sentences; empty if the passage does not help")
 
 
 # Table 5; ALCE's SNIPPET.
 class ExtractSnippet(dspy.Signature):
     """Copy from the passage, word for word, the part that helps to answer the question.
 
-    When no part helps, write exactly: irrelevant
+    When no part helps, set `relevant` to False and copy nothing.
     """
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
-    snippet: str = dspy.OutputField(desc="words of the passage, unchanged, or exactly: irrelevant")
+    relevant: bool = dspy.OutputField(
+        desc="True if a part helps with the question or a part of it", default_factory=_unsaid
+    )
+    snippet: str = dspy.OutputField(desc="words of the passage, unchanged; empty if no part helps")

@@ -5,7 +5,8 @@ from support import TableEntailment, TableReranker, TableRetriever, play
 from knowgap.programs.migres import MIGRES
 from knowgap.retrieval.passage import Passage
 
-NOT_YET = "unanswerable"
+NOT_YET = ""
+"""The answer while it cannot be given."""
 
 
 def learn(*facts):
@@ -15,7 +16,8 @@ def learn(*facts):
 
 def decide(answer, missing="", confidence=1, explanation="That much is known."):
     """What the main module says."""
-    return {"explanation": explanation, "answer": answer, "confidence": confidence, "missing": missing}
+    said = {"answerable": answer != NOT_YET, "answer": answer, "confidence": confidence, "missing": missing}
+    return {"explanation": explanation, **said}
 
 
 def last(answer, confidence=2):
@@ -90,7 +92,7 @@ def two_steps(program, **script):
         "main": decide(NOT_YET, GAP),
         "query": ask(),
         "last": last("Wick"),
-        "knowledge": {"passage": "unknown"},
+        "knowledge": {"knows": False, "passage": ""},
     }
     replies = {**plan, **script}
     replies |= {act: [*replies[act], *[rest[act]] * 9] for act in rest if isinstance(replies[act], list)}

@@ -165,13 +165,15 @@ def load_program(options: o.ProgramOptions, retriever: Retriever) -> Program:
         if value is not None and part not in program_class.part_names:
             raise UsageError(f"--{part} {value}: the program {name} has no {part}")
     scorers = load_scorers(options.reranker, options.entailment)
-    if artifact is None:
-        preset = {} if options.preset is None else program_class.preset(options.preset)
-        arguments: dict[str, Any] = {**scorers, **preset, **settings}
-        return program_class(retriever, **arguments)
+    arguments: dict[str, Any] = {**scorers, **settings}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        program = load_artifact(artifact, retriever=retriever, **scorers)
+        if artifact is not None:
+            program = load_artifact(artifact, retriever=retriever, **scorers).configure(**settings)
+        elif options.preset is not None:
+            program = program_class.from_preset(options.preset, retriever, **arguments)
+        else:
+            program = program_class(retriever, **arguments)
     for warning in caught:
         remark(f"warning: {warning.message}")
-    return program.configure(**settings)
+    return program

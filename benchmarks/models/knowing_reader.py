@@ -139,7 +139,7 @@ class KnowingReader:
         if name in ("note", "notes"):
             return "\n".join(map(str, view.settled))
         if name in ("summary", "snippet"):
-            return " ".join(fact.sentence for fact in view.settled) or "irrelevant"
+            return " ".join(fact.sentence for fact in view.settled)
         if name == "reasoning" and "known" in inputs:
             return (_unsaid(view, inputs) or [view.goal.answer if view.complete else UNKNOWN])[0]
         if name in ("questions", "queries"):
@@ -155,7 +155,7 @@ class KnowingReader:
             return ""
         if view.complete:
             return view.goal.answer
-        return "unanswerable" if "missing" in prompt.outputs else UNKNOWN
+        return "" if "missing" in prompt.outputs else UNKNOWN
 
     def _verdict(self, name: str, view: _View, inputs: Mapping[str, Any]) -> bool:
         """The typed judgements: yes or no."""
@@ -263,8 +263,7 @@ def _nothing(name: str, kind: str) -> Any:
         return []
     if kind == "NoulEvidence":
         return {"noul": 0.05}
-    empty = {"answer": UNKNOWN, "passage": UNKNOWN, "summary": "irrelevant", "snippet": "irrelevant"}
-    return {"bool": False, "int": 1, "float": 0.05}.get(kind, empty.get(name, ""))
+    return {"bool": False, "int": 1, "float": 0.05}.get(kind, UNKNOWN if name == "answer" else "")
 
 
 def _units(value: Any) -> list[str]:

@@ -25,7 +25,7 @@ def call_bounds(program: Program) -> CallBounds:
 
 
 def _migres(v: Mapping[str, Any]) -> CallBounds:
-    compressing = v["retrieve_k"] * v["max_queries"] if v["compression"] in ("summary", "snippet") else 0
+    compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
     leaves = v["max_queries"] if v["read_apart"] else 1
     each = leaves + 2 + v["prompt_knowledge"] + compressing
     return CallBounds(1, v["iterations"] * each + 1, v["top_k"])

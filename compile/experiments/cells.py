@@ -13,13 +13,13 @@ import dspy
 from knowgap.compile.artifact import load_artifact
 from knowgap.compile.data import LAYOUTS, Dataset, load_dataset
 from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.provenance import model_name
 from knowgap.compile.experiments.measures import score_metrics
 from knowgap.compile.experiments.probes import PROBES
 from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
+from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build
 from knowgap.retrieval.index.search_settings import Quality
 
@@ -27,8 +27,6 @@ __all__ = ["AS_PAPER", "Cell", "ExperimentSetup", "prepare", "task_preset"]
 
 AS_PAPER = ("corpus", "questions", "models")
 """Parts of the setting of which only the user can know that they are the paper's own."""
-
-_PAPERS_RERANKER = "bge-reranker-base"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,10 +243,8 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     preset = row.preset or task_preset(cls, column.task)
     values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
     values |= {**(cls.preset(preset) if preset else {}), **row.settings, **row.by_dataset.get(column.dataset, {})}
-    delta_left_out = values.get("delta") is not None and _PAPERS_RERANKER not in model_name(setup.reranker).lower()
-    if delta_left_out:
-        del values["delta"]
-    return functools.partial(cls, **_parts(cls, models), **values), delta_left_out
+    values, left_out = fit_to_reranker(values, setup.reranker)
+    return functools.partial(cls, **_parts(cls, models), **values), bool(left_out)
 
 
 def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:

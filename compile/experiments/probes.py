@@ -21,6 +21,7 @@ from knowgap.compile.evaluation.metrics.normalize import normalize_answer, refer
 from knowgap.errors import DataError, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
+from knowgap.programs.migres import is_answered, known_passage
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.retrieval import EmbeddedEntailment
@@ -36,7 +37,6 @@ from knowgap.signatures import (
     PromptedKnowledge,
     SelfKnowledge,
 )
-from knowgap.signatures.migres import UNANSWERABLE
 
 __all__ = ["PROBES", "Extraction", "MissingInformation", "OwnKnowledge", "Probe", "SubModules", "probe_metric"]
 
@@ -217,12 +217,12 @@ class MissingInformation(Probe):
         known = [f"{q} {a}" for q, a in steps[:given]]
         output = self.ask(self.main, question=question, known=known, style=STYLES["short"])
         answer, missing = text_of(output), text_of(output, "missing")
-        gives_up = not answer or UNANSWERABLE in answer.casefold()
+        gives_up = not is_answered(output)
         match = None
         if self.partial and gives_up:
             match = max(_content_overlap(q, missing) for q, _ in steps[given:]) >= 0.5
         measured = {"accuracy": gives_up == self.partial, "match": match}
-        return self.conclude(answer or UNANSWERABLE, [], measured=measured)
+        return self.conclude("unanswerable" if gives_up else answer, [], measured=measured)
 
 
 class OwnKnowledge(Probe):
@@ -244,7 +244,7 @@ class OwnKnowledge(Probe):
         example = self.example(question)
         answered = any(step.get("answer") for step in example.get("decomposition") or [])
         steps = evidence(example) if answered or example.get("evidences") else []
-        text = text_of(self.ask(self.knowledge, queries=[q for q, _ in steps] or [question]), "passage")
+        text = known_passage(self.ask(self.knowledge, queries=[q for q, _ in steps] or [question]))
         if steps:
             contains = sum(_contains(text, answer) for _, answer in steps) / len(steps)
         else:

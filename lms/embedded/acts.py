@@ -71,15 +71,21 @@ def answer_question(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-@_act("answer missing", "question", "explanation confidence reasoning")
+@_act("answer missing", "question", "answerable explanation confidence reasoning")
 def missing(inputs: Inputs) -> dict[str, Any]:
-    """Answer if everything is known, else say `unanswerable` and what is missing."""
+    """Answer if everything is known, else say what is missing."""
     question = question_of(inputs)
     found = answer(question, sentences_of(inputs), guess=False)
     lacks = "" if found.text else lacking(question, found)
     why = f"{_because(found)} Not known: {lacks}." if lacks else _because(found)
-    said = styled(found, inputs) if found.text else "unanswerable"
-    return {"answer": said, "missing": lacks, "confidence": found.certainty, "explanation": why, "reasoning": why}
+    return {
+        "answerable": bool(found.text),
+        "answer": styled(found, inputs) if found.text else "",
+        "missing": lacks,
+        "confidence": found.certainty,
+        "explanation": why,
+        "reasoning": why,
+    }
 
 
 @_act("answerable answer", "question passages")
@@ -147,25 +153,26 @@ def extract(inputs: Inputs) -> dict[str, Any]:
     return {"statements": statements, "reasoning": f"{len(statements)} sentences speak of what is asked."}
 
 
-@_act("summary", "question passage")
+@_act("summary", "question passage", "relevant reasoning")
 def summarise(inputs: Inputs) -> dict[str, Any]:
     """Summarise a passage by at most three useful sentences."""
     chosen = useful(question_of(inputs), (), sentences_of({"passage": inputs["passage"]}), 3)
-    return {"summary": " ".join(s.text for s in chosen) or "irrelevant", "reasoning": f"{len(chosen)} sentences help."}
+    text = " ".join(s.text for s in chosen)
+    return {"relevant": bool(chosen), "summary": text, "reasoning": f"{len(chosen)} sentences help."}
 
 
-@_act("snippet", "question passage")
+@_act("snippet", "question passage", "relevant reasoning")
 def snippet(inputs: Inputs) -> dict[str, Any]:
     """Quote the most useful part of a passage: two sentences with the text between them, or one sentence."""
     passage = str(inputs["passage"])
     texts = [
         s.text for s in useful(question_of(inputs), (), sentences_of({"passage": passage}), 2) if s.text in passage
     ]
-    text = texts[0] if texts else "irrelevant"
+    text = texts[0] if texts else ""
     if len(texts) == 2:
         span = passage[passage.find(texts[0]) : passage.find(texts[1]) + len(texts[1])]
         text = span if len(span) <= 600 else text
-    return {"snippet": text, "reasoning": f"{len(texts)} sentences help."}
+    return {"relevant": bool(texts), "snippet": text, "reasoning": f"{len(texts)} sentences help."}
 
 
 @_act("note", "question passages")
@@ -186,7 +193,7 @@ def write_note(inputs: Inputs) -> dict[str, Any]:
     return {"note": "\n".join(lines), "reasoning": f"The note has {len(lines)} lines."}
 
 
-@_act("better", "question best_note new_note", "reason reasoning")
+@_act("better", "question best_note new_note")
 def compare_notes(inputs: Inputs) -> dict[str, Any]:
     """Call the new note better if it settles more steps of the question, or as many and adds a useful sentence."""
     question = question_of(inputs)
@@ -197,7 +204,7 @@ def compare_notes(inputs: Inputs) -> dict[str, Any]:
     reason = f"It adds: {added[0]}" if added else "It adds nothing of use."
     if before != after:
         reason = f"It settles {after} steps instead of {before}."
-    return {"better": after > before or (after == before and bool(added)), "reason": reason, "reasoning": reason}
+    return {"better": after > before or (after == before and bool(added)), "reasoning": reason}
 
 
 def _settled(question: Question, sentences: Sequence[Sentence]) -> int:
@@ -209,8 +216,9 @@ def _settled(question: Question, sentences: Sequence[Sentence]) -> int:
 
 @_act("queries", "question")
 def queries(inputs: Inputs) -> dict[str, Any]:
-    """Propose one to three queries for what is missing."""
-    return {"queries": next_queries(inputs, 3), "reasoning": "These facts are missing."}
+    """Propose queries for what is missing: as many as are asked for at most, or three."""
+    most = int(inputs.get("max_queries") or 3)
+    return {"queries": next_queries(inputs, max(3, most))[:most], "reasoning": "These facts are missing."}
 
 
 @_act("questions", "question note")
@@ -318,11 +326,11 @@ def self_knowledge(inputs: Inputs) -> dict[str, Any]:
     return {"knows": False, "reasoning": "Nothing is known without passages.", "probability": 1.0}
 
 
-@_act("passage", "query")
-@_act("passage", "queries")
+@_act("passage", "query", "knows reasoning")
+@_act("passage", "queries", "knows reasoning")
 def prompted(inputs: Inputs) -> dict[str, Any]:
     """Write no passage: the reader has no knowledge of its own."""
-    return {"passage": "unknown", "reasoning": "Nothing is known without passages."}
+    return {"knows": False, "passage": "", "reasoning": "Nothing is known without passages."}
 
 
 @_act("passage", "question")

@@ -123,7 +123,15 @@ class VTG(Program):
         """New queries for evidence of the failed statements; the statements themselves if the model writes none."""
         missing = " ".join(failed) or question
         self.record(Missing(missing=missing, known=list(known)))
-        output = self.ask(self.query, question=question, known=list(known), missing=missing, asked=list(asked))
+        output = self.ask(
+            self.query,
+            question=question,
+            known=list(known),
+            missing=missing,
+            asked=list(asked),
+            found_nothing=[],
+            max_queries=self.max_queries,
+        )
         queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, asked)
         if not queries:
             queries, _ = clean_lines(failed, self.max_queries, asked)

@@ -14,7 +14,15 @@ from knowgap.retrieval.passage import Passage
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
-__all__ = ["Claims", "citation_recall", "extracted_step", "merge_claims", "read_claims", "supported"]
+__all__ = [
+    "Claims",
+    "citation_recall",
+    "entailed_claims",
+    "extracted_step",
+    "merge_claims",
+    "read_claims",
+    "supported",
+]
 
 Claims = dict[str, list[Passage]]
 """The passages that each statement cites."""
@@ -44,6 +52,31 @@ def extracted_step(claims: Claims) -> Extracted:
     """The step that records claims in a trace."""
     sources = [[passage.id for passage in passages] for passages in claims.values()]
     return Extracted(statements=list(claims), sources=sources)
+
+
+def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: float) -> Claims:
+    """The statements that their citations entail: one of the passages alone, or all of them together.
+
+    Args:
+        entailment: gives the probability that a premise entails a hypothesis.
+        claims: the passages that each statement cites.
+        threshold: probability from which a statement counts as entailed.
+
+    Returns:
+        Each entailed statement with the passages that entail it alone; with all that it cites if only they together do.
+    """
+    pairs = [(str(passage), statement) for statement, passages in claims.items() for passage in passages]
+    probabilities = iter(entailment.entails(pairs))
+    alone = {
+        statement: [passage for passage in passages if next(probabilities) >= threshold]
+        for statement, passages in claims.items()
+    }
+    rest = {
+        statement: claims[statement] for statement, found in alone.items() if not found and len(claims[statement]) > 1
+    }
+    together = supported(entailment, rest, threshold) if rest else {}
+    entailing = {s: found or (claims[s] if together.get(s) else []) for s, found in alone.items()}
+    return {statement: passages for statement, passages in entailing.items() if passages}
 
 
 def supported(

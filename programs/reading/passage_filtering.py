@@ -6,25 +6,33 @@ Source: MIGRES, section 3.2 (sentence-level reranking and filtering) and table 5
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import dspy
 
 from knowgap.errors import UsageError
-from knowgap.programs.base import Program
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.rerankers.reranker import is_bge_base
 from knowgap.retrieval.sentences import split_sentences
-from knowgap.signatures import IRRELEVANT
 
 if TYPE_CHECKING:
+    from knowgap.programs.base import Program
     from knowgap.retrieval.rerankers.reranker import Reranker
 
-__all__ = ["ReadPassage", "ScoredPassage", "compress", "filter_sentences", "rerank", "resolve_threshold"]
+__all__ = [
+    "ReadPassage",
+    "ScoredPassage",
+    "compress",
+    "filter_sentences",
+    "fit_to_reranker",
+    "rerank",
+    "resolve_threshold",
+]
 
 
 class ScoredPassage(NamedTuple):
@@ -55,12 +63,31 @@ def resolve_threshold(reranker: Reranker, delta: float | None) -> float:
     return threshold
 
 
+def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
+    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, where the reranker is another.
+
+    Args:
+        values: of hyperparameters, from a preset or a table.
+        reranker: None for the embedded one.
+
+    Returns:
+        The values that hold, and what was left out, in words; empty if nothing was.
+    """
+    delta = values.get("delta")
+    if delta is None or is_bge_base(reranker):
+        return dict(values), ""
+    name = getattr(reranker, "name", reranker) or "the embedded one"
+    remark = f"delta={delta:g} is left out: it is on the scale of BGE-reranker-base, and the reranker is {name}"
+    return {key: value for key, value in values.items() if key != "delta"}, remark
+
+
 def rerank(
     program: Program,
     reranker: Reranker,
     queries: Sequence[str],
     hits: Sequence[Sequence[Hit]],
     delta: float | None = None,
+    min_passages: int = 0,
 ) -> list[ScoredPassage]:
     """Score passages against the queries that found them, and record a `Reranked` step.
 
@@ -70,6 +97,7 @@ def rerank(
         queries: as searched.
         hits: one list per query.
         delta: the lowest score that a passage may have; None keeps all.
+        min_passages: so many of the best are kept, whatever they score.
 
     Returns:
         Each passage once, with its highest score over the queries; best first, ties by id.
@@ -81,7 +109,7 @@ def rerank(
         if passage.id not in best or score > best[passage.id].score:
             best[passage.id] = ScoredPassage(score, query, passage)
     ranked = sorted(best.values(), key=lambda scored: (-scored.score, scored.passage.id))
-    kept = [scored for scored in ranked if delta is None or scored.score >= delta]
+    kept = [s for place, s in enumerate(ranked) if delta is None or s.score >= delta or place < min_passages]
     dropped = ranked[len(kept) :]
     program.record(Reranked(threshold=delta, kept=_rounded(kept), dropped=_rounded(dropped)))
     return kept
@@ -94,13 +122,13 @@ def _rounded(ranked: Sequence[ScoredPassage]) -> dict[str, float]:
 def filter_sentences(
     program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float
 ) -> list[ReadPassage]:
-    """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences."""
+    """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences.
+
+    A sentence is scored alone, without the title, as in the paper. A passage of which no sentence reaches `delta` stays
+    whole, too.
+    """
     split = [split_sentences(scored.passage.text) for scored in ranked]
-    pairs = [
-        (scored.query, str(replace(scored.passage, text=sentence)))
-        for scored, sentences in zip(ranked, split, strict=True)
-        for sentence in sentences
-    ]
+    pairs = [(scored.query, sentence) for scored, own in zip(ranked, split, strict=True) for sentence in own]
     scores = iter(reranker.score(pairs))
     filtered: list[ReadPassage] = []
     for (score, query, passage), sentences in zip(ranked, split, strict=True):
@@ -125,7 +153,8 @@ def compress(
 
     Args:
         program: the program that answers.
-        predictor: writes the output field `how` from `question` and `passage`.
+        predictor: from `question` and `passage`, says whether the passage is `relevant` and writes the field `how`.
+            A text without that judgement counts as relevant.
         how: what it writes.
         ranked: the passages, best first; the model reads `top_k` at a time concurrently.
         top_k: number of relevant passages to find.
@@ -139,7 +168,7 @@ def compress(
         ]
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
-            if not text or text.casefold().startswith(IRRELEVANT):
+            if output is None or not text or output.get("relevant") is False:
                 program.record(Judged(what="relevance", value=False, passage=passage.id), passage)
             elif len(compressed) < top_k:
                 program.record(Compressed(how=how, passage=passage.id, text=text), passage)

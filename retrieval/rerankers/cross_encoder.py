@@ -15,6 +15,7 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
+from knowgap.retrieval.rerankers.reranker import is_bge_base
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,7 @@ class CrossEncoderReranker(PairScorer):
         self._model = load_cross_encoder(model, device=device, labels=1)
         self.name = str(model)
         if default_threshold is None:
-            default_threshold = 3.0 if Path(self.name).name == "bge-reranker-base" else 0.0
+            default_threshold = 3.0 if is_bge_base(self.name) else 0.0
         self.default_threshold: float | None = default_threshold
         self.scale = f"raw logits of {self.name}"
 

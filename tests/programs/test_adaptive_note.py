@@ -1,4 +1,9 @@
-"""Adaptive-Note: table A5 as a recorded trace, the ablations of tables 2 to 4, and what can go wrong."""
+"""Adaptive-Note: the case of table A5, the ablations of tables 2 to 4, and what can go wrong.
+
+The case has the shape of the paper's: two steps of two questions each, the first note without the population, the
+second with it and kept, the third without growth. Question, names and figures are the paper's; sentences are in our
+words.
+"""
 
 import itertools
 
@@ -121,6 +126,18 @@ def test_without_review_every_new_note_is_accepted_until_the_caps():
     assert prediction.trace.of(Compared) == engine.asked("compare") == []
     assert (prediction.note, prediction.trace.stopped) == ("note 3", "iterations")
     assert prediction.trace.cost.lm_calls == 1 + 3 * 2 + 1
+
+
+def test_without_review_the_passage_bound_does_not_stop_the_steps():
+    trace = endless(retriever=EverNew(), review=False, max_passages=5, iterations=4)[0].trace
+    assert (trace.stopped, trace.cost.iterations) == ("iterations", 4)
+    assert [len(step.passages) for step in trace.of(Noted)] == [5] * 5
+
+
+def test_the_comparison_is_a_verdict_without_an_explanation():
+    _, engine = example()
+    compared = [outputs for outputs, inputs in engine.calls if "new_note" in inputs]
+    assert compared == [("better",)] * 2
 
 
 def test_without_review_an_unreadable_note_leaves_the_last():

@@ -61,14 +61,14 @@ def test_extraction_compares_what_is_cited_with_what_holds_an_answer():
     ("partial", "answer", "missing", "scores"),
     [
         (False, "Tarn", "", [1.0, None]),
-        (False, "unanswerable", "", [0.0, None]),
-        (True, "unanswerable", "who designed the Orle bridge and where Ada Venn was born", [1.0, 1.0]),
-        (True, "unanswerable", "the colour of the moth", [1.0, 0.0]),
+        (False, "", "", [0.0, None]),
+        (True, "", "who designed the Orle bridge and where Ada Venn was born", [1.0, 1.0]),
+        (True, "", "the colour of the moth", [1.0, 0.0]),
         (True, "Tarn", "", [0.0, None]),
     ],
 )
 def test_missing_information_is_right_to_answer_with_all_the_evidence_alone(partial, answer, missing, scores):
-    reply = {"explanation": "so", "answer": answer, "confidence": 3, "missing": missing}
+    reply = {"explanation": "so", "answerable": bool(answer), "answer": answer, "confidence": 3, "missing": missing}
     options = {"seed": 1, "partial": partial}
     measured, inputs = measure("probe_missing", {"missing": reply}, ["accuracy", "match"], **options)
     assert measured == scores

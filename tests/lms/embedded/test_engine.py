@@ -90,9 +90,10 @@ def test_a_probability_in_place_of_yes_or_no():
 def test_what_is_known_decides_between_answer_and_missing():
     known = ["Blue Sea was directed by Ilse Morn."]
     first = ask(MissingInfo, question=QUESTION, known=known, style="short")
-    assert (first.answer, first.missing, first.confidence) == ("unanswerable", "the place of birth of Ilse Morn", 1)
+    assert (first.answerable, first.answer, first.confidence) == (False, "", 1)
+    assert first.missing == "the place of birth of Ilse Morn"
     second = ask(MissingInfo, question=QUESTION, known=[*known, "Ilse Morn was born in Aarhus."], style="short")
-    assert (second.answer, second.missing) == ("Aarhus", "")
+    assert (second.answerable, second.answer, second.missing) == (True, "Aarhus", "")
     assert second.confidence >= 4
 
 

@@ -26,8 +26,9 @@ PASSAGES = [
 ]
 QUESTION = "Where was the director of the film The Glass Orchard born?"
 INPUTS = {
-    **{key: [QUERY] for key in ("queries", "asked", "questions")},
+    **{key: [QUERY] for key in ("queries", "asked", "found_nothing", "questions")},
     "searched": [Searched(query=QUERY, found=[1, 3])],
+    "max_queries": 2,
     **dict.fromkeys(("note", "best_note"), NOTE),
     "question": QUESTION,
     "query": QUERY,
@@ -56,7 +57,8 @@ EXPECTED = {
     **{key: {"answer": "unknown"} for key in ["AnswerBySearching", "AnswerDirectly", "ReasonDirectly"]},
     "NextSentence": {**REASONED, "finished": True},
     "NextStep": {"reasoning": REASONED["reasoning"], "finished": True},
-    **{key: {"relevant": True} for key in ["KnowledgeRelevance", "PassageRelevance"]},
+    **{key: {"relevant": True} for key in ["ExtractSnippet", "KnowledgeRelevance", "PassageRelevance"]},
+    "SummarisePassage": {"relevant": True},
     **{key: {"relevant_ids": [1, 2]} for key in ["RankPassages", "FilterKnowledge", "AssessAndFilter"]},
     "JointRelevance": {"relevant_ids": [1, 2], "answerable": True},
     "AnswerFromRelevant": {"answerable": True, "answer": "Aarhus"},
@@ -66,8 +68,8 @@ EXPECTED = {
     "CompareNotes": {"better": True},
     "DecomposeQuery": {"query": "Where was Ilse Morn born?"},
     "JudgeAnswer": {"correct": True},
-    "MissingInfo": {"answer": "unanswerable", "missing": "the place of birth of Ilse Morn", "confidence": 1},
-    "PromptedKnowledge": {"passage": "unknown"},
+    "MissingInfo": {"answerable": False, "answer": "", "missing": "the place of birth of Ilse Morn", "confidence": 1},
+    "PromptedKnowledge": {"knows": False, "passage": ""},
     "ProposeQueries": {"queries": ["Where was Ilse Morn born?"]},
     "SelfKnowledge": {"knows": False},
 }

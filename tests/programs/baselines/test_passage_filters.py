@@ -27,7 +27,7 @@ def compressing(irrelevant=(), unreadable=()):
         n = number(inputs["passage"])
         if n in unreadable:
             return "mumble"
-        return {outputs[0]: "Irrelevant." if n in irrelevant else f"{outputs[0]} of {n}"}
+        return {"relevant": n not in irrelevant, outputs[-1]: f"{outputs[-1]} of {n}"}
 
     return rule
 
@@ -72,7 +72,7 @@ def test_compressions_and_retrieval_are_limited(compressor, ask):
 
 SCORES = {  # by how a text begins; other sentences score 2
     "Lanternfish: Lanternfish is a 1971 film. It was": 4.0,
-    "Lanternfish: It was directed": 5.0,
+    "It was directed": 5.0,
     "Mira Osk: Mira Osk was a film director. She": 6.0,
     "Tarn: Tarn is a harbour town. It": 3.5,
     "Osk Prize": -1.0,

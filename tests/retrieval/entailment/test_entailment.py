@@ -40,6 +40,12 @@ def test_probabilities(models, kind):
     assert copy.deepcopy(model) is model
 
 
+def test_a_sentence_with_a_name_in_another_script_is_entailed_by_itself():
+    sentence = "School on Fire (學校風雲) is a 1988 Hong Kong film directed by Ringo Lam."
+    (value,) = EmbeddedEntailment().entails([(f"School on Fire: {sentence} It was shown in Aldern.", sentence)])
+    assert value >= 0.5
+
+
 def test_nli_is_the_softmax_at_its_entailment_label(models, monkeypatch):
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer

@@ -1,0 +1,212 @@
+"""MIGRES: what decides whether it answers, reads and goes on, and which passages it reads in any case."""
+
+import pytest
+from migres_script import BORN, GAP, PAINTED, QUESTION, SECOND, THIRD, ask, decide, learn, small, two_steps
+from support import TableEntailment, TableReranker, TableRetriever, play
+
+from knowgap.programs.baselines.vanilla_s import VanillaS
+from knowgap.programs.migres import MIGRES
+from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked
+from knowgap.retrieval import EmbeddedReranker
+from knowgap.retrieval.passage import Passage
+
+PASSAGES = [Passage(f"p{n}", f"P{n}", f"Text {n}.") for n in range(6)]
+
+
+def five(scores, **kwargs):
+    """A program whose two queries find the same passages, with these scores, under δ = 3."""
+
+    def score(query, text):
+        return next((value for n, value in enumerate(scores) if text.startswith(f"P{n}")), -9.0)
+
+    return MIGRES(
+        TableRetriever({query: PASSAGES[: len(scores)] for query in (QUESTION, SECOND)}),
+        reranker=TableReranker(score, default_threshold=3.0),
+        entailment=TableEntailment(),
+        **kwargs,
+    )
+
+
+def titles(engine, act="leaf"):
+    return [[passage["title"] for passage in given["passages"]] for given in engine.asked(act)]
+
+
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [
+        ({"answerable": True, "answer": "Wick"}, True),
+        ({"answerable": True, "answer": "Wick", "missing": "Nothing."}, True),
+        ({"answer": "Wick"}, True),  # it does not say, but it answers and misses nothing
+        ({"answer": "Wick", "missing": GAP}, False),
+        ({"answerable": False, "answer": "The information is insufficient.", "missing": GAP}, False),
+        ({"answerable": False, "answer": "", "missing": GAP}, False),
+        ({"answerable": True, "answer": " "}, False),
+        ({"answerable": True, "answer": "It is called Unanswerable."}, True),  # no word in a text decides
+    ],
+)
+def test_the_main_module_says_whether_it_answers(said, answered):
+    prediction, engine = two_steps(small(), main=[said, decide("Wick")])
+    assert engine.acts.count("main") == (1 if answered else 2)
+    assert prediction.trace.stopped == "answered"
+    assert prediction.answer == (said["answer"] if answered else "Wick")
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ({"knows": True, "passage": BORN}, True),
+        ({"passage": BORN}, True),
+        ({"knows": False, "passage": "I'm sorry, but I don't have any information about that."}, False),
+        ({"knows": True, "passage": ""}, False),
+        ({"knows": True, "passage": "The Unknown is a film of 1927."}, True),
+    ],
+)
+def test_the_model_says_whether_it_knows(said, read):
+    prediction, engine = two_steps(small({}, iterations=1), knowledge=[said], leaf=[learn((BORN, 1))])
+    assert [step.text for step in prediction.trace.of(Prompted)] == ([said["passage"]] if read else [])
+    assert ("leaf" in engine.acts) is read
+    assert [step.value for step in prediction.trace.of(Judged)] == ([] if read else [False])
+
+
+@pytest.mark.parametrize(("how", "act"), [("summary", "summarise"), ("snippet", "snippet")])
+def test_a_passage_is_judged_once_and_at_most_k_of_them_in_a_step(how, act):
+    verdicts = [{"relevant": True}, {"relevant": False}, {}, {"relevant": True}]
+
+    def compress(given):
+        number = int(given["passage"][1])
+        return {**verdicts[number], how: f"Irrelevant at first sight: {number}."}
+
+    program = five((9.0, 8.0, 7.0, 6.0), compression=how, top_k=2, prompt_knowledge=False)
+    leaf = [learn(), learn((PAINTED, 1))]
+    prediction, engine = two_steps(program, leaf=leaf, query=[ask(SECOND), ask(), ask()], main=[], **{act: compress})
+    assert engine.acts[:7] == [act, act, "leaf", "main", "query", act, act]
+    assert titles(engine) == [["P0"], ["P2", "P3"]]
+    assert prediction.passages == [PASSAGES[2]]  # as it was retrieved
+    assert sorted(given["passage"][:2] for given in engine.asked(act)) == ["P0", "P1", "P2", "P3"]
+    shortened = [(step.how, step.passage) for step in prediction.trace.of(Compressed)]
+    assert shortened == [(how, "p0"), (how, "p2"), (how, "p3")]
+    cost = prediction.trace.cost
+    assert cost.critical_calls == cost.lm_calls - 2  # two passages at a time
+    assert cost.knowledge_tokens == 4 * 3 + 3 * 6  # four passages, and what three of them come to
+
+
+@pytest.mark.parametrize("least", [0, 1, 3])
+def test_the_best_passages_are_read_although_they_score_below_delta(least):
+    program = five((2.0, 1.0, 2.5, 0.0), min_passages=least, prompt_knowledge=False)
+    prediction, engine = two_steps(program, leaf=[learn()], query=[ask()])
+    best = ["p2", "p0", "p1"][:least]
+    first = prediction.trace.of(Reranked)[0]
+    assert (list(first.kept), first.threshold) == (best, 3.0)
+    assert titles(engine)[:1] == ([[name.upper() for name in best]] if least else [])
+
+
+def test_no_more_than_top_k_passages_are_read_in_any_case():
+    _, engine = two_steps(five((9.0, 8.0, 2.0, 1.0), min_passages=4, top_k=3), leaf=[learn()], query=[ask()])
+    assert titles(engine)[0] == ["P0", "P1", "P2"]
+
+
+def test_the_embedded_reranker_brings_defaults_of_its_own_but_the_presets_stay_the_papers():
+    def reading(program):
+        return program.min_passages, program.compression
+
+    paper, retriever = (0, "sentences"), TableRetriever({})
+    assert reading(MIGRES(retriever)) == reading(MIGRES(retriever, reranker=EmbeddedReranker())) == (3, "none")
+    assert reading(MIGRES(retriever, min_passages=0, compression="sentences")) == paper
+    assert reading(MIGRES(retriever, reranker=TableReranker(lambda *_: 0.0))) == paper
+    for name in MIGRES.presets:
+        with pytest.warns(UserWarning, match="delta"):
+            assert reading(MIGRES.from_preset(name)) == paper
+
+
+@pytest.mark.parametrize("name", ["BAAI/bge-reranker-base", "/models/BGE-Reranker-Base", "bge-reranker-base/"])
+def test_a_presets_delta_is_for_bge_whatever_its_folder_and_case(name):
+    reranker = TableReranker(lambda *_: 0.0, -1.0)
+    reranker.name = name
+    for program in (MIGRES, VanillaS):
+        assert program.from_preset("open_domain", reranker=reranker).threshold == 5.0
+
+
+@pytest.mark.parametrize("name", ["bge-reranker-large", "my/bge-reranker-base-tuned", "table"])
+def test_a_presets_delta_is_left_out_for_another_reranker_and_that_is_said(name):
+    reranker = TableReranker(lambda *_: 0.0, -1.0)
+    reranker.name = name
+    for program in (MIGRES, VanillaS):
+        with pytest.warns(UserWarning, match=f"preset multi_hop: delta=3 is left out: .*the reranker is {name}"):
+            assert program.from_preset("multi_hop", reranker=reranker).threshold == -1.0
+        assert program.from_preset("multi_hop", reranker=reranker, delta=1.0).threshold == 1.0
+
+
+@pytest.mark.parametrize("learnt", [True, False])
+def test_without_knowledge_of_its_own_the_last_word_is_the_main_modules(learnt):
+    leaf = [learn((PAINTED, 1)), learn((BORN, 1)) if learnt else learn()]
+    prediction, engine = two_steps(small(prompt_knowledge=False, iterations=2), leaf=leaf)
+    assert engine.acts == ["leaf", "main", "query", "leaf", *(["main"] if learnt else [])]
+    assert prediction.answer == ("Wick" if learnt else "unknown")
+    assert prediction.trace.stopped == ("answered" if learnt else "iterations")
+    assert prediction.missing == ("" if learnt else GAP)
+
+
+def test_a_passage_that_was_shown_is_not_shown_again_although_only_one_sentence_was():
+    ferry = Passage("ferry", "The Grey Ferry", "Ada Moor painted it. It hangs in Tarn.")
+
+    def score(query, text):
+        wanted = "Ada Moor painted it." if query == QUESTION else "It hangs in Tarn."
+        return 5.0 if text == wanted else 4.0 if text == str(ferry) else -9.0
+
+    program = MIGRES(
+        TableRetriever({query: [ferry] for query in (QUESTION, SECOND)}),
+        reranker=TableReranker(score, default_threshold=3.0),
+        entailment=TableEntailment(),
+    )
+    prediction, engine = two_steps(program, leaf=[learn()], query=[ask(SECOND), ask()], main=[])
+    assert [given["passages"][0]["text"] for given in engine.asked("leaf")] == ["Ada Moor painted it."]
+    assert [step.kept for step in prediction.trace.of(Reranked)][:2] == [{"ferry": 4.0}, {}]
+    # A sentence is scored by itself, as in the paper; the passage with its title.
+    assert program.reranker.pairs == [
+        (QUESTION, str(ferry)),
+        (QUESTION, "Ada Moor painted it."),
+        (QUESTION, "It hangs in Tarn."),
+    ]
+
+
+def test_a_statement_may_rest_on_two_passages_together():
+    joined = "The painter of The Grey Ferry was born in Wick."
+
+    def entails(premise, hypothesis):
+        return 0.9 if "P0" in premise and ("P1" in premise or hypothesis != joined) else 0.1
+
+    program = five((9.0, 8.0, 7.0), prompt_knowledge=False)
+    program.entailment = TableEntailment(entails)
+    leaf = [learn((joined, 1, 2), (PAINTED, 2, 1), ("Of both.", 2, 3), ("Of one.", 2))]
+    prediction, _ = two_steps(program, leaf=leaf, query=[ask()])
+    first = prediction.trace.of(Extracted)[0]
+    assert (first.statements, first.sources) == ([joined, PAINTED], [["p0", "p1"], ["p0"]])
+    assert [step.what for step in prediction.trace.of(Rejected)] == ["Of both.", "Of one."]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_the_query_module_is_told_how_many_queries_it_may_write_and_what_found_nothing(limit):
+    queries = [f"Query {n}?" for n in range(6)]
+    program = small(max_queries=limit, iterations=3)
+    prediction, engine = two_steps(program, main=[], query=[ask(SECOND, *queries), ask(*queries)])
+    first, second = engine.asked("query")
+    assert int(first["max_queries"]) == limit == len(prediction.trace.of(Queried)[0].queries)
+    assert (first["found_nothing"], first["asked"]) == ([], [QUESTION])
+    # The second query of the first step returned nothing that the new statement rests on.
+    assert second["asked"] == [QUESTION, SECOND, *queries[: limit - 1]]
+    assert second["found_nothing"] == queries[: limit - 1]
+
+
+def test_without_memory_the_query_module_is_told_of_no_query():
+    _, engine = two_steps(small(memory=False, iterations=3), leaf=[learn()], query=[ask(THIRD), ask(SECOND)])
+    assert [(given["asked"], given["found_nothing"]) for given in engine.asked("query")] == [([QUESTION], [])] * 2
+
+
+def test_yes_or_no_is_reasoned_from_the_statements():
+    prediction, engine = play(
+        small(style="yes_no"),
+        QUESTION,
+        leaf=learn((PAINTED, 1)),
+        main={"answerable": True, "answer": "yes", "confidence": 4},
+    )
+    assert (prediction.answer, engine.acts) == ("yes", ["leaf", "main"])
