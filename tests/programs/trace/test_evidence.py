@@ -111,7 +111,9 @@ OTHER = Passage("other", "Other", "Other films were shown.")
 def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_entailed():
     scores = {"directed by Ada Venn": 3.0, "Orle Rising is a film": 0.0, "Tarn": 2.0, "Other": 1.5}
     reranker = TableReranker(
-        lambda query, text: -1.0 if "boats" in text else max(v for word, v in scores.items() if word in text)
+        lambda query, text: (
+            -1.0 if "boats" in text else max([v for word, v in scores.items() if word in text], default=2.0)
+        )
     )
     retriever = TableRetriever({"q": [FILM, PERSON, TOWN, OTHER]})
     program = MIGRES(
