@@ -138,7 +138,7 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
 def test_ra_isf_says_what_was_judged_irrelevant():
     retriever = TableRetriever({"q": [FILM, PERSON]})
     script = {"relevance": lambda inputs: "Orle" in inputs["passage"], "know": False}
-    prediction, _ = play(RAISF(retriever), "q", read="Ada Venn", **script)
+    prediction, _ = play(RAISF(retriever), "q", read={"answerable": True, "answer": "Ada Venn"}, **script)
     fates = {"film": "shown whole", "person": "judged irrelevant"}
     assert evidence_fates(prediction.trace, fates) == fates
 
