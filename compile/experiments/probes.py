@@ -256,8 +256,8 @@ class SubModules(Probe):
     """How reliable are RA-ISF's three sub-modules? (RA-ISF, section 5.5, table 4).
 
     `knows` is 1 if the model's claim to know the answer agrees with an F1 of at least 0.5 of its direct answer.
-    `relevance` is the share of the retrieved passages whose judged relevance agrees with whether they contain an answer
-    (for yes/no questions: whether they are gold). `decomposition` is 1 if at least two sub-questions are written that
+    `relevance` is the share of the retrieved passages whose judged relevance agrees with whether they are gold or (not
+    for yes/no questions) contain an answer. `decomposition` is 1 if at least two sub-questions are written that
     together keep at least half of the question's content words. The paper has GPT-4 and people judge all three.
     """
 
@@ -295,9 +295,9 @@ class SubModules(Probe):
 
     @staticmethod
     def _relevant(example: dspy.Example, passage: Passage, closed: bool) -> bool:
-        if closed:
-            return passage.id in (example.get("gold_ids") or [])
-        return any(_contains(str(passage), answer) for answer in reference_answers(example))
+        if passage.id in (example.get("gold_ids") or []):
+            return True
+        return not closed and any(_contains(str(passage), answer) for answer in reference_answers(example))
 
 
 PROBES: dict[str, type[Probe]] = {

@@ -89,9 +89,12 @@ def test_sub_modules_are_held_against_the_data():
         "answer": {"answer": "Lund"},
     }
     metrics = ["knows", "relevance", "decomposition"]
-    assert measure("probe_sub_modules", rules, metrics)[0] == [0.0, pytest.approx(2 / 3), 1.0]
-    closed = dspy.Example({**EXAMPLE, "answer": "yes", "aliases": ["yes"]}).with_inputs("question")
-    assert measure("probe_sub_modules", rules, metrics, closed)[0] == [0.0, pytest.approx(1 / 3), 1.0]
+    changes = {"gold or with the answer": {}, "with the answer": {"gold_ids": []}, "gold": {"answer": "yes"}}
+    expected = {"gold or with the answer": 1 / 3, "with the answer": 2 / 3, "gold": 1 / 3}
+    for case, change in changes.items():
+        example = dspy.Example({**EXAMPLE, "aliases": [], **change}).with_inputs("question")
+        measured = measure("probe_sub_modules", rules, metrics, example)[0]
+        assert measured == [0.0, pytest.approx(expected[case]), 1.0], case
 
 
 def test_evidence_comes_from_the_data_and_a_probe_asks_its_own_data_alone():
