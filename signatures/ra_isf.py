@@ -65,7 +65,7 @@ class AnswerFromRelevant(dspy.Signature):
     """Answer the question from the passages, which were found relevant to it.
 
     Take them together: one may go on where another ends. The question is answerable if they state every fact that the
-    answer needs. If a fact is missing, say so, and give the answer that is most likely by what they state.
+    answer needs. Where a fact is missing, it is not; give your best answer all the same.
     """
 
     question: str = dspy.InputField()
