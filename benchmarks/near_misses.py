@@ -212,10 +212,6 @@ def _labels(values: Mapping[str, Any], label: str) -> str:
     return "\n".join(label.format(name.replace("_", " ").capitalize(), _text(value)) for name, value in values.items())
 
 
-def _reversed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(reversed(values.items()))
-
-
 def _other(values: Mapping[str, Any]) -> dict[str, Any]:
     """A first draft: other values of the same types."""
     others = {bool: lambda v: not v, str: lambda v: "Bo Reed", int: lambda v: 1, float: lambda v: 0.1}
@@ -236,7 +232,7 @@ def CHAT(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, st
         "thoughts first": f"<think>\nI need {{fields}}.\n{write('chat', _other(values))}\n</think>\n\n{whole}",
         "in a code fence": f"```\n{whole}\n```",
         "a draft first": write("chat", _other(values)) + "\n\n" + whole,
-        "other order": write("chat", _reversed(values)),
+        "other order": write("chat", dict(reversed(values.items()))),
         "deciding fields alone": write("chat", deciding),
         "as JSON": write("json", values),
         "as JSON in a code fence": f"```json\n{json.dumps(values, indent=2)}\n```",
@@ -259,7 +255,7 @@ def JSON(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, st
         "as a Python dictionary": str(dict(values)),
         "comma before the brace": f"{indented[:-2]},\n}}",
         "no closing brace": whole[:-1],
-        "other order": write("json", _reversed(values)),
+        "other order": write("json", dict(reversed(values.items()))),
         "deciding fields alone": write("json", deciding),
         "keys in capitals": write("json", {name.capitalize(): value for name, value in values.items()}),
         "keys with spaces": write("json", {name.replace("_", " "): value for name, value in values.items()}),
@@ -285,7 +281,7 @@ def XML(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str
         "a draft first": write("xml", _other(values)) + whole,
         "wrapped": f"<output>\n{whole}\n</output>",
         "tags in capitals": "\n".join(f"<{n.upper()}>{_xml(value)}</{n.upper()}>" for n, value in values.items()),
-        "other order": write("xml", _reversed(values)),
+        "other order": write("xml", dict(reversed(values.items()))),
         "deciding fields alone": write("xml", deciding),
         "lists as JSON": "\n".join(f"<{n}>{escape(_text(value), quote=False)}</{n}>" for n, value in values.items()),
         "as markers": write("chat", values),

@@ -214,13 +214,13 @@ def _decoded(text: str) -> list[Any]:
     return found
 
 
-def _named(value: Any, names: Sequence[str]) -> Raw:
-    """The fields of an object by the names in the signature; also where another object holds it."""
-    if not isinstance(value, dict):
+def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:
+    """The fields of an object by the names in the signature; also where up to `depth` other objects hold it."""
+    if not isinstance(value, dict) or depth < 0:
         return {}
     by_key = {_key(name): name for name in names}
     raw = {by_key[_key(str(key))]: item for key, item in value.items() if _key(str(key)) in by_key}
-    return raw or next(filter(None, (_named(item, names) for item in list(value.values())[:9])), {})
+    return raw or next(filter(None, (_named(item, names, depth - 1) for item in list(value.values())[:9])), {})
 
 
 def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
