@@ -20,7 +20,7 @@ __all__ = [
 
 
 def _unsaid() -> None:
-    """The value of a judgement that a reply lacks: what stands beside it decides."""
+    """The value of a judgement that a reply lacks: the text beside it decides, as the judgement does without a text."""
 
 
 # Leaf.
@@ -57,7 +57,7 @@ class MissingInfo(dspy.Signature):
     answerable: bool = dspy.OutputField(
         desc="True if the statements suffice, False if they do not", default_factory=_unsaid
     )
-    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable")
+    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable", default_factory=str)
     confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
     missing: str = dspy.OutputField(
         desc="the facts still needed, in one sentence; empty if answered", default_factory=str
@@ -111,7 +111,9 @@ class PromptedKnowledge(dspy.Signature):
     knows: bool = dspy.OutputField(
         desc="True if you know facts about at least one of the queries", default_factory=_unsaid
     )
-    passage: str = dspy.OutputField(desc="one short paragraph of these facts; empty if you know none")
+    passage: str = dspy.OutputField(
+        desc="one short paragraph of these facts; empty if you know none", default_factory=str
+    )
 
 
 # Table 5; ALCE's SUMM.
@@ -126,7 +128,9 @@ class SummarisePassage(dspy.Signature):
     relevant: bool = dspy.OutputField(
         desc="True if the passage helps, also if only with a part", default_factory=_unsaid
     )
-    summary: str = dspy.OutputField(desc="at most three sentences; empty if the passage does not help")
+    summary: str = dspy.OutputField(
+        desc="at most three sentences; empty if the passage does not help", default_factory=str
+    )
 
 
 # Table 5; ALCE's SNIPPET.
@@ -141,4 +145,4 @@ class ExtractSnippet(dspy.Signature):
     relevant: bool = dspy.OutputField(
         desc="True if a part helps with the question or a part of it", default_factory=_unsaid
     )
-    snippet: str = dspy.OutputField(desc="words of the passage, unchanged; empty if no part helps")
+    snippet: str = dspy.OutputField(desc="words of the passage, unchanged; empty if no part helps", default_factory=str)

@@ -13,6 +13,10 @@ from knowgap.programs.replies.adapter import lenient
 from knowgap.programs.replies.fields import read_fields
 from knowgap.signatures import AnswerDirectly, MissingInfo, PassageRelevance, ReasonedAnswer
 
+GATED = {"MissingInfo": "answerable", "PromptedKnowledge": "knows"}
+GATED |= dict.fromkeys(("SummarisePassage", "ExtractSnippet"), "relevant")
+"""Signatures whose judgement or text is enough."""
+
 
 def parse(form, signature, reply):
     """What an adapter of a form reads; None if that is nothing."""
@@ -35,7 +39,17 @@ def test_the_deciding_fields_are_read(name):
 @pytest.mark.parametrize("name", all_signatures())
 def test_only_the_deciding_fields_may_void_a_reply(name):
     fields = all_signatures()[name].output_fields
-    assert [field for field, info in fields.items() if info.is_required()] == list(deciding_fields(name))
+    required = [field for field, info in fields.items() if info.is_required()]
+    assert required == ([] if name in GATED else list(deciding_fields(name)))
+
+
+@pytest.mark.parametrize(("name", "gate"), GATED.items())
+def test_a_judgement_is_read_without_the_text_that_it_makes_needless(name, gate):
+    text = deciding_fields(name)[0]
+    for form in FORMS:
+        outputs = parse(form, all_signatures()[name], f"{gate}: No.")
+        assert outputs is not None
+        assert (outputs[gate], outputs[text]) == (False, "")
 
 
 @pytest.mark.parametrize("name", all_signatures())
