@@ -126,14 +126,7 @@ PLAIN = {kind: cases[0][0] for kind, cases in WRITTEN.items()}
 
 
 class NearMiss(NamedTuple):
-    """One reply.
-
-    Attributes:
-        form: the one that the prompt asks for.
-        what: what is odd about it.
-        reply: the whole text.
-        values: of the deciding fields.
-    """
+    """One reply to a prompt in a form, what is odd about it, and the right values of the deciding fields."""
 
     form: str
     what: str
