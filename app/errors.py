@@ -26,6 +26,7 @@ line and exits with code 2.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -47,11 +48,23 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "ValueOutOfBounds",
+    "without_credentials",
 ]
 
 
 class KnowgapError(Exception):
-    """Root of the tree: catch it to catch everything that knowgap raises on purpose."""
+    """Root of the tree: catch it to catch everything that knowgap raises on purpose.
+
+    Its text has no user names and passwords of URLs.
+    """
+
+    def __str__(self) -> str:
+        return without_credentials(super().__str__())
+
+
+def without_credentials(text: str) -> str:
+    """Remove user names and passwords of hosts from a text: `http://user:password@host`, `user:password@host`."""
+    return re.sub(r"(?:(?<=://)[^/\s@]*|[^\s/@:'\"]+:[^\s/@]+)@(?=[\w\[])", "", text)
 
 
 class UsageError(KnowgapError):

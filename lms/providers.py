@@ -7,16 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from dspy.clients import DISK_CACHE_LIMIT
+from dspy.clients.cache import Cache
 from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeoutError, LMTransportError
 
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 
-__all__ = ["EXTRACTIVE", "as_language_model_error", "check_reachable", "extractive_lm", "make_lm", "quiet_dspy"]
+__all__ = [
+    "ENDPOINT_SETTINGS",
+    "EXTRACTIVE",
+    "as_language_model_error",
+    "cache_replies",
+    "check_reachable",
+    "extractive_lm",
+    "make_lm",
+    "quiet_dspy",
+]
 
 
 EXTRACTIVE = "knowgap/extractive"
 """The model name of the embedded reader."""
+
+ENDPOINT_SETTINGS = ("api_base", "base_url")
+"""The settings of a `dspy.LM` that say which server answers."""
 
 
 def extractive_lm(**kwargs: Any) -> dspy.LM:
@@ -51,6 +65,8 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     if provider == "hf":
         return _local_lm(name, model, **kwargs)
     # A local server needs no key, but its client requires one.
+    if provider == "openai":
+        api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
     key = api_key or ("none" if api_base and provider == "openai" and not os.environ.get("OPENAI_API_KEY") else None)
     connection = {key_: value for key_, value in {"api_base": api_base, "api_key": key}.items() if value}
     return dspy.LM(name, **connection, **kwargs)
@@ -108,15 +124,24 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     None. Call this once, before the first language model is used.
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")
-    if cache_dir is None:
-        dspy.configure_cache(enable_disk_cache=False, enable_memory_cache=True)
-    else:
-        folder = Path(cache_dir).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
-        # Limit the cache in memory: the answers of a study would take gigabytes, and are on disk.
-        dspy.configure_cache(
-            enable_disk_cache=True,
-            enable_memory_cache=True,
-            disk_cache_dir=str(folder),
-            memory_max_entries=10_000,
-        )
+    cache_replies(cache_dir)
+
+
+class _EndpointCache(Cache):
+    """DSPy's cache, apart for each endpoint: two servers may serve different models under one name."""
+
+    def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
+        ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]
+        return super().cache_key(request, ignored)
+
+
+def cache_replies(folder: str | Path | None) -> None:
+    """Let DSPy keep the replies of language models, apart for each endpoint, in a folder or only in memory (None)."""
+    module: Any = dspy  # which makes its `cache` when it is first read
+    if folder is None:
+        module.cache = _EndpointCache(False, True, None)
+        return
+    folder = Path(folder).expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Limit the cache in memory: the answers of a study would take gigabytes, and are on disk.
+    module.cache = _EndpointCache(True, True, str(folder), DISK_CACHE_LIMIT, memory_max_entries=10_000)

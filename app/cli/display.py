@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+
+from knowgap.errors import without_credentials
 
 __all__ = ["Report", "err", "out", "progress", "remark", "show_table"]
 
@@ -18,9 +21,24 @@ _WIDTH = 220  # columns where there is no terminal
 _INTERVAL = 5.0  # seconds between lines of progress
 
 
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS if chr(code) not in "\n\t"}
+
+
+class _SafeConsole(Console):
+    """Writes control characters of texts as escapes: those of terminals, and those that reverse the direction.
+
+    A passage or an answer could otherwise command the terminal. JSON stays what it was.
+    """
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(segment.text.translate(_ESCAPED), segment.style)
+
+
 def _console(*, stderr: bool = False) -> Console:
-    console = Console(highlight=False, stderr=stderr)
-    return console if console.is_terminal else Console(highlight=False, stderr=stderr, width=_WIDTH)
+    console = _SafeConsole(highlight=False, stderr=stderr)
+    return console if console.is_terminal else _SafeConsole(highlight=False, stderr=stderr, width=_WIDTH)
 
 
 out = _console()
@@ -29,7 +47,7 @@ err = _console(stderr=True)
 
 def remark(text: str) -> None:
     """Print a line about what is going on, on standard error."""
-    err.print(escape(text), style="dim")
+    err.print(escape(without_credentials(text)), style="dim")
 
 
 def show_table(

@@ -18,6 +18,7 @@ import orjson
 from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
+from knowgap.lms.providers import ENDPOINT_SETTINGS
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 
@@ -145,9 +146,14 @@ def lm_name(lm: Any) -> str:
 
 
 def lm_settings(lm: Any) -> dict[str, Any]:
-    """What a language model is called with (temperature and the like), without secrets or endpoint."""
+    """What a language model is called with (temperature and the like), without secrets.
+
+    `endpoint` is a digest of the address of its server, if one is given.
+    """
     kwargs = getattr(lm, "kwargs", None) or {}
     settings = {name: v for name, v in kwargs.items() if isinstance(v, (str, int, float)) and not _secret(name)}
+    if endpoint := [kwargs[name] for name in ENDPOINT_SETTINGS if kwargs.get(name)]:
+        settings["endpoint"] = digest(endpoint)[:12]
     return default_sampling(lm) | settings
 
 

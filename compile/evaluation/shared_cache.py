@@ -18,6 +18,7 @@ import orjson
 
 from knowgap.compile.evaluation.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
+from knowgap.lms.providers import cache_replies
 from knowgap.programs.base import Program
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
@@ -158,8 +159,7 @@ def lm_cache(folder: str | Path | None) -> Iterator[None]:
         return
     module: Any = dspy  # which makes its `cache` when it is first read
     before = module.cache
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    dspy.configure_cache(enable_disk_cache=True, enable_memory_cache=True, disk_cache_dir=str(folder))
+    cache_replies(folder)
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from typing_extensions import Self
 
-from knowgap.errors import IndexFolderError, IndexMissing
+from knowgap.errors import IndexFolderError, IndexMissing, without_credentials
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
 __all__ = ["RemoteRetriever"]
@@ -29,7 +29,7 @@ class RemoteRetriever(NeverCopied):
     """
 
     def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0) -> None:
-        self.url, self.name = url, f"remote {url}"
+        self.url, self.name = url, f"remote {without_credentials(url)}"
         self._batch = batch
         # No proxy from the environment: an index server runs on this machine or in its network.
         limits = httpx.Limits(max_connections=_CONNECTIONS)

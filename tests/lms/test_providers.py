@@ -9,17 +9,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import dspy
 import pytest
 
+from knowgap.compile.evaluation.provenance import lm_settings
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
 
 
 class OneWord(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint with one word to say; a path that begins with another status than 200 refuses."""
+    """An OpenAI-compatible endpoint: /STATUS/WORD/… says the word, or refuses with another status than 200."""
+
+    asked = 0
 
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        status = int(self.path.split("/")[1])
-        choice = {"index": 0, "message": {"role": "assistant", "content": "ready"}, "finish_reason": "stop"}
+        OneWord.asked += 1
+        status, word = self.path.split("/")[1:3]
+        status = int(status)
+        choice = {"index": 0, "message": {"role": "assistant", "content": word}, "finish_reason": "stop"}
         usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 1)
         reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
         reply = reply | {"usage": usage} if status == 200 else {"error": {"message": "not today"}}
@@ -101,15 +106,33 @@ def test_an_endpoint_that_refuses(address, status, kind, words):
 
 def test_dspy_is_kept_quiet_in_a_folder_of_ones_own(tmp_path, monkeypatch):
     monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP")
-    before = dspy.cache
-    try:
-        quiet_dspy(tmp_path / "cache")
-        assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "true"
-        assert dspy.cache.disk_cache_dir == str(tmp_path / "cache")
-        assert (tmp_path / "cache").is_dir()
-        dspy.cache.disk_cache.close()
-        quiet_dspy()
-        assert not dspy.cache.enable_disk_cache
-    finally:
-        dspy.configure_cache(enable_disk_cache=False)
-        dspy.cache = before
+    quiet_dspy(tmp_path / "cache")
+    assert os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] == "true"
+    assert dspy.cache.disk_cache_dir == str(tmp_path / "cache")
+    assert (tmp_path / "cache").is_dir()
+    dspy.cache.disk_cache.close()
+    quiet_dspy()
+    assert not dspy.cache.enable_disk_cache
+
+
+def test_replies_are_cached_apart_for_each_endpoint(address, tmp_path):
+    quiet_dspy(tmp_path / "cache")
+    lms = [make_lm("openai/local", api_base=f"{address}/200/{name}") for name in ("one", "two")]
+    before = OneWord.asked
+    for _ in range(2):
+        assert [lm("Who are you?") for lm in lms] == [["one"], ["two"]]
+    assert OneWord.asked == before + 2
+    assert lm_settings(lms[0])["endpoint"] != lm_settings(lms[1])["endpoint"]
+    assert address not in str(lm_settings(lms[0]))
+    dspy.cache.disk_cache.close()
+    for lm in lms:
+        lm.close()
+
+
+def test_a_password_in_an_address_is_not_shown(address):
+    base = f"{address}/503/v1".replace("://", "://ada:secret@")
+    lm = make_lm("openai/local", api_base=base)
+    with pytest.raises(LanguageModelUnreachable, match="does not answer at http://127") as error:
+        check_reachable(lm)
+    assert "secret" not in str(error.value)
+    lm.close()

@@ -76,6 +76,16 @@ def test_another_index_is_replaced_when_that_is_said(indexed):
     assert len(open_index("idx")) == 3
 
 
+def test_control_characters_of_passages_do_not_reach_the_terminal(knowgap):
+    title = "Orle \x1b]0;owned\x07 \u202eegdirb"
+    write_lines(knowgap.folder / "docs.jsonl", [{"id": "orle", "title": title, "text": "A bridge."}])
+    knowgap(*INDEX, "--engine", "bm25")
+    printed, _ = knowgap("search", "Orle", "--index", "idx")
+    assert not {"\x1b", "\x07", "\u202e"} & set(printed)
+    assert r"Orle \u001b]0;owned" in printed
+    assert knowgap.json("search", "Orle", "--index", "idx")["hits"][0]["title"] == title
+
+
 def test_searches_what_is_served(indexed):
     with IndexServer(open_index("idx"), port=0) as server:
         assert search(indexed, "Orle Bridge", server.url)[0] == "orle"
