@@ -105,7 +105,7 @@ def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
 
 def _evaluated(program: Program, questions: Questions, cache: Path) -> Evaluation:
     lm = dspy.LM("knowgap/knowing", engine=KnowingReader(questions.gold), cache=False, num_retries=0)
-    with cache_results(program, cache) as cached:
+    with cache_results(program, cache) as cached, dspy.context(disable_history=True):
         return evaluate(cached, questions.examples, "exact_match", lm=lm, num_threads=2)
 
 
