@@ -199,7 +199,7 @@ def test_a_signal_ends_it_though_a_search_hangs(number):
             answer = pool.submit(httpx.get, f"{url}/?query=a", timeout=SECONDS)
             assert process.stdout.readline() == b"begun\n"
             process.send_signal(number)
-            assert process.wait(SECONDS) in (-number, 1)
+            assert process.wait(SECONDS) in (-number, 0, 1)  # uvicorn raises the signal again, or has ended before
             assert answer.exception(SECONDS) is not None or answer.result().status_code >= 500
 
 
