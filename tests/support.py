@@ -20,10 +20,14 @@ Rule = Callable[[tuple[str, ...], dict[str, Any]], "Mapping[str, Any] | str"]
 
 
 def read_prompt(text: str) -> tuple[dict[str, str], dict[str, Any]]:
-    """What a prompt of DSPy's chat or JSON format asks for: output fields (name → type), inputs (JSON decoded)."""
+    """What a prompt of DSPy's chat or JSON format asks for: output fields (name → type), inputs (JSON decoded).
+
+    Field marks that the prompt shows in a harmless form are as they were.
+    """
     body, _, requirements = text.rpartition("Respond with")
     fields = {name: kind or "str" for name, kind in FIELD.findall(requirements) if name != "completed"}
     pieces = MARKER.split(body)
+    pieces[2::2] = [re.sub(r"\[ (?=\[[ \t]*#)", "[", piece) for piece in pieces[2::2]]
     return fields, {name: _decoded(value.strip()) for name, value in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 

@@ -12,15 +12,27 @@ from dspy.adapters.xml_adapter import XMLAdapter
 from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.programs.replies.fields import Form, read_fields
+from knowgap.programs.replies.marks import without_marks
 
 __all__ = ["CachingChatAdapter", "adapter_in_use", "lenient"]
 
 
 class _Lenient:
-    """Reads replies with `read_fields`; mixed into an adapter class, since a subclass of one wraps its methods."""
+    """Reads replies with `read_fields`, and shows inputs without field marks, which a passage could forge an answer by.
+
+    Mixed into an adapter class, since a subclass of one wraps its methods.
+    """
 
     form: ClassVar[Form] = "chat"
     parses_itself: ClassVar[bool] = False
+
+    def format_user_message_content(
+        self, signature: type[dspy.Signature], inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> str:
+        """Write the inputs of a call, with their field marks made harmless."""
+        inputs = {name: without_marks(value, signature) for name, value in inputs.items()}
+        parent: Any = super()
+        return parent.format_user_message_content(signature, inputs, *args, **kwargs)
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         """Read the output fields of a reply.
@@ -65,7 +77,7 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
         parts = [prefix]
         for name, field in signature.input_fields.items():
             if name in inputs:
-                value = inputs[name]
+                value = without_marks(inputs[name], signature)
                 written = value if type(value) is str else format_field_value(field_info=field, value=value)
                 parts.append(f"[[ ## {name} ## ]]\n{written}")
         if main_request:
