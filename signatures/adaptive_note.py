@@ -15,7 +15,8 @@ class InitNote(dspy.Signature):
     """Read the passages and write a note that brings together everything in them that may help with the question.
 
     Take over all information that is useful for the answer, in the words of the passages, and write it as one coherent
-    paragraph. What only leads towards the answer is useful too. Leave out what has nothing to do with the question.
+    paragraph. What only leads towards the answer is useful too. Leave out what has nothing to do with the question,
+    and do not write what the passages lack.
     """
 
     question: str = dspy.InputField()
@@ -42,13 +43,13 @@ class ProposeQuestions(dspy.Signature):
 class UpdateNote(dspy.Signature):
     """Extend the note by what the new passages contribute to answering the question.
 
-    Keep what the note holds. Add whatever it does not hold yet and may help, as much of it as the passages have, in
-    the passages' own words. Return the whole note.
+    Keep what the note holds, but for what the passages correct. Add whatever it does not hold yet and may help, as
+    much of it as the passages have, in the passages' own words. Return the whole note.
     """
 
     question: str = dspy.InputField()
     best_note: str = dspy.InputField(desc="the note so far")
-    passages: list[SourcePassage] = dspy.InputField(desc="newly found passages")
+    passages: list[SourcePassage] = dspy.InputField(desc="found for questions on what the note lacks")
     note: str = dspy.OutputField(desc="the whole note, with what is new")
 
 

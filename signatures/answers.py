@@ -8,9 +8,10 @@ __all__ = ["STYLES", "UNKNOWN", "AnswerDirectly", "AnswerFromPassages", "Reasone
 
 STYLES = {
     "short": (
-        "the answer itself in one or a few words, no sentence around it: worded as in the passages where they have it; "
-        "one name, not several; numbers, ordinals and titles whole; as precise as the question asks, so a year where "
-        "it asks for a year and the whole date where it asks for the date"
+        "the answer itself in one or a few words, no sentence around it: worded as in what you read, if it stands "
+        "there; one name for each thing, not several; numbers, ordinals and titles whole, a number that you work out "
+        "in digits; as precise as the question asks, so a year where it asks for a year and the whole date where it "
+        "asks for the date"
     ),
     "long": "a complete answer of several sentences that covers every reading of the question",
     "yes_no": "yes or no, nothing else",

@@ -27,7 +27,10 @@ _EXPECTED = "how many passages may be relevant"
 
 # Equations 3 and 4.
 class InternalKnowledge(dspy.Signature):
-    """Write, from memory, a passage that answers the question, such as an encyclopedia might contain."""
+    """Write, from memory, a passage that answers the question, such as an encyclopedia might contain.
+
+    Leave out details of which you are not sure, and those that the answer does not need.
+    """
 
     question: str = dspy.InputField()
     passage: str = dspy.OutputField(desc="one paragraph with names, dates and places")

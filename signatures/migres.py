@@ -45,7 +45,8 @@ class MissingInfo(dspy.Signature):
     Use no knowledge of your own. When the statements suffice, set `answerable` to True, give the answer and leave
     `missing` empty. When they do not, set it to False, leave `answer` empty, and name in `missing` the facts still
     needed, using the names that are already known instead of describing them.
-    Where the style asks for yes or no, reason from the statements which of the two holds: they need not say it.
+    Comparing, counting and calculating with the statements is allowed. Where the style asks for yes or no, reason from
+    them which of the two holds: they need not say it.
     """
 
     question: str = dspy.InputField()
@@ -58,7 +59,9 @@ class MissingInfo(dspy.Signature):
         desc="True if the statements suffice, False if they do not", default_factory=_unsaid
     )
     answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable", default_factory=str)
-    confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
+    confidence: int = dspy.OutputField(
+        desc="in the answer, from 1 (a guess, or no answer) to 5 (certain)", default_factory=int, ge=1, le=5
+    )
     missing: str = dspy.OutputField(
         desc="the facts still needed, in one sentence; empty if answered", default_factory=str
     )
@@ -85,7 +88,7 @@ class ProposeQueries(dspy.Signature):
     """Write search queries that ask for the missing information, `max_queries` of them at most.
 
     Each query asks for one single fact, in full words: use names that the known statements give instead of describing
-    someone ("When was Ada Moor born?", not "When was the director born?"). Split what needs two steps into its steps.
+    someone ("When was Ada Moor born?", not "When was the director born?"). Of what needs two steps, ask for the first.
     Do not repeat the question or a query asked before. For what is missing although a query that found nothing asked
     for it, do not reword that query: ask for a fact that leads there, or by another name.
     """

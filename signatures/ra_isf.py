@@ -65,7 +65,8 @@ class AnswerFromRelevant(dspy.Signature):
     """Answer the question from the passages, which were found relevant to it.
 
     Take them together: one may go on where another ends. The question is answerable if they state every fact that the
-    answer needs. Where a fact is missing, it is not; give your best answer all the same.
+    answer needs, also if it takes comparing, counting or calculating with them. Where a fact is missing, it is not;
+    give your best answer all the same.
     """
 
     question: str = dspy.InputField()

@@ -21,9 +21,11 @@ class Searched(BaseModel):
 
 # Section 2.1.
 class RewriteQuery(dspy.Signature):
-    """Write a better search query for the question: complete, specific, in the words of an encyclopedia.
+    """Write a search query that finds more for the question than the question itself, or the earlier queries, did.
 
-    Take into account what was searched and found already; do not repeat an earlier query.
+    Make it complete and specific, with the terms that an encyclopedia uses, and ask for what has not been found yet, or
+    if everything was found, for what would confirm it. Do not put an answer of your own into it, and do not repeat an
+    earlier query.
     """
 
     question: str = dspy.InputField()
@@ -36,7 +38,8 @@ class RewriteQuery(dspy.Signature):
 class DecomposeQuery(dspy.Signature):
     """Write a search query for the one part of the question that should be settled next.
 
-    Use names that were found already instead of describing them; do not repeat an earlier query.
+    Use names that were found already instead of describing them. When every part is settled, ask for what would confirm
+    the answer. Do not put an answer of your own into the query, and do not repeat an earlier query.
     """
 
     question: str = dspy.InputField()
@@ -49,8 +52,9 @@ class DecomposeQuery(dspy.Signature):
 class DisambiguateQuery(dspy.Signature):
     """Write a search query that resolves what is ambiguous in the question.
 
-    Settle which person, work, place or time is meant, or ask for the distinction. Where nothing is ambiguous, ask for
-    the fact still needed, with full names. Do not repeat an earlier query.
+    Name which person, work, place or time is meant if that was found, or else ask which it is. Where nothing is
+    ambiguous, ask for the fact still needed, with full names. Do not put an answer of your own into the query, and do
+    not repeat an earlier query.
     """
 
     question: str = dspy.InputField()
@@ -63,7 +67,8 @@ class DisambiguateQuery(dspy.Signature):
 class AnswerWithConfidence(dspy.Signature):
     """Answer the question with the help of what the searches found, and say how sure you are of the answer.
 
-    Passages may be beside the point: use those that help. When none does, give your best answer.
+    Passages may be beside the point: use those that help. When none does, give your best answer. What only stands in
+    a query is no evidence.
     """
 
     question: str = dspy.InputField()
@@ -72,8 +77,9 @@ class AnswerWithConfidence(dspy.Signature):
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
     confidence: float = dspy.OutputField(
-        desc="probability that the answer is right, 0 to 1: 0.95 when the passages state every fact that it needs, "
-        "0.75 when one step is inferred, 0.5 when a needed fact comes from memory, 0.25 for a guess, 0 when not known",
+        desc="how well the passages support the answer, 0 to 1: 0.95 when they state every fact that leads to it, also "
+        "if these must be compared or joined; 0.75 when they leave one step to be inferred; 0.5 when a needed fact "
+        "comes from memory; 0.25 for a guess; 0 when not known",
         default_factory=float,
         ge=0,
         le=1,

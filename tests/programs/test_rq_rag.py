@@ -42,7 +42,7 @@ PATHS += [f"{first}/{second}" for first in PATHS[1:] for second in PATHS[1:]]
 ANSWERS = ["France", "Germany", "Poland", "Germany"] + ["Bulgaria", "Bulgaria", "Germany"] * 3
 
 ACTS = {
-    "rewrite": "Write a better search query",
+    "rewrite": "finds more for the question",
     "decompose": "one part of the question that should be settled next",
     "disambiguate": "resolves what is ambiguous",
     "answer": "say how sure you are",
