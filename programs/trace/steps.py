@@ -37,7 +37,10 @@ class Retrieved(Step):
 
 
 class Reranked(Step):
-    """Score passages against queries: those at or above the threshold and those below, with their best scores."""
+    """Score passages against queries: those kept and those dropped, with their best scores.
+
+    Kept are those at or above the threshold, and of those below it the best, where some are read in any case.
+    """
 
     kind: Literal["reranked"] = "reranked"
     threshold: float | None

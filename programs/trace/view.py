@@ -43,7 +43,11 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             ]
         case s.Reranked():
             limit = "" if step.threshold is None else f" at threshold {step.threshold:.2f}"
-            kept = [f"{_title(trace, passage_id)} ({score:.2f})" for passage_id, score in step.kept.items()]
+            below = {i for i, score in step.kept.items() if step.threshold is not None and score < step.threshold}
+            kept = [
+                f"{_title(trace, passage_id)} ({score:.2f}{', below it' if passage_id in below else ''})"
+                for passage_id, score in step.kept.items()
+            ]
             return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
         case s.Compressed():
             return [f"{_titles(trace, [step.passage])}, {step.how}: {_short(step.text)}"]

@@ -22,8 +22,8 @@ CASES = [
         ["retrieved", "ships → Ada Moor, b", "none → nothing"],
     ),
     (
-        s.Reranked(threshold=0.5, kept={"a": 2.25}, dropped={"b": -1.0}),
-        ["reranked: kept 1, dropped 1 at threshold 0.50", "Ada Moor (2.25)"],
+        s.Reranked(threshold=0.5, kept={"a": 2.25, "b": -1.0}, dropped={"c": -1.5}),
+        ["reranked: kept 2, dropped 1 at threshold 0.50", "Ada Moor (2.25)", "b (-1.00, below it)"],
     ),
     (s.Compressed(how="sentences", passage="a", text="painted ships"), ["Ada Moor, sentences: painted ships"]),
     (s.Prompted(queries=["ships"], passage="model:1", text="from memory"), ["the model's own knowledge: from memory"]),
