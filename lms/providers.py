@@ -23,6 +23,7 @@ __all__ = [
     "extractive_lm",
     "make_lm",
     "quiet_dspy",
+    "unreadable_replies",
 ]
 
 
@@ -111,6 +112,27 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM) -> LanguageModelErr
     if isinstance(error, LMAuthError):
         return LanguageModelError(f"the language model {lm.model!r} refuses the key: {reason}")
     return LanguageModelError(f"the language model {lm.model!r} cannot be used: {reason}")
+
+
+def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:
+    """The error that none of the replies of a language model could be read, with its likely cause.
+
+    Args:
+        lm: the model that was asked.
+        calls: how often.
+        cut: how many of its replies ended at the limit of tokens.
+    """
+    causes = []
+    address = next((str(lm.kwargs[name]) for name in ENDPOINT_SETTINGS if lm.kwargs.get(name)), "")
+    if 2 * cut >= calls:
+        causes.append(f"{cut} were cut off: allow longer replies (max_tokens, or the server's own limit)")
+    if address and not address.rstrip("/").endswith("/v1"):
+        causes.append(f"{address} does not end with /v1, as the address of an OpenAI-compatible server does")
+    causes.append("the model is not trained for chat, or its server applies another chat template")
+    likely = "; or ".join(causes)
+    return LanguageModelError(
+        f"none of {calls} replies of the language model {lm.model!r} could be read; likely cause: {likely}"
+    )
 
 
 def _one_line(error: Exception) -> str:

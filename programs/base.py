@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import dspy
-from dspy.utils.exceptions import AdapterParseError
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
@@ -22,10 +21,9 @@ from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.programs.reading.passage_numbering import number_passages
-from knowgap.programs.replies.asking import call_predictor
+from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
-from knowgap.programs.trace.usage import UsageTracker, track_usage
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.signatures import STYLES
 
@@ -183,27 +181,19 @@ class Program(dspy.Module):
             **inputs: inputs of the predictor's signature.
 
         Returns:
-            The outputs, or None if they could not be read even by the fallback of DSPy's adapter; the trace then gets
-            a `Malformed` step. Errors of the language model itself are raised.
+            The outputs, or None if two replies in a row could not be read; the trace then gets a `Malformed` step.
+            Errors of the language model itself are raised.
         """
-        recorder, tracker, started = current_recorder(), UsageTracker(), time.perf_counter()
+        recorder, started = current_recorder(), time.perf_counter()
         inputs, listed = number_passages(inputs)
         passages = [*inlined, *listed]
         recorder.count_read(passages)
-        prediction, problem = None, ""
         self._configure_decision(predictor)
-        try:
-            with track_usage(tracker):
-                prediction = call_predictor(predictor, **inputs)
-        except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
-            # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before
-            # one, something is wrong with the request itself.
-            if not tracker.usage.asked:
-                raise
-            problem = " ".join(str(error).split())[:300] or type(error).__name__
-        recorder.count_calls(tracker.usage, time.perf_counter() - started)
-        recorder.cost.knowledge_tokens += tracker.usage.asked * knowledge_tokens(passages, recorder.model_texts)
+        prediction, problem, usage = ask_until_read(predictor, inputs)
+        recorder.count_calls(usage, time.perf_counter() - started)
+        recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
+            recorder.cost.unreadable += usage.asked
             self.record(Malformed(act=self._name_of(predictor), problem=without_surrogates(problem)))
         else:
             for name, value in prediction.items():

@@ -86,7 +86,7 @@ def ask(
     import dspy
     from dspy.utils.exceptions import LMError
 
-    from knowgap.lms import as_language_model_error
+    from knowgap.lms.providers import as_language_model_error, unreadable_replies
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
@@ -98,6 +98,13 @@ def ask(
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error
+    _show_answer(question, prediction, as_json)
+    cost = prediction.trace.cost
+    if cost.all_unreadable:
+        raise unreadable_replies(lm, cost.lm_calls, cost.cut)
+
+
+def _show_answer(question: str, prediction: Any, as_json: bool) -> None:
     if as_json:
         passages = [passage.to_dict() for passage in prediction.passages]
         trace = prediction.trace.model_dump(mode="json")

@@ -158,6 +158,8 @@ def _title(result: Evaluation) -> str:
 def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
     """Show evaluations: scores with intervals and costs; what was found and shown of the gold evidence; its fates."""
     metrics = _in_order(result.metrics for result in results.values())
+    spoilt = {label: result.spoilt() for label, result in results.items()}
+    shown = [name for name in ("unreadable", "cut") if any(counts[name] for counts in spoilt.values())]
     rows = []
     for label, result in results.items():
         costs = result.costs()
@@ -168,9 +170,10 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
                 *(f"{costs[key]:.1f}" for key in ("lm_calls", "iterations", "passages")),
                 f"{costs['tokens']:.0f}",
                 str(len(result.failures)),
+                *(str(spoilt[label][name]) for name in shown),
             ]
         )
-    columns = ["program", *metrics, "LM calls", "iterations", "passages", "tokens", "failed"]
+    columns = ["program", *metrics, "LM calls", "iterations", "passages", "tokens", "failed", *shown]
     show_table(title, columns, rows)
     _show_evidence(results)
 

@@ -20,6 +20,8 @@ __all__ = ["EvaluationGroup", "Question", "group_evaluations", "trace_lines"]
 COST_NAMES = (
     "lm_calls",
     "critical_calls",
+    "unreadable",
+    "cut",
     "tokens",
     "retrievals",
     "passages",

@@ -13,7 +13,8 @@ To continue, an evaluation
 1. takes the lock `.NAME.lock` beside the file, which it holds until it ends: one evaluation at a time writes to a file;
 2. cuts off everything behind the last line end, since a kill can leave a part of a line there;
 3. refuses a file with another identity;
-4. asks the questions that have no record, and once more those for which the language model could not be reached.
+4. asks the questions that have no record, and once more those for which the language model could not be reached, or
+   none of its replies could be read.
 
 A reader needs no lock: it ignores what is behind the last line end.
 """

@@ -25,6 +25,8 @@ class CostItem(NamedTuple):
 COSTS: dict[str, CostItem] = {
     "lm_calls": CostItem("Calls of the language model, cached ones included.", lambda c: c.lm_calls),
     "cached_calls": CostItem("Calls of the language model that a cache answered.", lambda c: c.cached_calls),
+    "unreadable": CostItem("Calls of requests to which no reply could be read.", lambda c: c.unreadable),
+    "cut": CostItem("Calls whose reply ended at the limit of tokens.", lambda c: c.cut),
     "tokens": CostItem("Tokens of prompts and completions.", lambda c: c.prompt_tokens + c.completion_tokens),
     "prompt_tokens": CostItem("Tokens of prompts.", lambda c: c.prompt_tokens),
     "completion_tokens": CostItem("Tokens of completions.", lambda c: c.completion_tokens),

@@ -14,7 +14,14 @@ from knowgap.compile.evaluation.answers_file import AnswersFile, identity_of
 from knowgap.compile.evaluation.metrics import Metrics, named_metrics
 from knowgap.compile.evaluation.provenance import provenance_of
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import QuestionRecord, check_examples, map_ordered, resolve_lm, run_example
+from knowgap.compile.evaluation.runner import (
+    QuestionRecord,
+    check_examples,
+    map_ordered,
+    resolve_lm,
+    run_example,
+    stop_if_unreadable,
+)
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.index.build import Progress
@@ -64,16 +71,18 @@ def evaluate(
         DataError: the main metric is not defined for a question.
         LanguageModelUnreachable: several questions in a row could not reach the language model; what was answered is
             in `output`, and the same call continues from there.
+        LanguageModelError: to the first questions, no reply of the language model could be read.
     """
     if split == "test" and not isinstance(split, _CheckedSplit):
         raise UsageError('split="test" is set by evaluate_on_test(program, dataset, …) alone')
     by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
     origin = provenance_of(program, examples, model, split=str(split), seed=seed, **(provenance or {}))
-    tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress)
+    tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress, model)
     identity = identity_of(origin, list(by_name), k_recall)
     with AnswersFile(output, identity) if output is not None else nullcontext() as file, dspy.context(lm=model):
         earlier = file.records if file is not None else {}
-        records = {name: earlier[name] for name in ids if name in earlier and not earlier[name].lost}
+        again = {name for name, record in earlier.items() if record.lost or record.cost.all_unreadable}
+        records = {name: earlier[name] for name in ids if name in earlier and name not in again}
         for record in records.values():
             tally.add(record)
 
@@ -141,11 +150,12 @@ class _CheckedSplit(str):
 
 
 class _Tally:
-    """Counts records as they come, reports progress, and notices when the language model is gone."""
+    """Counts records as they come, reports progress, and notices a model that is gone or that nobody can read."""
 
-    def __init__(self, total: int, metric: str, patience: int, progress: Progress | None):
+    def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM):
         self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
         self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
+        self.lm, self.first = lm, list[QuestionRecord]()
         self._lock = threading.Lock()
 
     def add(self, record: QuestionRecord) -> None:
@@ -153,6 +163,10 @@ class _Tally:
             self.done += 1
             self.failed += bool(record.error)
             self.points += record.scores.get(self.metric) or 0.0
+            if len(self.first) < self.patience:
+                self.first.append(record)
+                if len(self.first) == self.patience:
+                    stop_if_unreadable(self.first, self.lm)
             self.lost_in_a_row = self.lost_in_a_row + 1 if record.lost else 0
             if self.progress is not None:
                 failed = f", {self.failed} failed" if self.failed else ""

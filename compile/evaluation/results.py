@@ -79,6 +79,10 @@ class Evaluation(BaseModel, extra="forbid"):
         asked = [r for r in self.records if not r.error] or self.records
         return mean_costs([record.cost for record in asked])
 
+    def spoilt(self) -> dict[str, int]:
+        """How many replies of the language model could not be read or were cut off, over all questions."""
+        return {name: sum(getattr(record.cost, name) for record in self.records) for name in ("unreadable", "cut")}
+
     def by_type(self, metric: str | None = None) -> dict[str, Interval]:
         """The mean by type of question, in alphabetical order of the types."""
         groups: dict[str, list[float]] = defaultdict(list)
@@ -93,6 +97,7 @@ class Evaluation(BaseModel, extra="forbid"):
             "split": self.provenance.split,
             "questions": len(self.records),
             "failed": len(self.failures),
+            **self.spoilt(),
             "scores": {name: self.interval(name).model_dump() for name in self.all_metrics if self.defines(name)},
             "evidence": self.evidence(),
             "costs": self.costs(),

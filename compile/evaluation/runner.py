@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
+from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
@@ -31,6 +32,7 @@ __all__ = [
     "map_ordered",
     "resolve_lm",
     "run_example",
+    "stop_if_unreadable",
 ]
 
 T = TypeVar("T")
@@ -193,6 +195,17 @@ def _first_search_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[
 
 def _number(score: Any) -> float:
     return float(score.score if hasattr(score, "score") else score)
+
+
+def stop_if_unreadable(first: Sequence[QuestionRecord], lm: dspy.BaseLM) -> None:
+    """End a run in whose first questions no reply of the language model could be read.
+
+    Raises:
+        LanguageModelError: it says the likely cause.
+    """
+    costs = [record.cost for record in first]
+    if costs and all(cost.all_unreadable for cost in costs):
+        raise unreadable_replies(lm, sum(cost.lm_calls for cost in costs), sum(cost.cut for cost in costs))
 
 
 def is_connection_error(error: BaseException) -> bool:

@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, run_example
+from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, resolve_lm, run_example, stop_if_unreadable
 from knowgap.compile.study.config import Budget, StudyConfig
 from knowgap.compile.study.pruning import Pruner
 from knowgap.compile.study.search_space import SearchSpace
@@ -165,6 +165,8 @@ class Worker:
                     if record.lost:
                         raise LanguageModelUnreachable(f"the language model could not be reached: {record.error}")
                     records.append(record)
+                    if not self._n_finished and len(records) == min(3, len(self.questions)):
+                        stop_if_unreadable(records, resolve_lm(None, program))
                     scores.append(cast("float", record.scores[name]))
                     self._show_progress(trial, scores, label)
                     if len(scores) == len(self.questions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -10,7 +11,7 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 
 from knowgap.programs.replies.adapter import adapter_in_use
 
-__all__ = ["call_predictor", "default_sampling"]
+__all__ = ["call_predictor", "default_sampling", "lm_of"]
 
 _REFUSING: WeakSet[Any] = WeakSet()
 """Models that have refused a temperature of 0."""
@@ -29,6 +30,15 @@ def default_sampling(lm: Any) -> dict[str, Any]:
     return {} if chosen or "max_completion_tokens" in lm.kwargs else {"temperature": 0.0}
 
 
+def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
+    """The language model that answers a predictor called with these inputs."""
+    return inputs.get("lm") or getattr(_predict_of(predictor), "lm", None) or dspy.settings.lm
+
+
+def _predict_of(predictor: dspy.Module) -> dspy.Module:
+    return predictor if isinstance(predictor, dspy.Predict) else next(iter(predictor.predictors()), predictor)
+
+
 def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
     """Call a predictor under the adapter of DSPy's settings, which then reads replies as models write them.
 
@@ -40,9 +50,8 @@ def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
         AdapterParseError: the reply cannot be read.
         LMError: the language model does not answer.
     """
-    asked = predictor if isinstance(predictor, dspy.Predict) else next(iter(predictor.predictors()), predictor)
-    lm = inputs.get("lm") or getattr(asked, "lm", None) or dspy.settings.lm
-    config = {**getattr(asked, "config", {}), **inputs.get("config", {})}
+    lm = lm_of(predictor, inputs)
+    config = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
     sampling = {} if said or lm in _REFUSING else default_sampling(lm)
     with dspy.context(adapter=adapter_in_use()):

@@ -26,7 +26,16 @@ __all__ = ["TraceRecorder", "current_recorder", "recording", "run_concurrently"]
 
 T = TypeVar("T")
 
-_SUMMED = ("lm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "knowledge_tokens")
+_SUMMED = (
+    "lm_calls",
+    "cached_calls",
+    "unreadable",
+    "cut",
+    "prompt_tokens",
+    "completion_tokens",
+    "retrievals",
+    "knowledge_tokens",
+)
 
 _RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
 
@@ -69,6 +78,7 @@ class TraceRecorder:
         """Count the calls of one request to the language model, which took so many seconds."""
         self.cost.lm_calls += usage.asked
         self.cost.cached_calls += usage.cached_calls
+        self.cost.cut += usage.cut
         self.cost.prompt_tokens += usage.prompt_tokens + usage.cached_prompt_tokens
         self.cost.completion_tokens += usage.completion_tokens + usage.cached_completion_tokens
         self.cost.critical_calls += usage.asked

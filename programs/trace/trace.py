@@ -34,6 +34,8 @@ class Cost(BaseModel):
 
     lm_calls: int = 0
     cached_calls: int = 0
+    unreadable: int = Field(default=0, description="LM calls of requests to which no reply could be read")
+    cut: int = Field(default=0, description="LM calls whose reply ended at the limit of tokens")
     prompt_tokens: int = 0
     completion_tokens: int = 0
     retrievals: int = Field(default=0, description="queries sent to the retriever")
@@ -43,6 +45,11 @@ class Cost(BaseModel):
     seconds: float = Field(default=0.0, description="wall time of the question")
     critical_calls: int = 0
     critical_seconds: float = 0.0
+
+    @property
+    def all_unreadable(self) -> bool:
+        """Whether the language model was asked and no reply could be read."""
+        return 0 < self.lm_calls == self.unreadable
 
 
 class Trace(BaseModel):

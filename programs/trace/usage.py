@@ -25,6 +25,7 @@ class Usage(BaseModel):
     Attributes:
         calls: calls that reached the language model.
         cached_calls: calls answered from a cache instead.
+        cut: calls of either kind whose reply ended at the limit of tokens.
         prompt_tokens: of the calls that reached it.
         completion_tokens: of the calls that reached it.
         cached_prompt_tokens: of the calls answered from a cache, as far as their replies say.
@@ -37,6 +38,7 @@ class Usage(BaseModel):
 
     calls: int = 0
     cached_calls: int = 0
+    cut: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_prompt_tokens: int = 0
@@ -123,11 +125,18 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
     parts = [billed] if billed else [_get(part, "usage") for part in responses]
     prompt = sum(_get(part, "prompt_tokens") or _get(part, "input_tokens") or 0 for part in parts)
     completion = sum(_get(part, "completion_tokens") or _get(part, "output_tokens") or 0 for part in parts)
+    choices = [choice for part in responses for choice in (part, *(_get(part, "choices") or ()))]
+    cut = int(any(_get(choice, "finish_reason") == "length" for choice in choices))
     if _get(response, "cache_hit") or (not billed and prompt + completion > 0):
-        return Usage(cached_calls=1, cached_prompt_tokens=prompt, cached_completion_tokens=completion)
+        return Usage(cached_calls=1, cut=cut, cached_prompt_tokens=prompt, cached_completion_tokens=completion)
     price = dollars(prompt, completion, prices) if prices is not None else entry.get("cost")
     return Usage(
-        calls=1, prompt_tokens=prompt, completion_tokens=completion, money=price or 0.0, unpriced_calls=price is None
+        calls=1,
+        cut=cut,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        money=price or 0.0,
+        unpriced_calls=price is None,
     )
 
 

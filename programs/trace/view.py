@@ -121,9 +121,10 @@ def trace_tree(trace: Trace) -> Tree:
         for line in details:
             step_node.add(plain(line))
     cost = trace.cost
+    spoilt = f"{cost.unreadable} unreadable, {cost.cut} cut off, " if cost.unreadable or cost.cut else ""
     root.add(
         plain(
-            f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {cost.critical_calls} in sequence), "
+            f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
             f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
             f"{cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, {cost.seconds:.2f} s",
             "dim",

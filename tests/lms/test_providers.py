@@ -12,6 +12,8 @@ import pytest
 from knowgap.compile.evaluation.provenance import lm_settings
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
+from knowgap.lms.providers import unreadable_replies
+from knowgap.programs.baselines.direct import Direct
 
 
 class OneWord(BaseHTTPRequestHandler):
@@ -136,3 +138,33 @@ def test_a_password_in_an_address_is_not_shown(address):
         check_reachable(lm)
     assert "secret" not in str(error.value)
     lm.close()
+
+
+def test_unreadable_replies_of_an_endpoint_are_not_cached(address):
+    quiet_dspy()
+    lm = make_lm("openai/local", api_base=f"{address}/200/mumble")
+    asked = []
+    for _ in range(2):
+        before = OneWord.asked
+        with dspy.context(lm=lm):
+            cost = Direct()(question="Where?").trace.cost
+        asked.append(OneWord.asked - before)
+        assert (cost.lm_calls, cost.cached_calls, cost.all_unreadable) == (asked[0], 0, True)
+    assert asked == [2, 2]
+    lm.close()
+
+
+@pytest.mark.parametrize(
+    ("base", "cut", "causes"),
+    [
+        ("http://127.0.0.1:8000", 0, ["does not end with /v1", "chat template"]),
+        ("http://127.0.0.1:8000/v1/", 4, ["4 were cut off", "max_tokens", "chat template"]),
+        (None, 1, ["chat template"]),
+    ],
+)
+def test_the_likely_causes_of_unreadable_replies(base, cut, causes):
+    words = str(unreadable_replies(make_lm("openai/local", api_base=base, api_key="none"), 6, cut))
+    assert "none of 6 replies" in words
+    every = {"does not end with /v1", "were cut off", "max_tokens", "chat template"}
+    assert all(cause in words for cause in causes)
+    assert [word for word in every if word in words and not any(word in cause for cause in causes)] == []

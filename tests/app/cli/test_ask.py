@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from support import UNREADABLE, scripted_lm
 
 from knowgap.cli.main import main
 
@@ -68,6 +71,16 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
 )
 def test_refuses_bad_input(indexed, words: list[str], reason: str):
     assert reason in indexed.refusal(*words)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_replies_that_nobody_can_read_are_an_error(indexed, monkeypatch, words: list[str]):
+    lm, engine = scripted_lm(lambda *_: UNREADABLE)
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_: lm)
+    printed, complaint = indexed(*ASK, "--program", "rag", *words, code=2)
+    assert len(engine.calls) == 2
+    assert "none of 2 replies of the language model 'test/scripted' could be read" in " ".join(complaint.split())
+    assert (json.loads(printed)["trace"]["cost"]["unreadable"] == 2) if words else "2 unreadable" in printed
 
 
 def test_debug_shows_the_traceback(indexed):

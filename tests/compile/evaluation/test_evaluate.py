@@ -5,13 +5,13 @@ from __future__ import annotations
 import dspy
 import pytest
 from compile_helpers import make_retriever, reading_lm, reading_rule
-from support import scripted_lm
+from support import UNREADABLE, scripted_lm
 
 from knowgap.compile import Evaluation, compare, evaluate, evaluate_on_test
 from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.evaluation.metrics import named_metrics
 from knowgap.compile.evaluation.statistics import mean_interval
-from knowgap.errors import DataError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
 
 
@@ -278,3 +278,26 @@ def test_a_test_score_comes_from_the_test_split_alone(program, examples, lm):
         evaluate_on_test(program, leaky, "f1", lm=lm)
     with pytest.raises(UsageError, match="no questions in its split 'test'"):
         evaluate_on_test(program, Dataset("d", {"dev": examples}, [], ""), "f1", lm=lm)
+
+
+def test_a_run_whose_first_replies_are_all_unreadable_stops_and_can_be_continued(program, examples, tmp_path):
+    lm, engine = scripted_lm(lambda *_: UNREADABLE)
+    with pytest.raises(LanguageModelError, match="none of 6 replies"):
+        evaluate(program, examples, "exact_match", lm=lm, num_threads=1, output=tmp_path / "answers.jsonl")
+    assert len(engine.calls) == 6  # three questions, each in two formats
+    lm, engine = reading_lm()
+    found = evaluate(program, examples, "exact_match", lm=lm, num_threads=1, output=tmp_path / "answers.jsonl")
+    assert found.mean() == 1.0
+    assert len(engine.calls) == len(examples)
+
+
+def test_unreadable_replies_are_counted(program, examples, tmp_path):
+    lm, _ = scripted_lm(lambda o, i: UNREADABLE if "q3" in i["question"] else reading_rule(o, i))
+    found = evaluate(program, examples, "exact_match", lm=lm)
+    assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (0, 2, 0)
+    assert found.costs()["unreadable"] == 2 / 8
+    assert Evaluation.load(found.save(tmp_path / "found.json")).spoilt() == {"unreadable": 2, "cut": 0}
+    older = found.model_dump(mode="json")
+    for record in older["records"]:
+        del record["cost"]["unreadable"], record["cost"]["cut"]
+    assert Evaluation.model_validate(older).spoilt() == {"unreadable": 0, "cut": 0}

@@ -11,10 +11,18 @@ import optuna
 import pytest
 from compile_helpers import Tunable, make_examples
 from compile_worker import plain, study_arguments
+from support import UNREADABLE
 
 from knowgap.compile import Budget, DemoConfig, StudyConfig, evaluate, tune
 from knowgap.compile.study.trials import CONFIG, PAPER, RESULT, TrialResult, choose
-from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError, ValueOutOfBounds
+from knowgap.errors import (
+    LanguageModelError,
+    LanguageModelUnreachable,
+    StudyError,
+    UnknownName,
+    UsageError,
+    ValueOutOfBounds,
+)
 
 TESTS = Path(__file__).parents[2]
 NO_DEMOS = DemoConfig(mode="none")
@@ -146,6 +154,14 @@ def test_another_study_of_that_name_is_refused(tmp_path):
             run(2, storage=storage, **other)
     run(2, storage=storage, rule="within 0.1", heartbeat=5)  # which do not change what trials do
     run(2, storage=storage, metric="f1", study_name="another")
+
+
+def test_a_study_whose_first_replies_are_all_unreadable_stops():
+    arguments, engine = study_arguments()
+    arguments["study"] = StudyConfig(reuse=False)
+    engine.rule = lambda *_: UNREADABLE
+    with pytest.raises(LanguageModelError, match="none of 6 replies"):
+        tune(n_trials=2, **arguments)
 
 
 def test_a_lost_language_model_loses_the_running_trial_only(tmp_path):
