@@ -19,6 +19,7 @@ from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
+from knowgap.programs.replies.asking import is_garbled
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
@@ -209,8 +210,8 @@ def stop_if_unreadable(first: Sequence[QuestionRecord], lm: dspy.BaseLM) -> None
 
 
 def is_connection_error(error: BaseException) -> bool:
-    """Whether the language model could not be reached, which may succeed another time."""
-    return any(isinstance(cause, _CONNECTION_ERRORS) for cause in _causes(error))
+    """Whether the language model could not be reached, or answered garbled, which may succeed another time."""
+    return any(isinstance(cause, _CONNECTION_ERRORS) or is_garbled(cause) for cause in _causes(error))
 
 
 def fatal_cause(error: BaseException) -> Exception | None:

@@ -8,16 +8,24 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import dspy
 import pytest
+from support import in_chat_format
 
+from knowgap.compile.evaluation.metrics import named_metrics
 from knowgap.compile.evaluation.provenance import lm_settings
+from knowgap.compile.evaluation.runner import run_example
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.baselines.direct import Direct
 
+BODIES = [b'{"id": "1", "choices": [{"mess', b"<html>busy</html>", b""]
+
 
 class OneWord(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint: /STATUS/WORD/… says the word, or refuses with another status than 200."""
+    """An OpenAI-compatible endpoint: /STATUS/WORD/… says the word, or refuses with another status than 200.
+
+    /garbled/N/… gives a readable reply to every N-th call, and the others something that is no JSON.
+    """
 
     asked = 0
 
@@ -25,6 +33,14 @@ class OneWord(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         OneWord.asked += 1
         status, word = self.path.split("/")[1:3]
+        if status == "garbled" and OneWord.asked % int(word):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(BODIES[OneWord.asked % len(BODIES)])
+            return
+        if status == "garbled":
+            status, word = "200", in_chat_format({"answer": "Tarn"})
         status = int(status)
         choice = {"index": 0, "message": {"role": "assistant", "content": word}, "finish_reason": "stop"}
         usage = dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 1)
@@ -168,3 +184,21 @@ def test_the_likely_causes_of_unreadable_replies(base, cut, causes):
     every = {"does not end with /v1", "were cut off", "max_tokens", "chat template"}
     assert all(cause in words for cause in causes)
     assert [word for word in every if word in words and not any(word in cause for cause in causes)] == []
+
+
+def test_garbled_answers_are_asked_again_and_then_lost(address, monkeypatch):
+    quiet_dspy()
+    waits = []
+    monkeypatch.setattr("knowgap.programs.replies.asking.time.sleep", waits.append)
+    OneWord.asked = 0
+    example = dspy.Example(question="Where?", answer="Tarn")
+    records = []
+    for each, retries in ((4, 3), (1000, 2)):
+        lm = make_lm("openai/local", api_base=f"{address}/garbled/{each}", num_retries=retries)
+        with dspy.context(lm=lm):
+            records.append(run_example(Direct(), example, "q", named_metrics("exact_match")))
+        lm.close()
+    assert [(record.answer, record.lost) for record in records] == [("Tarn", False), ("", True)]
+    assert "not JSON" in records[1].error
+    assert waits == [1, 2, 4, 1, 2]
+    assert OneWord.asked == 4 + 3
