@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,26 +10,27 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.compile import optimize_demonstrations, run_study, show_study
-from knowgap.cli.display import out, progress
+from knowgap.cli.compile import run_study, show_study
+from knowgap.cli.display import out, progress, show_table
 from knowgap.cli.evaluate import Job, show_comparisons, show_scores
 
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Evaluation
-    from knowgap.compile.data import Dataset
+    from knowgap.compile import Evaluation, Tuning
     from knowgap.programs.base import Program
 
-__all__ = ["COMMANDS", "demo"]
+__all__ = ["COMMANDS", "demo", "find_question", "tune_candidates"]
 
 _METHODS = ("migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+_CANDIDATES = ("rag", "blend_filter")  # one hyperparameter; several switches
+_RANGES = {"top_k": (3, 20)}  # longer prompts would take most of the demo's time
 _SNIPPET = """
 import dspy, knowgap
 dspy.configure(lm=knowgap.make_lm("extractive"))
 program = knowgap.load("{artifact}", retriever="{index}")
 prediction = program(question="{question}")
-print(prediction.answer, [passage.title for passage in prediction.passages])
+print(prediction.answer)
 """
 
 
@@ -37,15 +38,15 @@ def demo(
     output_dir: Annotated[Path, typer.Option("--output-dir", "-o", help="Folder for what the demo makes.")] = Path(
         "demo-output"
     ),
-    n_trials: Annotated[int, typer.Option("--n-trials", min=1, help="Trials of the study.")] = 8,
+    n_trials: Annotated[int, typer.Option("--n-trials", min=1, help="Trials of each study.")] = 5,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Questions of the dev and test splits.")] = 50,
     num_threads: Annotated[int, typer.Option("--num-threads", min=1, help="Questions answered at once.")] = 2,
 ) -> None:
-    """Run the main job offline on the bundled sample: index, ask, compile, tune, compare, save, load.
+    """Run the main job offline on the bundled sample: index, ask, compile and tune, compare, save, load.
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
-    from knowgap.compile import DemoConfig, save_artifact
+    from knowgap.compile import load_artifact, save_artifact
     from knowgap.compile.data import load_dataset
     from knowgap.programs import get_program
     from knowgap.retrieval.index.engines import open_or_build
@@ -60,30 +61,32 @@ def demo(
         opened = open_or_build(output_dir / "index", dataset.corpus, "colbert", progress=report)
     out.print(f"index in {output_dir / 'index'}", markup=False)
     with factories.closing(opened) as retriever:
-        _step(3, "a question, answered step by step")
         lm = factories.load_lm(None)
-        migres = get_program("migres")(retriever)
-        question = _answer_one(migres, dataset, lm)
-
-        _step(4, "compiled: δ from the score distribution, demonstrations from the train split")
         options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
         job = Job(options, dataset, ["f1", "exact_match"], lm, retriever)
-        compiled = _compile(replace(job, options=replace(options, limit=None)), migres)
 
-        _step(5, "tuned: an Optuna study over the hyperparameters, on the dev split")
-        no_demos = DemoConfig(mode="none")
-        tuned = run_study(job, compiled, output_dir, options, demos=no_demos, ranges={"retrieve_k": (10, 50)})
-        show_study(migres, tuned)
-
-        _step(6, "compared on the test split, which nothing above has seen")
-        evaluations = _compare(job, migres, tuned.program)
-
-        _step(7, "saved; load it from Python with")
-        artifact = save_artifact(
-            tuned.program, output_dir / "artifact", lm=lm, index=retriever, data=dataset, evaluations=evaluations
+        _step(3, "a question that retrieving once does not answer, and looking for what is missing does")
+        _show_question(
+            dataset.questions("dev", limit), get_program("rag")(retriever), get_program("migres")(retriever), lm
         )
-    index = (output_dir / "index").resolve()
-    out.print(_SNIPPET.format(artifact=artifact.resolve(), index=index, question=question), markup=False)
+
+        _step(4, "compiled: an Optuna study of each of two programs on the dev split; the one that gains more is kept")
+        before, tuned = tune_candidates(job, output_dir)
+
+        _step(5, "compared on the test split, which nothing above has seen")
+        evaluations = _compare(job, before, tuned.program)
+
+        _step(6, "saved, and loaded again")
+        artifact = save_artifact(
+            tuned.program,
+            output_dir / "artifact",
+            lm=lm,
+            index=retriever,
+            data=dataset,
+            evaluations=evaluations,
+            cost=tuned.spent.model_dump(),
+        )
+        _ask_loaded(load_artifact(artifact, retriever=retriever), dataset.splits["test"][0], lm, artifact, output_dir)
 
 
 def _step(number: int, what: str) -> None:
@@ -91,43 +94,116 @@ def _step(number: int, what: str) -> None:
     out.rule(f"[bold]{number}. {what}", align="left")
 
 
-def _answer_one(program: Program, dataset: Dataset, lm: dspy.LM) -> str:
-    """Answer a question of several steps, show the trace, and return the question."""
+def find_question(
+    examples: Sequence[dspy.Example], base: Program, program: Program, lm: dspy.LM
+) -> tuple[int, dspy.Prediction, dspy.Prediction] | None:
+    """Find the first question that `program` answers exactly and `base` does not.
+
+    Returns:
+        Its position in `examples`, from 0, with the predictions of `base` and of `program`; None where there is none.
+    """
     import dspy
 
-    example = next(example for example in dataset.splits["test"] if example.type == "compositional")
+    from knowgap.compile.evaluation.metrics import exact_match
+
     with dspy.context(lm=lm):
-        prediction = program(question=example.question)
-    out.print(prediction.trace)
-    out.print(f"answer: {prediction.answer}   (the encyclopedia says: {example.answer})", markup=False)
-    return example.question
+        for number, example in enumerate(examples):
+            of_base = base(question=example.question)
+            if exact_match(example, of_base):
+                continue
+            of_program = program(question=example.question)
+            if exact_match(example, of_program):
+                return number, of_base, of_program
+    return None
 
 
-def _compile(job: Job, program: Program) -> Program:
-    """Set δ and find demonstrations, both from the train split."""
-    from knowgap.compile import calibrate
+def _show_question(examples: Sequence[dspy.Example], base: Program, program: Program, lm: dspy.LM) -> None:
+    """Show the first question that `program` alone answers: its trace, both answers and the reference."""
+    found = find_question(examples, base, program, lm)
+    if found is None:
+        out.print(
+            f"none: {program.name} answers no question of {len(examples)} that {base.name} does not", markup=False
+        )
+        return
+    number, of_base, of_program = found
+    example = examples[number]
+    out.print(
+        f"the first such question of the dev split (number {number + 1}), chosen after both were asked; "
+        "step 5 counts wins and losses",
+        markup=False,
+    )
+    out.print(of_program.trace)
+    rows = [
+        [base.name, of_base.answer, of_base.trace.cost.lm_calls],
+        [program.name, of_program.answer, of_program.trace.cost.lm_calls],
+        ["the encyclopedia", example.answer, ""],
+    ]
+    show_table("the answers", ["who", "answer", "LM calls"], rows)
 
-    with progress("calibrating δ") as report:
-        calibration = calibrate(program, job.dataset.splits["train"], progress=report)
-    share = calibration.covered(calibration.delta)
-    out.print(f"δ = {calibration.delta:.4f}: {share:.0%} of the training questions find a passage that scores as much")
-    return optimize_demonstrations(job, calibration.apply(program), "bootstrap")
+
+def tune_candidates(job: Job, output_dir: Path) -> tuple[Program, Tuning[Program]]:
+    """Tune two programs on the dev split; return the one that gains more there, as it was, and its study."""
+    from knowgap.compile import DemoConfig
+    from knowgap.programs import get_program
+    from knowgap.reports.rendering import format_gain
+
+    programs = {name: get_program(name)(job.retriever) for name in _CANDIDATES}
+    studies = {
+        name: run_study(job, program, output_dir, job.options, demos=DemoConfig(), ranges=_RANGES)
+        for name, program in programs.items()
+    }
+    rows = []
+    for name, tuned in studies.items():
+        spent, gain = tuned.spent, tuned.gain()
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        cached = spent.cached_prompt_tokens + spent.cached_completion_tokens
+        rows.append(
+            [
+                name,
+                f"{tuned.paper.score:.3f}",
+                f"{tuned.best.score:.3f}",
+                format_gain(gain),
+                spent.calls + spent.cached_calls,
+                tokens + cached,
+            ]
+        )
+    columns = ["program", "before", "best trial", "gain [95% interval]", "LM calls", "tokens"]
+    show_table("f1 on dev, which flatters what was chosen there; and what the studies cost", columns, rows)
+    chosen = max(studies, key=lambda name: studies[name].gain().difference)
+    out.print(
+        f"{chosen} is kept. No demonstrations: the embedded reader takes no notice of them. With a language model, "
+        "`knowgap compile` searches demonstrations and hyperparameters together.",
+        markup=False,
+    )
+    show_study(programs[chosen], studies[chosen])
+    return programs[chosen], studies[chosen]
 
 
-def _compare(job: Job, migres: Program, tuned: Program) -> dict[str, Evaluation]:
-    """Show all methods on the test split; return the evaluations of MIGRES before and after."""
+def _compare(job: Job, before: Program, tuned: Program) -> dict[str, Evaluation]:
+    """Show all methods on the test split; return the evaluations of the tuned program before and after."""
     from knowgap.programs import get_program
 
-    programs = {"direct": get_program("direct")(), "rag": get_program("rag")(job.retriever)}
-    programs |= {name: migres if name == "migres" else get_program(name)(job.retriever) for name in _METHODS}
-    programs["migres, compiled and tuned"] = tuned
-    results = {label: job.evaluate(program, "test", label) for label, program in programs.items()}
+    programs = {"direct": get_program("direct")()}
+    programs |= {name: get_program(name)(job.retriever) for name in ("rag", *_METHODS)}
+    label = f"{before.name}, tuned"
+    programs[label] = tuned
+    results = {name: job.evaluate(program, "test", name) for name, program in programs.items()}
     number = len(results["rag"].records)
     show_scores(f"sample, test split, {number} questions, embedded extractive reader", results)
-    show_comparisons({label: results[label] for label in ("rag", *_METHODS)}, "f1")
-    before, after = results["migres"], results["migres, compiled and tuned"]
-    show_comparisons({"migres": before, "migres, compiled and tuned": after}, "f1")
-    return {"test before": before, "test after": after}
+    show_comparisons({name: results[name] for name in ("rag", *_METHODS)}, "f1")
+    show_comparisons({before.name: results[before.name], label: results[label]}, "f1")
+    return {"test before": results[before.name], "test after": results[label]}
+
+
+def _ask_loaded(program: Program, example: dspy.Example, lm: dspy.LM, artifact: Path, output_dir: Path) -> None:
+    """Show how Python loads the saved program, and what the loaded program answers."""
+    import dspy
+
+    index = (output_dir / "index").resolve()
+    code = _SNIPPET.format(artifact=artifact.resolve(), index=index, question=example.question)
+    with dspy.context(lm=lm):
+        answer = program(question=example.question).answer
+    out.print(f"{code}\nprints: {answer}   (the encyclopedia says: {example.answer})", markup=False)
 
 
 COMMANDS = {"demo": demo}

@@ -1,0 +1,55 @@
+"""demo: every step holds what it claims."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import dspy
+import pytest
+
+from knowgap.cli.demo import find_question
+from knowgap.compile.data import load_dataset
+from knowgap.compile.evaluation.metrics import normalize_answer
+from knowgap.lms import make_lm
+from knowgap.programs import get_program
+
+
+def cells(printed: str, label: str) -> list[list[str]]:
+    """The rows of tables whose first cell is `label`."""
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines() if line.startswith("│")]
+    return [row[1:] for row in rows if row[:1] == [label]]
+
+
+def test_runs_the_whole_loop(knowgap):
+    printed, remarks = knowgap("demo", "--limit", "8", "--n-trials", "2", "--output-dir", "out")
+    assert "not a language model" in " ".join(remarks.split())
+
+    [[gold, _]] = cells(printed, "the encyclopedia")
+    rag, migres = cells(printed, "rag")[0][0], cells(printed, "migres")[0][0]
+    assert normalize_answer(migres) == normalize_answer(gold) != normalize_answer(rag)
+    [number] = re.findall(r"number (\d+)", printed)
+    assert load_dataset("sample").splits["dev"][int(number) - 1].answer == gold
+
+    [kept] = re.findall(r"^(\w+) is kept\.", printed, re.MULTILINE)
+    gains = {}
+    for name in ("rag", "blend_filter"):
+        [row] = [row for row in cells(printed, name) if len(row) == 5 and row[2].startswith(("+", "-"))]
+        gains[name] = float(row[2].split()[0])
+        assert gains[name] == pytest.approx(float(row[1]) - float(row[0]), abs=0.0011)
+    assert gains[kept] == max(gains.values())
+
+    config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text(encoding="utf-8"))
+    assert kept in json.dumps(config)
+    state = json.loads((knowgap.folder / "out" / "artifact" / "program.json").read_text(encoding="utf-8"))
+    assert not any(value.get("demos") for value in state.values() if isinstance(value, dict))
+    [comparison] = cells(printed, f"{kept}, tuned − {kept}")
+    assert sum(map(int, comparison[1:4])) == 8
+    [(answer, reference)] = re.findall(r"prints: (.*?)   \(the encyclopedia says: (.*)\)", printed)
+    assert reference == load_dataset("sample").splits["test"][0].answer
+    assert answer
+
+
+def test_finds_no_question_that_only_the_same_program_answers():
+    examples = [dspy.Example(question="Who designed the Orle Bridge?", answer="Ada Venn")]
+    assert find_question(examples, get_program("direct")(), get_program("direct")(), make_lm("extractive")) is None
