@@ -61,7 +61,9 @@ def test_round_trip(artifact, compiled, index, examples):
 def test_the_folder_says_what_it_is(artifact):
     assert sorted(path.name for path in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
     config = json.loads((artifact / "config.json").read_text())
-    assert (config["program"], config["lm"], config["lm_settings"]) == ("rag", "test/scripted", {"temperature": 0.0})
+    assert (config["program"], config["lm"]) == ("rag", "test/scripted")
+    assert config["lm_settings"].keys() == {"temperature", "endpoint"}  # a digest of the address
+    assert config["lm_settings"]["temperature"] == 0.0
     splits = {"train": 4, "dev": 0, "test": 4}
     assert config["data"] == {"name": "houses", "fingerprint": "f" * 64, "splits": splits, "passages": 0}
     assert config["retriever"]["name"] == "bm25"
