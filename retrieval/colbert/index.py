@@ -85,7 +85,8 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         device, progress = choose_device(device), progress or no_progress
         with start_build(path, overwrite=overwrite) as build:
             store, digest = build.store(passages)
-            state = EncodingState.resume(build, {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim})
+            job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
+            state = EncodingState.resume(build, job)
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             if nbits < 16 and encoder.dim % (8 * nbits):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,8 @@ from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["IndexBuild", "Progress", "no_progress", "start_build"]
+
+_CHANGED = ("changes.*", "compacted-*", "history.json")  # what an index that was changed after its build holds
 
 
 class Progress(Protocol):
@@ -38,8 +40,9 @@ class IndexBuild:
         folder: where the pieces of the index are written.
     """
 
-    def __init__(self, target: Path, overwrite: bool) -> None:
+    def __init__(self, target: Path, overwrite: bool, check: Callable[[Path], None] | None) -> None:
         self.folder, self._target, self._overwrite = building_folder(target), target, overwrite
+        self._check, self._verified = check, False
 
     def clear(self, *, keep: Collection[str] = ()) -> None:
         """Remove the pieces of an earlier build, except for those named."""
@@ -59,23 +62,34 @@ class IndexBuild:
         return store, digest
 
     def already_built(self, manifest: Manifest) -> bool:
-        """Whether the target already is this very index, so that there is nothing to build.
+        """Whether the target already is this very index, with the digests it recorded, so that nothing is to be built.
 
         Raises:
             UsageError: another index is there, and is not to be overwritten.
+            IndexDamaged: a damaged index with changes is there, and is not to be overwritten.
             IndexForeign: something other than an index is there; it is never replaced.
         """
+        if self._verified:
+            return True
         if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
             return False
         try:
             existing = Manifest.read(self._target)
-        except IndexDamaged:
+            if self._overwrite:
+                return False
+            if existing.digest != manifest.digest:
+                raise UsageError(f"{self._target}: another index stands there; choose another path, or overwrite it")
+            existing.verify(self._target)
+            if self._check is not None:
+                self._check(self._target)
+        except IndexDamaged as error:
+            if not self._overwrite and any(any(self._target.rglob(pattern)) for pattern in _CHANGED):
+                raise IndexDamaged(
+                    f"{error} (a new build, which needs overwrite, is without what was added and deleted)"
+                ) from error
             return False  # a damaged index is replaced by the build that its error message asks for
-        if self._overwrite:
-            return False
-        if existing.digest == manifest.digest:
-            return True
-        raise UsageError(f"{self._target}: another index stands there; choose another path, or overwrite it")
+        self._verified = True
+        return True
 
     def finish(self, manifest: Manifest, *, leave_out: Collection[str] = (), changing: Collection[str] = ()) -> None:
         """Record the files, bring everything to disk, and rename the folder to its target.
@@ -88,7 +102,7 @@ class IndexBuild:
             changing: folders whose files will change, and are not recorded.
 
         Raises:
-            UsageError, IndexForeign: see `already_built`.
+            UsageError, IndexDamaged, IndexForeign: see `already_built`.
         """
         if self.already_built(manifest):
             shutil.rmtree(self.folder)
@@ -101,12 +115,15 @@ class IndexBuild:
 
 
 @contextmanager
-def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexBuild]:
+def start_build(
+    path: str | Path, *, overwrite: bool = False, check: Callable[[Path], None] | None = None
+) -> Iterator[IndexBuild]:
     """Build an index, or continue a build; its pieces stay if the block ends without `finish`.
 
     Args:
         path: the folder of the index.
         overwrite: replace an index that is there.
+        check: raises `IndexDamaged` for the folder of an index that lacks something besides the recorded files.
 
     Raises:
         IndexFolderError: another process is building the same index.
@@ -121,7 +138,7 @@ def start_build(path: str | Path, *, overwrite: bool = False) -> Iterator[IndexB
     except Timeout:
         raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
     try:
-        build = IndexBuild(target, overwrite)
+        build = IndexBuild(target, overwrite, check)
         build.folder.mkdir(exist_ok=True)
         yield build
     finally:

@@ -77,7 +77,9 @@ class EncodingState:
             state = None
         if state is None or state.job != job:
             build.clear(keep={file.name for file in build.folder.glob("passages.*")})
-            state = cls(path, job)
+            place = ("url", "collection")
+            made = state is not None and state.collection and all(state.job.get(key) == job.get(key) for key in place)
+            state = cls(path, job, collection=made)
             state.save()
         return state
 

@@ -7,7 +7,7 @@
         tokens.*, …            vectors; centroids and compressed vectors (`knowgap.retrieval.colbert`)
         bm25/                  word statistics of a BM25 index
         bm25/, dense/, …       the parts of a hybrid index, each an index
-        changes.*              what was added and deleted since the index was built (`updates`)
+        changes.*              what was added and deleted since the index was built (`changes`)
         compacted-N/           the files that the N-th compaction wrote, in place of those above it
         .writer.lock           locked by the process that changes the index
     .index.building/           an unfinished build
@@ -18,16 +18,23 @@ digest.
 
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
 renames the folder to its target. A kill leaves no folder at the target, so nothing opens; the same command continues
-the build, whose `encoded.json` says how many passages are encoded. A build of something else removes the pieces. An
-index that is overwritten is renamed to `.index.replaced` just before, and removed just after.
+the build, whose `encoded.json` says how many passages are encoded. A build of something else, or with other settings,
+removes the pieces and starts anew. An index that is overwritten is renamed to `.index.replaced` just before, and
+removed just after. If the target is this very index already, its digests are verified (`Manifest.verify`): if all are
+right, nothing is built; if not, the index is replaced. A damaged index that was changed after its build is replaced
+only with `overwrite`, because deleted passages would come back.
 
 **Opening.** The manifest is read, and every file must have its recorded size; `Manifest.verify` compares digests, too.
+The changes are read at the first use of the index, and their sizes and digests are compared.
 
-**Changing** (`updates`). `changes.jsonl`, `changes.f16`, `changes.i32` and `changes.deleted.i64` hold added passages,
-their vectors, the number of vectors of each, and positions of deleted passages. A writer takes `.writer.lock`, appends
-to these files, and then replaces `changes.json`, which says how much of each counts and how many changes there were
-(the generation). A kill before that last step leaves the index as it was: whatever is beyond the recorded sizes is
-ignored, and cut off by the next writer. A reader sees the record that it read, until it refreshes.
+**Changing** (`changes`). `changes.jsonl`, `changes.f16`, `changes.i32` and `changes.deleted.i64` hold added passages,
+their vectors, the number of vectors of each, and positions of deleted passages. `changes.json` says how many changes
+there were (the generation), how many bytes of each file count, and the SHA-256 of these bytes. A writer takes
+`.writer.lock`, writes the record of no changes if there is no record, appends to the files, and then replaces the
+record; it hashes what it appends. A kill before that last step leaves the index as it was: whatever is beyond the
+recorded sizes is ignored, and cut off by the next writer. A reader sees the record that it read, until it refreshes.
+If the record is lost, or one of its files is lost or altered, the index is refused. Records of earlier versions have no
+digests; their files are checked by size until the next change.
 
 **Compacting** (`updates.compact`). The passages that are left, and their vectors, are written to a new folder
 `compacted-N`; replacing the manifest, whose `root` names that folder, makes it the index, without changes. The files
@@ -46,6 +53,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
+from knowgap.retrieval.index.changes import Changes
 from knowgap.retrieval.index.files import UNFINISHED, file_digest, sync, write_json
 
 __all__ = ["FORMAT_VERSION", "Manifest", "building_folder", "record_files", "write_manifest"]
@@ -138,11 +146,12 @@ class Manifest:
                 )
 
     def verify(self, folder: str | Path) -> None:
-        """Read every recorded file and compare its digest; `IndexDamaged` names the first that differs."""
+        """Compare the digests of all recorded files and of the changes; `IndexDamaged` names the first that differs."""
         self.check_sizes(Path(folder))
         for name, recorded in self.files.items():
             if file_digest(Path(folder) / name) != recorded["sha256"]:
                 raise IndexDamaged(f"{folder}: {name} was altered after the build; copy it again, or build it again")
+        Changes(Path(folder) / self.root, self.settings.get("dim", 1))
 
 
 def _check_is_index(folder: Path) -> None:

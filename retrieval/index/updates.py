@@ -1,147 +1,38 @@
 """An index of vectors as it is after its changes: adding, deleting, searching, compaction.
 
-The files of the built index are never written again. Changes are four files that only grow, and a record of how much
-of each counts; see `manifest` for the protocol. Positions of passages continue those of the built index: the first
-added passage follows its last.
+The files of the built index are never written again; what follows it is in `changes`. Positions of passages continue
+those of the built index: the first added passage follows its last.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged, UsageError
+from knowgap.errors import UsageError
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster, open_vectors
 from knowgap.retrieval.index.build import no_progress
+from knowgap.retrieval.index.changes import Changes
 from knowgap.retrieval.index.encoding import Encoder
-from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest, record_files, write_manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits, select_positions
 from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.passage import Hit, Passage
 
-__all__ = ["BuiltPart", "Changes", "Snapshot", "compact"]
-
-RECORD = "changes.json"
-PASSAGES, CHANGED_VECTORS, CHANGED_LENGTHS = "changes.jsonl", "changes.f16", "changes.i32"
-DELETED = "changes.deleted.i64"
+__all__ = ["BuiltPart", "Snapshot", "compact"]
 
 _EXACT_FILTER = 20_000  # passages that a filter admits; up to this many are all scored
 _PREPARED = 50  # hits that a search prepares at least, so that the first hits do not depend on k
 _PASSAGES_AT_ONCE = 1024
 _COMPACTED = re.compile(r"compacted-\d+")
 _BUILT_FILES = re.compile(r"(?:passages|tokens|cells|codes|changes)\..+|(?:centroids|cells|codes|buckets)\.npy")
-
-
-@dataclass(frozen=True)
-class _Sizes:
-    """The record of changes: how many there were, and how much of each file counts."""
-
-    generation: int = 0
-    text: int = 0  # bytes
-    added: int = 0
-    vectors: int = 0
-    deleted: int = 0
-
-
-class Changes:
-    """The changes of an index as they were when they were read.
-
-    Args:
-        folder: where the files of the index are.
-        dim: width of a vector.
-
-    Attributes:
-        generation: how many times the index was changed.
-        passages: those that were added, in order, including deleted ones.
-        vectors: their vectors, float16 [vectors, dim].
-        lengths: how many vectors each has, [passages].
-        deleted: positions of deleted passages, [deleted], in the order of deletion.
-
-    Raises:
-        IndexDamaged: the files hold less than the record says.
-    """
-
-    def __init__(self, folder: Path, dim: int) -> None:
-        self._folder, self._dim = folder, dim
-        try:
-            self._sizes = _Sizes(**json.loads((folder / RECORD).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            self._sizes = _Sizes()
-        except (OSError, ValueError, TypeError) as error:
-            raise IndexDamaged(f"{folder}: {RECORD} cannot be read ({error})") from error
-        sizes = self._sizes
-        self.generation = sizes.generation
-        lines = self._read(PASSAGES, sizes.text).decode("ascii").splitlines()
-        self.passages = [Passage.from_dict(json.loads(line)) for line in lines]
-        self.vectors = np.frombuffer(self._read(CHANGED_VECTORS, 2 * dim * sizes.vectors), np.float16).reshape(-1, dim)
-        self.lengths = np.frombuffer(self._read(CHANGED_LENGTHS, 4 * sizes.added), np.int32)
-        self.deleted = np.frombuffer(self._read(DELETED, 8 * sizes.deleted), np.int64)
-        if len(self.passages) != len(self.lengths) or int(self.lengths.sum()) != len(self.vectors):
-            raise IndexDamaged(f"{folder}: the files of its changes do not fit each other")
-
-    def _read(self, name: str, size: int) -> bytes:
-        if not size:
-            return b""
-        try:
-            with (self._folder / name).open("rb") as file:
-                content = file.read(size)
-        except OSError as error:
-            raise IndexDamaged(f"{self._folder}: {name} cannot be read ({error})") from error
-        if len(content) < size:
-            raise IndexDamaged(f"{self._folder}: {name} has {len(content)} bytes instead of {size}")
-        return content
-
-    def commit(
-        self,
-        passages: Sequence[Passage],
-        vectors: npt.NDArray[np.float16],
-        lengths: npt.NDArray[np.integer],
-        deleted: Sequence[int],
-    ) -> None:
-        """Add and delete in one step, on disk when this returns. Only one writer may do so at a time.
-
-        Args:
-            passages: what to add.
-            vectors: their vectors, passage after passage.
-            lengths: how many vectors each has.
-            deleted: positions of passages to delete.
-        """
-        old = self._sizes
-        # Everything that is not ASCII is escaped, so that a lone surrogate can be written, too.
-        text = "".join(json.dumps(passage.to_dict()) + "\n" for passage in passages).encode("ascii")
-        self._append(PASSAGES, old.text, text)
-        self._append(CHANGED_VECTORS, 2 * self._dim * old.vectors, np.ascontiguousarray(vectors, np.float16).tobytes())
-        self._append(CHANGED_LENGTHS, 4 * old.added, np.asarray(lengths, np.int32).tobytes())
-        self._append(DELETED, 8 * old.deleted, np.asarray(deleted, np.int64).tobytes())
-        new = _Sizes(
-            old.generation + 1,
-            old.text + len(text),
-            old.added + len(passages),
-            old.vectors + len(vectors),
-            old.deleted + len(deleted),
-        )
-        write_json(self._folder / RECORD, asdict(new))
-
-    def _append(self, name: str, start: int, content: bytes) -> None:
-        if not content:
-            return
-        path = self._folder / name
-        with path.open("r+b" if path.exists() else "wb") as file:
-            file.truncate(start)
-            file.seek(start)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
 
 
 class BuiltPart:
@@ -155,11 +46,15 @@ class BuiltPart:
 
 
 class Snapshot:
-    """An index at one moment: the built part, and the changes that are on disk now."""
+    """An index at one moment: the built part, and the changes that are on disk now.
 
-    def __init__(self, built: BuiltPart) -> None:
+    Of changes that an `earlier` snapshot has read, the digests are not computed again.
+    """
+
+    def __init__(self, built: BuiltPart, earlier: Snapshot | None = None) -> None:
         self.built = built
-        self.changes = changes = Changes(built.folder, built.manifest.settings["dim"])
+        known = None if earlier is None else earlier.changes
+        self.changes = changes = Changes(built.folder, built.manifest.settings["dim"], earlier=known)
         self._first = first = len(built.store)
         self._added = TokenVectors(changes.vectors, changes.lengths)
         self._deleted = set(changes.deleted.tolist())

@@ -10,7 +10,7 @@ import hashlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -84,16 +84,18 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         with self._lock:
             if self._current is None:
                 device = "cpu" if self._device is None and not _has_gpu() else self.encoder.device
-                try:
-                    built = BuiltPart(self.path, self._manifest, device)
-                except IndexDamaged:
-                    manifest = Manifest.read(self.path, engine=self._manifest.engine)
-                    if manifest == self._manifest:
-                        raise
-                    # Another process has compacted the index since the manifest was read, and removed the old files.
-                    self._manifest = manifest
-                    built = BuiltPart(self.path, manifest, device)
-                self._current = Snapshot(built)
+                while self._current is None:
+                    manifest, snapshot, damage = self._manifest, None, None
+                    try:
+                        snapshot = Snapshot(BuiltPart(self.path, manifest, device))
+                    except IndexDamaged as error:
+                        damage = error
+                    self._manifest = Manifest.read(self.path, engine=manifest.engine)
+                    # If it differs, another process has compacted the index and removes the old files: read anew.
+                    if self._manifest == manifest:
+                        if damage is not None:
+                            raise damage
+                        self._current = snapshot
             return self._current
 
     def __len__(self) -> int:
@@ -137,8 +139,12 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """See what other processes have changed since this index was opened; returns the index itself."""
         with self._lock:
             self._manifest = Manifest.read(self.path, engine=self._manifest.engine)
-            same = self._current is not None and self._current.built.manifest == self._manifest
-            self._current = Snapshot(self._current.built) if self._current is not None and same else None
+            old, self._current = self._current, None
+            if old is not None and old.built.manifest == self._manifest:
+                with suppress(IndexDamaged):  # damage, or a compaction at this moment: the next use tells
+                    new = Snapshot(old.built, old)
+                    if new.changes.generation >= old.changes.generation:
+                        self._current = new
         return self
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:

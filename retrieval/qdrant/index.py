@@ -126,9 +126,21 @@ class QdrantIndex(NeverCopied):
         if url is None and any(layout.values()):
             raise UsageError("shards and replicas belong to a Qdrant server; give its URL, or leave them out")
         device, key = choose_device(device), None if url is None else key_for(url, api_key, named=True)
-        with start_build(path, overwrite=overwrite) as build:
+
+        def check(folder: Path) -> None:
+            with closing(Connection(folder, url, key)) as connection:
+                _check_collection(folder, connection, collection)
+
+        with start_build(path, overwrite=overwrite, check=check) as build:
             store, digest = build.store(passages)
-            job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
+            job = {
+                "corpus": digest,
+                "checkpoint": str(checkpoint),
+                "dim": dim,
+                "url": url,
+                "collection": collection,
+                **layout,
+            }
             state = EncodingState.resume(build, job)
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
@@ -177,9 +189,11 @@ class QdrantIndex(NeverCopied):
             raise UsageError(f"{path}: its store is inside the folder, not on a server; open it without a URL")
         key = None if server is None else key_for(server, api_key, named=url is not None)
         connection = Connection(path, server, key)
-        if not connection.client.collection_exists(manifest.settings["collection"]):
+        try:
+            _check_collection(path, connection, manifest.settings["collection"])
+        except IndexDamaged:
             connection.close()
-            raise IndexDamaged(f"{path}: the collection {manifest.settings['collection']!r} is gone; build it again")
+            raise
         return cls(path, manifest, connection, checkpoint=checkpoint, device=device)
 
     @property
@@ -311,3 +325,8 @@ class QdrantIndex(NeverCopied):
     def close(self) -> None:
         """Close the connection, and let other processes open the store inside the folder."""
         self._connection.close()
+
+
+def _check_collection(folder: Path, connection: Connection, collection: str) -> None:
+    if not connection.client.collection_exists(collection):
+        raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")

@@ -226,9 +226,14 @@ class IndexConformance(RetrieverConformance, FilterConformance):
 
     def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")
-        (tmp_path / "index" / "passages.bin").write_bytes(b"")
-        assert len(self.make(passages, tmp_path / "index")) == len(passages)
-        open_index(tmp_path / "index").manifest.verify(tmp_path / "index")
+        for name in ("passages.bin", "passages.offsets.npy"):
+            path = tmp_path / "index" / name
+            content = path.read_bytes()
+            for damaged in (b"", content[:-1] + bytes([content[-1] ^ 1])):
+                path.write_bytes(damaged)
+                assert len(self.make(passages, tmp_path / "index")) == len(passages)
+                open_index(tmp_path / "index").manifest.verify(tmp_path / "index")
+                assert path.read_bytes() == content
 
 
 NEW = [

@@ -82,6 +82,21 @@ def test_pieces_of_another_build_are_not_used(checkpoint, tmp_path, monkeypatch,
     assert continued.manifest.files == ColBERTIndex.build(passages, tmp_path / "fresh", checkpoint=mine).manifest.files
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({"nbits": 2}, {"nbits": 16}), ({"nbits": 4}, {"nbits": 2}), ({"clustered": True}, {"clustered": False})],
+)
+def test_a_build_continued_with_other_settings_starts_anew(checkpoint, tmp_path, monkeypatch, first, second):
+    with monkeypatch.context() as patch:
+        patch.setattr("knowgap.retrieval.index.build.record_files", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **first)
+    continued = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **second)
+    fresh = ColBERTIndex.build(corpus(), tmp_path / "fresh", checkpoint=checkpoint, **second)
+    assert continued.manifest.files == fresh.manifest.files
+    assert continued.search(QUERIES, 5) == fresh.search(QUERIES, 5)
+
+
 def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
     """The process that builds is killed with SIGKILL; the same command then continues."""
     monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)

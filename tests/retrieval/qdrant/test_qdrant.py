@@ -59,7 +59,7 @@ class TestQdrantIndex(IndexConformance, UpdateConformance):
         (tmp_path / "index" / "qdrant" / "meta.json").write_text("{", encoding="utf-8")
         with pytest.raises(IndexDamaged, match="cannot be read"):
             open_index(tmp_path / "index", engine="qdrant")
-        assert len(self.make(passages, tmp_path / "index", overwrite=True)) == len(passages)
+        assert len(self.make(passages, tmp_path / "index")) == len(passages)
 
 
 @pytest.fixture
@@ -137,6 +137,25 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, 
     server.store.delete_collection("knowgap")
     with pytest.raises(IndexDamaged, match="the collection 'knowgap' is gone"):
         open_index(tmp_path / "two")
+    with closing(QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)) as index:
+        assert len(index) == 20
+        index.delete([corpus()[0].id])
+    server.store.delete_collection("knowgap")
+    with pytest.raises(IndexDamaged, match="without what was added and deleted"):
+        QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
+
+
+def test_a_build_continued_with_other_settings_starts_anew(server, checkpoint, tmp_path):
+    def stop(done, total, what):
+        if done:
+            raise KeyboardInterrupt
+
+    arguments = {"url": server.url, "checkpoint": checkpoint}
+    with pytest.raises(KeyboardInterrupt):
+        QdrantIndex.build(corpus(), tmp_path / "index", progress=stop, **arguments)
+    with closing(QdrantIndex.build(corpus(), tmp_path / "index", shards=2, **arguments)) as index:
+        assert len(index) == len(corpus())
+    assert [body.get("shard_number") for body in server.bodies("PUT", "/collections/knowgap")] == [None, 2]
 
 
 @pytest.mark.parametrize(
