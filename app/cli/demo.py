@@ -71,7 +71,7 @@ def demo(
         )
 
         _step(4, "compiled: an Optuna study of each of two programs on the dev split; the one that gains more is kept")
-        before, tuned = tune_candidates(job, output_dir)
+        before, tuned = tune_candidates(job, options, output_dir)
 
         _step(5, "compared on the test split, which nothing above has seen")
         evaluations = _compare(job, before, tuned.program)
@@ -141,7 +141,7 @@ def _show_question(examples: Sequence[dspy.Example], base: Program, program: Pro
     show_table("the answers", ["who", "answer", "LM calls"], rows)
 
 
-def tune_candidates(job: Job, output_dir: Path) -> tuple[Program, Tuning[Program]]:
+def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tuple[Program, Tuning[Program]]:
     """Tune two programs on the dev split; return the one that gains more there, as it was, and its study."""
     from knowgap.compile import DemoConfig
     from knowgap.programs import get_program
@@ -149,7 +149,7 @@ def tune_candidates(job: Job, output_dir: Path) -> tuple[Program, Tuning[Program
 
     programs = {name: get_program(name)(job.retriever) for name in _CANDIDATES}
     studies = {
-        name: run_study(job, program, output_dir, job.options, demos=DemoConfig(), ranges=_RANGES)
+        name: run_study(job, program, output_dir, options, demos=DemoConfig(), ranges=_RANGES)
         for name, program in programs.items()
     }
     rows = []
