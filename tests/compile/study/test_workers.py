@@ -228,7 +228,7 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
 
 def test_a_server_that_does_not_answer():
     port = free_port()
-    with pytest.raises(StudyError, match=r"postgresql://me:\*\*\*@127.0.0.1:\d+/x cannot be opened") as caught:
+    with pytest.raises(StudyError, match=r"postgresql://127.0.0.1:\d+/x cannot be opened") as caught:
         open_storage(f"postgresql://me:secret@127.0.0.1:{port}/x")
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -236,7 +236,7 @@ def test_a_server_that_does_not_answer():
 
 def test_drivers_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymysql", None)
-    with pytest.raises(MissingDependency, match=r"mysql://me:\*\*\*@127.0.0.1/x needs a database driver: .* pymysql"):
+    with pytest.raises(MissingDependency, match=r"mysql://127.0.0.1/x needs a database driver: .* pymysql"):
         open_storage("mysql://me:secret@127.0.0.1/x")
 
 
