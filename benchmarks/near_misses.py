@@ -175,7 +175,8 @@ def near_misses(name: str) -> Iterator[NearMiss]:
         for field in fields.keys() - deciding.keys():
             for spelled in ("hard to say; it depends", None):
                 yield NearMiss(form, f"{field} as {spelled!r}", write(form, {**plain, field: spelled}), deciding)
-        for what, reply in (CHAT if form == "chat" else JSON if form == "json" else XML)(plain, deciding).items():
+        replies = {"chat": _chat_replies, "json": _json_replies, "xml": _xml_replies}[form]
+        for what, reply in replies(plain, deciding).items():
             yield NearMiss(form, what, reply, deciding)
 
 
@@ -211,7 +212,7 @@ def _other(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: others.get(type(value), lambda v: v[:1])(value) for name, value in values.items()}
 
 
-def CHAT(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:  # noqa: N802
+def _chat_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
     """Replies to a prompt in DSPy's chat format."""
     whole = write("chat", values)
     return {
@@ -236,7 +237,7 @@ def CHAT(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def JSON(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:  # noqa: N802
+def _json_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
     """Replies to a prompt in DSPy's JSON format."""
     whole, indented = write("json", values), json.dumps(values, indent=2, ensure_ascii=False)
     return {
@@ -261,7 +262,7 @@ def JSON(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, st
     }
 
 
-def XML(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:  # noqa: N802
+def _xml_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
     """Replies to a prompt in DSPy's XML format."""
     whole, last = write("xml", values), list(values)[-1]
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import dspy
@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from knowgap.signatures.values import strip_list_marks
 
-__all__ = ["clean_lines", "is_blank", "probability_of", "text_of", "without_surrogates"]
+__all__ = ["clean_lines", "is_blank", "map_texts", "probability_of", "text_of", "without_surrogates"]
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
@@ -67,14 +67,19 @@ def is_blank(text: str) -> bool:
 
 def without_surrogates(value: Any) -> Any:
     """The value with lone surrogates replaced, which a model can write as an escape but nobody can send or store."""
+    return map_texts(value, lambda text: text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Change every text in a value: a text itself, or those in lists, dictionaries and models."""
     match value:
         case str():
-            return value.encode("utf-8", "replace").decode("utf-8")
+            return change(value)
         case list():
-            return [without_surrogates(item) for item in value]
+            return [map_texts(item, change) for item in value]
         case dict():
-            return {without_surrogates(key): without_surrogates(item) for key, item in value.items()}
+            return {map_texts(key, change): map_texts(item, change) for key, item in value.items()}
         case BaseModel():
-            return value.model_copy(update={name: without_surrogates(item) for name, item in value})
+            return value.model_copy(update={name: map_texts(item, change) for name, item in value})
         case _:
             return value

@@ -10,9 +10,12 @@ import re
 from typing import Any
 
 import dspy
-from pydantic import BaseModel
+
+from knowgap.programs.outputs import map_texts
 
 __all__ = ["without_marks"]
+
+_MARKER = re.compile(r"\[(?=\[[ \t]*#)")
 
 
 def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
@@ -22,20 +25,13 @@ def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
         value: of an input field: text, or lists, dictionaries and models of texts.
         signature: XML tags that have the names of its fields are marks, others stay.
     """
-    match value:
-        case str():
-            if "[[" not in value and "<" not in value:
-                return value
-            hashable: Any = signature  # type checkers do not know that the class is hashable
-            return _tag(hashable).sub("< ", re.sub(r"\[(?=\[[ \t]*#)", "[ ", value))
-        case list():
-            return [without_marks(item, signature) for item in value]
-        case dict():
-            return {key: without_marks(item, signature) for key, item in value.items()}
-        case BaseModel():
-            return value.model_copy(update={name: without_marks(item, signature) for name, item in value})
-        case _:
-            return value
+    hashable: Any = signature  # type checkers do not know that the class is hashable
+    tag = _tag(hashable)
+
+    def change(text: str) -> str:
+        return tag.sub("< ", _MARKER.sub("[ ", text)) if "[[" in text or "<" in text else text
+
+    return map_texts(value, change)
 
 
 @functools.lru_cache(maxsize=1024)
