@@ -14,7 +14,7 @@ export PYTHONUTF8 = 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test install install-test lint format types imports unit notebooks docs bench clean
+.PHONY: help demo test install install-test resolve lint format types imports unit notebooks docs bench clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,14 @@ demo: install ## the whole loop, offline: index, ask, compile, tune, compare, lo
 	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR)
 
 test: lint types imports docs unit notebooks ## lint, types, import contracts, documentation, tests, notebooks
+
+resolve: install ## check that constraints.txt can be installed on every Python that is promised
+	$(BIN)/python -m pip install --quiet uv
+	@for version in 3.10 3.11 3.12 3.13; do \
+	  $(BIN)/uv pip compile --quiet --python-version $$version --only-binary :all: --constraint constraints.txt \
+	    --all-extras pyproject.toml --output-file /dev/null || exit 1; \
+	  echo "Python $$version: constraints.txt resolves"; \
+	done
 
 lint: install-test ## ruff
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import ijson
+import ujson
 
 from knowgap.errors import DataError
 
@@ -159,7 +160,7 @@ def read_json_lines(path: Path) -> Iterator[Record]:
         if not line.strip():
             continue
         try:
-            data = json.loads(line)
+            data = _parse(line)
         except json.JSONDecodeError as error:
             raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=number) from error
         if not isinstance(data, dict):
@@ -168,6 +169,14 @@ def read_json_lines(path: Path) -> Iterator[Record]:
         yield Record(data, path, number)
     if empty:
         raise DataError("holds no records", path=path)
+
+
+def _parse(line: str) -> Any:
+    """Parse a line by ujson, which is twice as fast as `json`; `json` then says what is wrong with a line."""
+    try:
+        return ujson.loads(line)
+    except ujson.JSONDecodeError:
+        return json.loads(line)
 
 
 def read_json_array(path: Path, key: str | None = None) -> Iterator[Record]:

