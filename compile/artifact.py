@@ -16,6 +16,7 @@ from dspy.utils.saving import get_dependency_versions
 
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram
 from knowgap.compile.evaluation.provenance import (
+    connection_options,
     git_commit,
     lm_name,
     lm_settings,
@@ -92,7 +93,7 @@ def save_artifact(
         "reranker": model_name(program.parts().get("reranker")),
         "entailment": model_name(program.parts().get("entailment")),
         "lm": model if isinstance(model, str) else lm_name(model),
-        "lm_settings": {} if isinstance(model, str) else lm_settings(model),
+        "lm_settings": {} if isinstance(model, str) else lm_settings(model) | connection_options(model),
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
         "cost": dict(cost or {}),

@@ -24,7 +24,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
     retriever, data, versions = config["retriever"], config["data"], config["versions"]
     facts = [
         ("Program", f"`{config['program']}`"),
-        ("Language model", f"`{config['lm'] or 'not said'}`"),
+        ("Language model", ", ".join(f"`{part}`" for part in (config["lm"] or "not said", *_options(config)))),
         ("Index", f"{retriever.get('name', 'none')}, digest `{_first_digits(retriever.get('digest'))}`"),
         (
             "Corpus",
@@ -65,6 +65,11 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _options(config: dict[str, Any]) -> list[str]:
+    """The options of the language model, as they are written on the command line."""
+    return [f"{name}={value}" for name, value in config["lm_settings"].items() if name != "endpoint"]
 
 
 def _first_digits(digest: str | None) -> str:

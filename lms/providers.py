@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeout
 
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
+from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT
 
 __all__ = [
     "ENDPOINT_SETTINGS",
@@ -47,17 +49,18 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
             string such as `openai/gpt-4o-mini` or `ollama_chat/llama3.2`.
         api_base: address of an OpenAI-compatible server (vLLM, SGLang, llama.cpp), as `http://host:port/v1`.
         api_key: its key; most local servers accept any.
-        **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries`; for `hf/…` also `device` and
-            `max_new_tokens`.
+        **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries` (3 unless set), `timeout` in
+            seconds (120 unless set); for `hf/…` also `device` and `max_new_tokens`.
 
     Raises:
-        UsageError: the name has no known form, the model folder does not exist, or an option has no effect.
+        UsageError: the name has no known form, the model folder does not exist, or the model takes no such option.
     """
     provider, slash, model = name.partition("/")
     local = name == "extractive" or provider == "hf"
     if local and (api_base or api_key):
         raise UsageError(f"the language model {name!r} runs in this process: leave out --api-base and --api-key")
     if name == "extractive":
+        _refuse_other_options(name, kwargs, ())
         return extractive_lm(**kwargs)
     if not (provider and slash and model):
         raise UsageError(
@@ -70,7 +73,10 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
     key = api_key or ("none" if api_base and provider == "openai" and not os.environ.get("OPENAI_API_KEY") else None)
     connection = {key_: value for key_, value in {"api_base": api_base, "api_key": key}.items() if value}
-    return dspy.LM(name, **connection, **kwargs)
+    try:
+        return dspy.LM(name, **connection, **{"timeout": DEFAULT_TIMEOUT, **kwargs})
+    except (LMError, ValueError, TypeError) as error:
+        raise UsageError(f"the language model {name!r} cannot be used so: {_one_line(error)}") from error
 
 
 def _local_lm(name: str, model: str, *, device: str | None = None, max_new_tokens: int = 512, **kwargs: Any) -> dspy.LM:
@@ -79,8 +85,16 @@ def _local_lm(name: str, model: str, *, device: str | None = None, max_new_token
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
     if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
         raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
+    _refuse_other_options(name, kwargs, HFEngine.supported_params)
     engine = HFEngine(model, device=device, max_new_tokens=max_new_tokens)
     return dspy.LM(name, engine=engine, async_engine=AsyncHFEngine(engine), **kwargs)
+
+
+def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse options that a model in this process would not heed."""
+    unknown = sorted({*options} - {*known, "cache", "callbacks"})
+    if unknown:
+        raise UsageError(f"the language model {name!r} takes no {', '.join(unknown)}")
 
 
 def check_reachable(lm: dspy.BaseLM) -> None:
@@ -150,11 +164,14 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
 
 
 class _EndpointCache(Cache):
-    """DSPy's cache, apart for each endpoint: two servers may serve different models under one name."""
+    """DSPy's cache, apart for each endpoint: two servers may serve different models under one name.
+
+    How long and how often an endpoint is waited for makes no difference.
+    """
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
         ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]
-        return super().cache_key(request, ignored)
+        return super().cache_key(request, [*ignored, *CONNECTION_OPTIONS])
 
 
 def cache_replies(folder: str | Path | None) -> None:

@@ -90,7 +90,7 @@ def ask(
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
-    lm = factories.load_lm(options.lm, options.api_base)
+    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, options.artifact)
     with factories.open_index(options) as retriever:
         program = factories.load_program(options, retriever)
         try:

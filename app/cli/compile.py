@@ -85,7 +85,7 @@ def compile_(
         raise UnknownName.among("optimizer", optimizer, ["study", *OPTIMIZERS])
     if optimizer != "study" and not OPTIMIZERS[optimizer].can_save:
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
-    teacher_lm = factories.load_lm(teacher, options.api_base) if teacher else None
+    teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option) if teacher else None
     if optimizer == "study":
         _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)
         return

@@ -141,7 +141,8 @@ def open_job(options: o.JobOptions, split: str) -> Iterator[Job]:
     metrics = list(options.metric or _DEFAULT_METRICS)
     for name in metrics:
         get_metric(name)
-    lm = factories.load_lm(options.lm, options.api_base)
+    artifact = options.artifact if isinstance(options, o.ProgramOptions) else None
+    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, artifact)
     with factories.open_index(options, dataset) as retriever:
         yield Job(options, dataset, metrics, lm, retriever)
 

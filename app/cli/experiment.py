@@ -33,6 +33,7 @@ class Setup:
     ] = None
     lm: o.Lm = None
     api_base: o.ApiBase = None
+    lm_option: o.LmOption = None
     row_lm: Annotated[
         list[str] | None,
         typer.Option("--row-lm", help="What stands for a paper's language model, as THEIRS=MODEL. Can be repeated."),
@@ -64,14 +65,11 @@ class Setup:
             "seed": seed,
             "as_paper": self.as_paper or (),
         }
-        lm = self.lm or table_lm or None
+        arguments["lm"] = factories.load_lm(self.lm or table_lm or None, self.api_base, self.lm_option, asks=asks)
         if not asks:
-            from knowgap.lms import make_lm
-
-            return {**arguments, "lm": make_lm(lm or "extractive", api_base=self.api_base)}
-        arguments["lm"] = factories.load_lm(lm, self.api_base)
+            return arguments
         row_lms = factories.named_values(self.row_lm, "--row-lm")
-        arguments["lms"] = {name: factories.load_lm(lm, self.api_base) for name, lm in row_lms.items()}
+        arguments["lms"] = {name: factories.load_lm(lm, self.api_base, self.lm_option) for name, lm in row_lms.items()}
         return {**arguments, **factories.load_scorers(self.reranker, self.entailment)}
 
 

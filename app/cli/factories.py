@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ __all__ = [
     "open_index",
 ]
 
+_LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
 _EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
@@ -53,22 +54,62 @@ def cache_folder() -> Path:
     return _home() / "cache" / version("knowgap")
 
 
-def load_lm(name: str | None, api_base: str | None = None) -> dspy.LM:
+def load_lm(
+    name: str | None,
+    api_base: str | None = None,
+    lm_option: Sequence[str] | None = None,
+    artifact: Path | None = None,
+    *,
+    asks: bool = True,
+) -> dspy.LM:
     """Load a language model and check that it answers; without a name, the embedded reader, which is said.
 
     DSPy caches its answers on disk.
+
+    Args:
+        name: as for `make_lm`.
+        api_base: the endpoint of an OpenAI-compatible server.
+        lm_option: the values of --lm-option. They come before those in the environment, and these before those of the
+            artifact.
+        artifact: a compiled program; the options of its language model are taken over if it is this one.
+        asks: False for a model that is only named.
     """
     import dspy
 
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
+    from knowgap.lms.options import parse_options
+
+    given = parse_options(named_values(lm_option, "--lm-option"))
+    if name not in (None, "extractive"):
+        written = os.environ.get(_LM_OPTIONS, "").split()
+        given = {**parse_options(named_values(written, _LM_OPTIONS)), **given}
+        given = {**(_saved_options(artifact, name, given) if artifact is not None else {}), **given}
+    if not asks:
+        return make_lm(name or "extractive", api_base=api_base, **given)
 
     if name is None:
         remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
-    lm = make_lm(name or "extractive", api_base=api_base)
+    lm = make_lm(name or "extractive", api_base=api_base, **given)
     check_reachable(lm)
     return lm
+
+
+def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the language model that an artifact was compiled with, which are said; none if it is another."""
+    from knowgap.compile import read_config
+    from knowgap.lms.options import check_option
+
+    config = read_config(artifact)
+    saved = config.get("lm_settings")
+    if config.get("lm") != name or not isinstance(saved, dict):
+        return {}
+    options = {key: check_option(key, value) for key, value in saved.items() if key != "endpoint" and key not in given}
+    if options:
+        shown = " ".join(f"{key}={value}" for key, value in options.items())
+        remark(f"options of {name} in {artifact}: {shown}")
+    return options
 
 
 def load_data(options: o.DataOptions) -> Dataset:

@@ -22,6 +22,14 @@ Lm = Annotated[
 ApiBase = Annotated[
     str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
 ]
+LmOption = Annotated[
+    list[str] | None,
+    Option(
+        "--lm-option",
+        help="An option of the language model, as NAME=VALUE: temperature, max_tokens, timeout (seconds; 120 unless "
+        "set), num_retries (3 unless set), … Can be repeated; KNOWGAP_LM_OPTIONS holds several, with spaces between.",
+    ),
+]
 Engine = Annotated[
     str | None,
     Option(
@@ -128,6 +136,7 @@ class ModelOptions:
 
     lm: Lm = None
     api_base: ApiBase = None
+    lm_option: LmOption = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,12 +18,14 @@ import orjson
 from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
+from knowgap.lms.options import CONNECTION_OPTIONS, is_secret
 from knowgap.lms.providers import ENDPOINT_SETTINGS
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 
 __all__ = [
     "Provenance",
+    "connection_options",
     "digest",
     "examples_digest",
     "lm_name",
@@ -36,7 +38,6 @@ __all__ = [
 ]
 
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "bm25s", "torch", "transformers")
-_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 
 
 class Provenance(BaseModel, extra="allow"):
@@ -148,18 +149,32 @@ def lm_name(lm: Any) -> str:
 def lm_settings(lm: Any) -> dict[str, Any]:
     """What a language model is called with (temperature and the like), without secrets.
 
-    `endpoint` is a digest of the address of its server, if one is given.
+    Timeouts and retries, which change no answer, are not among them. `endpoint` is a digest of the address of its
+    server, if one is given.
     """
     kwargs = getattr(lm, "kwargs", None) or {}
-    settings = {name: v for name, v in kwargs.items() if isinstance(v, (str, int, float)) and not _secret(name)}
+    settings = {name: value for name, value in _shown(kwargs).items() if name not in CONNECTION_OPTIONS}
     if endpoint := [kwargs[name] for name in ENDPOINT_SETTINGS if kwargs.get(name)]:
         settings["endpoint"] = digest(endpoint)[:12]
     return default_sampling(lm) | settings
 
 
-def _secret(name: str) -> bool:
-    lower = name.lower()
-    return lower.endswith("token") or any(word in lower for word in _SECRET)
+def connection_options(lm: Any) -> dict[str, Any]:
+    """How long and how often a language model at an endpoint is waited for: `timeout` and `num_retries`."""
+    kwargs = getattr(lm, "kwargs", None) or {}
+    if "timeout" not in kwargs:  # a model in this process
+        return {}
+    return _shown({"timeout": kwargs["timeout"], "num_retries": getattr(lm, "num_retries", None)})
+
+
+def _shown(value: Any) -> Any:
+    """A JSON value without secrets."""
+    if isinstance(value, Mapping):
+        shown = {str(name): _shown(part) for name, part in value.items() if not is_secret(str(name))}
+        return {name: part for name, part in shown.items() if part is not None}
+    if isinstance(value, (list, tuple)):
+        return [_shown(part) for part in value]
+    return value if isinstance(value, (str, int, float)) else None
 
 
 @functools.cache

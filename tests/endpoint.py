@@ -1,0 +1,79 @@
+"""An OpenAI-compatible endpoint in this process: it keeps what it was asked, and fails as it is told to."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from support import in_chat_format, read_prompt
+
+Fault = tuple[int, dict[str, str], str]
+"""Status, headers and body of an answer that is no reply."""
+
+
+class Endpoint:
+    """What the endpoint is asked and how it behaves.
+
+    Attributes:
+        api_base: its address.
+        bodies: the requests, as decoded JSON.
+        faults: what it answers to the next requests, before it replies to any; "reset" closes the connection.
+        fault_of: what it answers to a request with this text, as long as it returns something.
+        delay: seconds before each reply.
+    """
+
+    def __init__(self, api_base: str) -> None:
+        self.api_base = api_base
+        self.bodies: list[dict[str, Any]] = []
+        self.faults: list[Fault | str] = []
+        self.fault_of: Callable[[str], Fault | None] = lambda text: None
+        self.delay = 0.0
+
+    def prompts(self) -> list[str]:
+        return [body["messages"][-1]["content"] for body in list(self.bodies)]
+
+
+def reply(text: str) -> str:
+    """A reply in the chat format to a prompt of DSPy's; one word to another prompt."""
+    fields, _ = read_prompt(text)
+    values: Mapping[str, Any] = dict.fromkeys(fields, "Tarn")
+    return in_chat_format(values) if fields else "ready"
+
+
+@contextmanager
+def endpoint() -> Iterator[Endpoint]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            here.bodies.append(body)
+            text = body["messages"][-1]["content"]
+            fault = here.faults.pop(0) if here.faults else here.fault_of(text)
+            if fault == "reset":
+                self.close_connection = True
+                return
+            time.sleep(here.delay)
+            choice = {"index": 0, "message": {"role": "assistant", "content": reply(text)}, "finish_reason": "stop"}
+            usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+            answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+            status, headers, written = fault or (200, {}, json.dumps(answer | {"usage": usage}))
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(written.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        here = Endpoint(f"http://127.0.0.1:{server.server_address[1]}/v1")
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        yield here
+        server.shutdown()
+        thread.join()
