@@ -1,9 +1,12 @@
-"""A compiled program as a folder: `program.json`, `config.json` and `card.md`; loading runs no code of it."""
+"""A compiled program as a folder: `program.json`, `config.json` and `card.md`; loading runs no code of it.
+
+`config.json` holds the SHA-256 of `program.json` and of everything else that stands in itself, so that damage is
+noticed. Who edits a file by hand removes `sha256` from `config.json`. Artifacts of earlier versions have none.
+"""
 
 from __future__ import annotations
 
-import os
-import shutil
+import hashlib
 import warnings
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -30,7 +33,7 @@ from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBo
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
-from knowgap.retrieval.index.files import UNFINISHED, replace_folder, write_file
+from knowgap.retrieval.index.files import json_digest, restore_folder, write_file, write_folder
 
 if TYPE_CHECKING:
     from knowgap.compile.data.dataset import Dataset
@@ -41,6 +44,12 @@ if TYPE_CHECKING:
 __all__ = ["load_artifact", "read_config", "save_artifact"]
 
 FORMAT = 1
+_DIGESTS = "sha256"
+_ALTERED = "was altered after it was saved: save it again, or remove sha256 from config.json to take it as it is"
+_CONFIG_KEYS = {
+    *("format", "program", "hyperparameters", "demonstrations", "retriever", "reranker", "entailment", "lm"),
+    *("lm_settings", "data", "evaluations", "cost", "versions", "git_commit", "created"),
+}
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
@@ -102,13 +111,14 @@ def save_artifact(
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
-    shutil.rmtree(unfinished, ignore_errors=True)
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-    write_file(unfinished / "program.json", orjson.dumps(state, option=options))
-    write_file(unfinished / "config.json", orjson.dumps(config, option=options))
-    write_file(unfinished / "card.md", model_card(config, program))
-    replace_folder(unfinished, target)
+    content = orjson.dumps(state, option=options)
+    config = orjson.loads(orjson.dumps(config, option=options))  # as it will be read
+    sha256 = {"program.json": hashlib.sha256(content).hexdigest(), "config.json": json_digest(config)}
+    with write_folder(target) as folder:
+        write_file(folder / "program.json", content)
+        write_file(folder / "config.json", orjson.dumps({**config, _DIGESTS: sha256}, option=options))
+        write_file(folder / "card.md", model_card(config, program))
     return target
 
 
@@ -153,7 +163,7 @@ def load_artifact(
     if wanted is not None and wanted != name:
         raise ArtifactError(f"{path} holds the program {name!r}, not {wanted!r}")
     cls = get_program(name)
-    state = _read_json(path / "program.json")
+    state = _read_state(path, config)
     if isinstance(retriever, (str, Path)):
         from knowgap.retrieval import open_index
 
@@ -184,11 +194,12 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         ArtifactError: there is none, or it is damaged, of another format or of an unknown program.
     """
     path = Path(folder)
+    restore_folder(path)
     if not path.is_dir():
         raise ArtifactError(f"{path}: no such folder")
     if not (path / "config.json").exists():
         raise ArtifactError(f"{path} is not an artifact: it has no config.json")
-    config = _read_json(path / "config.json")
+    config = _parse(_read(path / "config.json"), path / "config.json")
     if config.get("format") != FORMAT:
         raise ArtifactError(
             f"{path} has format {config.get('format')!r}; this version of knowgap reads format {FORMAT}"
@@ -197,10 +208,26 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{path} holds the unknown program {config.get('program')!r}: known are {', '.join(PROGRAMS)}"
         )
+    rest = {key: value for key, value in config.items() if key != _DIGESTS}
+    digests = config.get(_DIGESTS, {"config.json": json_digest(rest)})
+    if rest.keys() - _CONFIG_KEYS or not isinstance(digests, dict) or digests.get("config.json") != json_digest(rest):
+        raise ArtifactError(f"{path / 'config.json'} {_ALTERED}")
     for key in ("retriever", "versions"):
         if not isinstance(config.get(key), dict):
             raise ArtifactError(f"{path / 'config.json'} is damaged: {key} is not an object")
     return config
+
+
+def _read_state(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """The state in `program.json`, if it has the digest that stands in the configuration."""
+    file = path / "program.json"
+    content = _read(file)
+    if _DIGESTS in config and config[_DIGESTS].get(file.name) != hashlib.sha256(content).hexdigest():
+        now = read_config(path)
+        if now == config:
+            raise ArtifactError(f"{file} {_ALTERED}")
+        return _read_state(path, now)  # the artifact was replaced after its configuration was read
+    return _parse(content, file)
 
 
 def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -253,11 +280,16 @@ def _data_facts(data: Any) -> dict[str, Any]:
     return {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)}
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> bytes:
     try:
-        value = orjson.loads(path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _parse(content: bytes, path: Path) -> dict[str, Any]:
+    try:
+        value = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise ArtifactError(f"{path} is damaged: {error}") from None
     if not isinstance(value, dict):

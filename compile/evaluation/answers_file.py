@@ -2,11 +2,12 @@
 
 The file is JSON Lines. The first line is a header::
 
-    {"kind": "knowgap evaluation", "identity": {"program": "3f…", "data": "a0…", …}}
+    {"kind": "knowgap evaluation", "identity": {"program": "3f…", "data": "a0…", …}, "check": "5c…"}
 
 Its identity has a digest for each thing that answers and scores depend on. Every other line is a `QuestionRecord`, in
 the order in which the questions were finished; it is handed to the operating system before its thread takes the next
-question. Of several records of one question the last one counts.
+question. Of several records of one question the last one counts. `check` is a digest of the line without it, and of the
+identity: a line that was altered, or comes from another file, is noticed. Files of earlier versions have no checks.
 
 To continue, an evaluation
 
@@ -24,12 +25,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import orjson
-from filelock import FileLock, Timeout
+from filelock import Timeout
 from typing_extensions import Self
 
 from knowgap.compile.evaluation.metrics import EVIDENCE
@@ -37,11 +38,14 @@ from knowgap.compile.evaluation.provenance import Provenance, digest
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
 from knowgap.errors import DataError, UsageError
+from knowgap.retrieval.index.files import acquire_lock, naming, release_lock
 
 __all__ = ["HEADER", "AnswersFile", "identity_of", "load_answers"]
 
 HEADER = b'{"kind":"knowgap evaluation"'
 """How an answers file begins."""
+
+_CHECK = "check"
 
 
 def identity_of(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[int]) -> dict[str, str]:
@@ -72,6 +76,7 @@ class AnswersFile:
     Raises:
         UsageError: the file holds another evaluation, or something else, or is being written to.
         DataError: a line is damaged.
+        OSError: the file cannot be written.
     """
 
     def __init__(self, path: str | Path, identity: dict[str, str]):
@@ -79,21 +84,21 @@ class AnswersFile:
         if self.path.is_dir():
             raise UsageError(f"{self.path} is a folder: name a file for the answers")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
         try:
-            self._lock.acquire(timeout=0)
+            lock = acquire_lock(self.path, timeout=0)
         except Timeout:
             raise UsageError(
                 f"another evaluation is writing to {self.path}: wait for it, or name another file"
             ) from None
         with ExitStack() as stack:
-            stack.callback(self._release)
-            self._file = stack.enter_context(self.path.open("a+b"))
+            stack.callback(release_lock, lock)
+            self._file = stack.enter_context(self.path.open("a+b", buffering=0))
             self._file.seek(0)
             content = self._file.read()
             if content and not content.startswith(HEADER) and not HEADER.startswith(content):
                 raise UsageError(f"{self.path} is not a file of answers: name another one")
-            earlier, self.records = _parse(self.path, content)
+            earlier, self.records, self._checked = _parse(self.path, content)
+            self._identity = identity
             differing = sorted(key for key in {*earlier, *identity} if earlier.get(key) != identity.get(key))
             if earlier and differing:
                 raise UsageError(
@@ -104,12 +109,6 @@ class AnswersFile:
             if not earlier:
                 self._write({"kind": "knowgap evaluation", "identity": identity})
             self._held = stack.pop_all()
-
-    def _release(self) -> None:
-        # Removed while it is held: filelock makes a process that waits for the removed file start over.
-        with suppress(OSError):
-            os.unlink(self._lock.lock_file)
-        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -122,9 +121,17 @@ class AnswersFile:
         self._write(record.model_dump(mode="json"))
 
     def _write(self, value: dict[str, Any]) -> None:
-        with self._writing:
-            self._file.write(orjson.dumps(value) + b"\n")
-            self._file.flush()
+        if self._checked:
+            value = {**value, _CHECK: _check(self._identity, value)}
+        line = orjson.dumps(value) + b"\n"
+        with self._writing, naming(self.path):
+            end = self._file.seek(0, os.SEEK_END)
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError:
+                self._file.truncate(end)  # a part of a line would spoil the next one
+                raise
 
 
 def load_answers(path: Path) -> Evaluation:
@@ -133,7 +140,7 @@ def load_answers(path: Path) -> Evaluation:
     Raises:
         DataError: a line is damaged, or there is no answer yet.
     """
-    identity, records = _parse(path, path.read_bytes())
+    identity, records, _ = _parse(path, path.read_bytes())
     if not records:
         raise DataError("no question has been answered yet", path=path)
     names = dict.fromkeys(name for record in records.values() for name in record.scores)
@@ -143,17 +150,27 @@ def load_answers(path: Path) -> Evaluation:
     return Evaluation(records=list(records.values()), metrics=metrics or list(names), provenance=origin)
 
 
-def _parse(path: Path, content: bytes) -> tuple[dict[str, str], dict[str, QuestionRecord]]:
-    """The identity, empty if there is no whole header, and the records by question id."""
+def _parse(path: Path, content: bytes) -> tuple[dict[str, str], dict[str, QuestionRecord], bool]:
+    """The identity, empty if there is no whole header; the records by question id; whether lines have checks."""
     identity: dict[str, str] = {}
     records: dict[str, QuestionRecord] = {}
+    checked = True
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
+            value = orjson.loads(line)
             if number == 1:
-                identity = dict(orjson.loads(line)["identity"])
-            else:
-                record = QuestionRecord.model_validate_json(line)
+                identity, checked = dict(value["identity"]), _CHECK in value
+            if checked and value.pop(_CHECK) != _check(identity, value):
+                raise ValueError("the line was altered")
+            if number > 1:
+                record = QuestionRecord.model_validate(value)
                 records[record.id] = record
-        except (KeyError, TypeError, ValueError):  # pydantic's and orjson's errors are ValueErrors
+            elif value.keys() != {"kind", "identity"}:
+                raise ValueError("the header has something else")
+        except (AttributeError, KeyError, TypeError, ValueError):  # pydantic's and orjson's errors are ValueErrors
             raise DataError("damaged line: remove it, or the file", path=path, line=number) from None
-    return identity, records
+    return identity, records, checked
+
+
+def _check(identity: dict[str, str], value: dict[str, Any]) -> str:
+    return digest([identity, value])[:16]

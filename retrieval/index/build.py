@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
-from knowgap.retrieval.index.files import replace_folder
+from knowgap.retrieval.index.files import acquire_lock, naming, release_lock, replace_folder
 from knowgap.retrieval.index.manifest import Manifest, building_folder, record_files, write_manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
@@ -73,6 +72,7 @@ class IndexBuild:
             return True
         if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
             return False
+        existing = None
         try:
             existing = Manifest.read(self._target)
             if self._overwrite:
@@ -83,7 +83,8 @@ class IndexBuild:
             if self._check is not None:
                 self._check(self._target)
         except IndexDamaged as error:
-            if not self._overwrite and any(any(self._target.rglob(pattern)) for pattern in _CHANGED):
+            changed = existing is not None and existing.changed
+            if not self._overwrite and (changed or any(any(self._target.rglob(pattern)) for pattern in _CHANGED)):
                 raise IndexDamaged(
                     f"{error} (a new build, which needs overwrite, is without what was added and deleted)"
                 ) from error
@@ -127,22 +128,20 @@ def start_build(
 
     Raises:
         IndexFolderError: another process is building the same index.
+        OSError: a file cannot be written; the error names a file, and the same build goes on from there.
     """
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
     target = Path(path).absolute()
     target.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(target.with_name(f".{target.name}.lock"))
     try:
-        lock.acquire(timeout=0)
+        lock = acquire_lock(target, timeout=0)
     except Timeout:
         raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
     try:
         build = IndexBuild(target, overwrite, check)
-        build.folder.mkdir(exist_ok=True)
-        yield build
+        with naming(build.folder):
+            build.folder.mkdir(exist_ok=True)
+            yield build
     finally:
-        # Removed while it is held: filelock makes a process that waits for the removed file start over.
-        with suppress(OSError):
-            os.unlink(lock.lock_file)
-        lock.release()
+        release_lock(lock)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
-from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.index.files import naming, write_json
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["Changes"]
@@ -34,6 +34,7 @@ class Changes:
         folder: where the files of the index are.
         dim: width of a vector.
         earlier: changes that were read before; what they have verified is not hashed again.
+        recorded: whether there must be a record.
 
     Attributes:
         generation: how many times the index was changed.
@@ -46,9 +47,9 @@ class Changes:
         IndexDamaged: a file is absent, or is not as the record says.
     """
 
-    def __init__(self, folder: Path, dim: int, *, earlier: Changes | None = None) -> None:
+    def __init__(self, folder: Path, dim: int, *, earlier: Changes | None = None, recorded: bool = False) -> None:
         self._folder = folder
-        self.generation, files = _read_record(folder, dim)
+        self.generation, files = _read_record(folder, dim, recorded)
         known = {} if earlier is None else earlier._contents
         self._contents = {name: self._read(name, files.get(name), known.get(name)) for name in FILES}
         try:
@@ -82,6 +83,11 @@ class Changes:
             raise IndexDamaged(f"{self._folder}: {name} was altered; {_REMEDY}")
         return content, sha
 
+    def begin(self) -> None:
+        """Write the record of no changes, if there is no record: from then on its absence is damage."""
+        if not self.generation:
+            write_json(self._folder / RECORD, {"generation": 0, "files": {}})
+
     def commit(
         self,
         passages: Sequence[Passage],
@@ -89,7 +95,7 @@ class Changes:
         lengths: npt.NDArray[np.integer],
         deleted: Sequence[int],
     ) -> None:
-        """Add and delete in one step, on disk when this returns. Only one writer may do so at a time.
+        """Add and delete in one step, on disk when this returns, after `begin`. Only one writer may do so at a time.
 
         Args:
             passages: what to add.
@@ -97,8 +103,6 @@ class Changes:
             lengths: how many vectors each has.
             deleted: positions of passages to delete.
         """
-        if not self.generation:
-            write_json(self._folder / RECORD, {"generation": 0, "files": {}})  # from now on its absence is damage
         # Everything that is not ASCII is escaped, so that a lone surrogate can be written, too.
         text = "".join(json.dumps(passage.to_dict()) + "\n" for passage in passages)
         blocks = {
@@ -121,7 +125,7 @@ class Changes:
         if not content:
             return
         path = self._folder / name
-        with path.open("r+b" if path.exists() else "wb") as file:
+        with naming(path), path.open("r+b" if path.exists() else "wb") as file:
             file.truncate(start)
             file.seek(start)
             file.write(content)
@@ -129,7 +133,7 @@ class Changes:
             os.fsync(file.fileno())
 
 
-def _read_record(folder: Path, dim: int) -> tuple[int, dict[str, dict[str, Any]]]:
+def _read_record(folder: Path, dim: int, recorded: bool) -> tuple[int, dict[str, dict[str, Any]]]:
     """How many changes there were; and file name → size in bytes and SHA-256 of what counts, for files not empty."""
     # Looked for before the record is read: a writer makes the record first.
     others = [name for name in FILES if (folder / name).exists()]
@@ -144,10 +148,10 @@ def _read_record(folder: Path, dim: int) -> tuple[int, dict[str, dict[str, Any]]
         if len(sizes) != len(files) + 1 or not files.keys() <= set(FILES) or bool(generation) != bool(files):
             raise ValueError("it is not a record of changes")
     except FileNotFoundError:
-        if others:
-            raise IndexDamaged(f"{folder}: {RECORD} is missing beside {others[0]}; {_REMEDY}") from None
+        if others or recorded:
+            raise IndexDamaged(f"{folder}: {RECORD}, the record of what was changed, is missing; {_REMEDY}") from None
         return 0, {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise IndexDamaged(f"{folder}: {RECORD} cannot be read ({error}); {_REMEDY}") from error
     return generation, files
 

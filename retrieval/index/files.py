@@ -1,20 +1,44 @@
 """Files and folders that a reader sees whole or not at all: written beside their target, then renamed into place.
 
-A killed process leaves the target as it was, and at most one hidden piece that ends in `UNFINISHED` beside it.
+A writer holds the lock `.NAME.lock`, which the system takes back from a process that dies, on every platform. A killed
+writer leaves the target as it was, and at most its lock and the hidden piece `.NAME.unfinished` beside it; the next
+writer of the same target removes both.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import hashlib
 import json
 import os
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["UNFINISHED", "file_digest", "replace_folder", "sync", "write_file", "write_json"]
+if TYPE_CHECKING:
+    from filelock import FileLock
+
+__all__ = [
+    "UNFINISHED",
+    "acquire_lock",
+    "file_digest",
+    "json_digest",
+    "naming",
+    "release_lock",
+    "replace_folder",
+    "restore_folder",
+    "sync",
+    "write_file",
+    "write_folder",
+    "write_json",
+]
 
 UNFINISHED = ".unfinished"
+_NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # the system or the disk cannot do it
 
 
 def write_file(path: str | Path, content: str | bytes) -> Path:
@@ -26,19 +50,21 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
 
     Returns:
         The file.
+
+    Raises:
+        OSError: it cannot be written; the error names a file, and the target is as it was.
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}{UNFINISHED}")
-    try:
-        with beside.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
-    sync(target.parent)
+    with _unfinished(target) as beside, naming(target):
+        try:
+            with beside.open("wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, target)
+        finally:
+            beside.unlink(missing_ok=True)
+        sync(target.parent)
     return target
 
 
@@ -47,15 +73,116 @@ def write_json(path: Path, value: Any) -> None:
     write_file(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
 
 
+@contextmanager
+def write_folder(target: Path) -> Iterator[Path]:
+    """Write a folder in one step: the block fills the folder that it gets, which then replaces the target."""
+    with _unfinished(target) as beside, naming(target):
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+        try:
+            yield beside
+            replace_folder(beside, target)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[Path]:
+    """Hold the lock of a target, and yield the path at which it is prepared."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lock = acquire_lock(target)
+    try:
+        yield target.with_name(f".{target.name}{UNFINISHED}")
+    finally:
+        release_lock(lock)
+
+
+def acquire_lock(target: Path, *, timeout: float = -1) -> FileLock:
+    """Take the lock `.NAME.lock` beside a file or folder.
+
+    Raises:
+        Timeout: filelock's; another process has held it for so many seconds.
+        OSError: the lock cannot be made; the error names the target.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(target.with_name(f".{target.name}.lock"))
+    try:
+        lock.acquire(timeout=timeout)
+    except Timeout:
+        raise
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(target)) from error
+    return lock
+
+
+def release_lock(lock: FileLock) -> None:
+    """Release a lock, and remove its file."""
+    # Removed while it is held: filelock makes a process that waits for the removed file start over.
+    with suppress(OSError):
+        os.unlink(lock.lock_file)
+    lock.release()
+
+
 def replace_folder(folder: Path, target: Path) -> None:
-    """Rename a finished folder to its target; a folder that stands there is removed."""
+    """Put a finished folder in the place of its target, and remove what stood there.
+
+    On Linux and macOS the two folders are exchanged in one step. Where the system or the disk cannot do that, the old
+    one is renamed first; a reader who comes between the two steps puts it back (`restore_folder`).
+    """
     old = target.with_name(f".{target.name}.replaced")
-    if target.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.replace(target, old)
-    os.replace(folder, target)
+    if target.exists() and _exchange(folder, target):
+        old = folder
+    else:
+        while True:
+            if target.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                os.replace(target, old)
+            try:
+                os.replace(folder, target)
+                break
+            except OSError:
+                if not target.exists():  # else a reader has put the old one back
+                    raise
     sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_folder(target: Path) -> None:
+    """Put a folder back that a killed writer had renamed and not yet replaced, if there is one."""
+    old = target.with_name(f".{target.name}.replaced")
+    if old.exists() and not target.exists():
+        with suppress(OSError):
+            os.replace(old, target)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; False where the system or the disk cannot."""
+    system = {"linux": ("renameat2", [-100, one, -100, other, 2]), "darwin": ("renamex_np", [one, other, 2])}
+    if sys.platform not in system:
+        return False
+    name, arguments = system[sys.platform]
+    function = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+    if function is None:
+        return False
+    if function(*(os.fsencode(a) if isinstance(a, Path) else a for a in arguments)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NO_EXCHANGE:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Let an `OSError` of the block say which file it is about, if it does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and not isinstance(error, (ConnectionError, TimeoutError)):
+            reason = error.strerror or str(error)  # NumPy's has a text alone
+            raise OSError(error.errno or errno.EIO, reason, str(path)) from error
+        raise
 
 
 def sync(path: Path) -> None:
@@ -67,6 +194,12 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def json_digest(value: Any) -> str:
+    """The SHA-256 of a JSON value, in hexadecimal; the order of keys does not count."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def file_digest(path: Path) -> str:

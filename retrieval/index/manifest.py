@@ -9,6 +9,7 @@
         bm25/, dense/, …       the parts of a hybrid index, each an index
         changes.*              what was added and deleted since the index was built (`changes`)
         compacted-N/           the files that the N-th compaction wrote, in place of those above it
+        .checked.json          which files had the right digests, and their sizes and times at that moment
         .writer.lock           locked by the process that changes the index
     .index.building/           an unfinished build
     .index.lock                locked by the process that builds
@@ -19,27 +20,29 @@ digest.
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
 renames the folder to its target. A kill leaves no folder at the target, so nothing opens; the same command continues
 the build, whose `encoded.json` says how many passages are encoded. A build of something else, or with other settings,
-removes the pieces and starts anew. An index that is overwritten is renamed to `.index.replaced` just before, and
-removed just after. If the target is this very index already, its digests are verified (`Manifest.verify`): if all are
-right, nothing is built; if not, the index is replaced. A damaged index that was changed after its build is replaced
-only with `overwrite`, because deleted passages would come back.
+removes the pieces and starts anew. An index that is overwritten changes places with the finished folder in one step
+(`files.replace_folder`), and is then removed. If the target is this very index already, its digests are verified
+(`Manifest.verify`): if all are right, nothing is built; if not, the index is replaced. A damaged index that was changed
+after its build is replaced only with `overwrite`, because deleted passages would come back.
 
-**Opening.** The manifest is read, and every file must have its recorded size; `Manifest.verify` compares digests, too.
-The changes are read at the first use of the index, and their sizes and digests are compared.
+**Opening.** The manifest, which holds its own digest, is read, and every file must have its recorded size and digest. A
+file is hashed again only if its size or times differ from those in `.checked.json`; where that file cannot be written,
+every process hashes all. `Manifest.verify` always hashes all. The changes are read at the first use of the index, and
+their sizes and digests are compared.
 
 **Changing** (`changes`). `changes.jsonl`, `changes.f16`, `changes.i32` and `changes.deleted.i64` hold added passages,
 their vectors, the number of vectors of each, and positions of deleted passages. `changes.json` says how many changes
 there were (the generation), how many bytes of each file count, and the SHA-256 of these bytes. A writer takes
-`.writer.lock`, writes the record of no changes if there is no record, appends to the files, and then replaces the
-record; it hashes what it appends. A kill before that last step leaves the index as it was: whatever is beyond the
-recorded sizes is ignored, and cut off by the next writer. A reader sees the record that it read, until it refreshes.
-If the record is lost, or one of its files is lost or altered, the index is refused. Records of earlier versions have no
-digests; their files are checked by size until the next change.
+`.writer.lock`; if there is no record, it writes one of no changes, and notes in the manifest that there is one. It
+appends to the files, and then replaces the record; it hashes what it appends. A kill before that last step leaves the
+index as it was: whatever is beyond the recorded sizes is ignored, and cut off by the next writer. A reader sees the
+record that it read, until it refreshes. If the record is lost, or one of its files is lost or altered, the index is
+refused. Records of earlier versions have no digests; their files are checked by size until the next change.
 
 **Compacting** (`updates.compact`). The passages that are left, and their vectors, are written to a new folder
-`compacted-N`; replacing the manifest, whose `root` names that folder, makes it the index, without changes. The files
-of before are then removed. A kill leaves the old index or the new one, and files that the manifest does not name,
-which the next compaction removes. A reader that has mapped the old files keeps them until it refreshes.
+`compacted-N`; replacing the manifest, whose `root` names that folder, makes it the index, without changes. The files of
+before are then removed. A kill leaves the old index or the new one, and files that the manifest does not name, which
+the next compaction removes. A reader that has mapped the old files keeps them until it refreshes.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -54,12 +58,20 @@ from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.retrieval.index.changes import Changes
-from knowgap.retrieval.index.files import UNFINISHED, file_digest, sync, write_json
+from knowgap.retrieval.index.files import (
+    UNFINISHED,
+    file_digest,
+    json_digest,
+    restore_folder,
+    sync,
+    write_json,
+)
 
 __all__ = ["FORMAT_VERSION", "Manifest", "building_folder", "record_files", "write_manifest"]
 
 FORMAT_VERSION = 1
-MANIFEST = "manifest.json"
+MANIFEST, CHECKED = "manifest.json", ".checked.json"
+_DIGEST = "sha256"  # of everything else in the manifest
 _FORMAT = "knowgap-index"
 
 
@@ -77,6 +89,7 @@ class Manifest:
         versions: the packages that wrote it.
         version: the format of the folder.
         root: the folder of the files of the built part, relative to the index; another one after each compaction.
+        changed: whether the built part has a record of changes, without which the index is damaged.
     """
 
     engine: str
@@ -88,6 +101,7 @@ class Manifest:
     versions: dict[str, str] = field(default_factory=dict)
     version: int = FORMAT_VERSION
     root: str = "."
+    changed: bool = False
 
     @property
     def digest(self) -> str:
@@ -97,7 +111,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: str | Path, *, engine: str | None = None) -> Manifest:
-        """Read and check the manifest of an index, and that each of its files has the recorded size.
+        """Read and check the manifest of an index, and that each of its files is as it was recorded.
 
         Args:
             folder: the folder of the index.
@@ -109,49 +123,79 @@ class Manifest:
             IndexDamaged: an index that is not whole.
         """
         folder = Path(folder)
+        restore_folder(folder)
         _check_is_index(folder)
         try:
-            record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            content = (folder / MANIFEST).read_bytes()
+            record = json.loads(content)
+        except (OSError, ValueError, RecursionError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
-        if not isinstance(record, dict) or record.pop("format", None) != _FORMAT:
+        if not isinstance(record, dict) or record.get("format") != _FORMAT:
             raise IndexForeign(f"{folder}: {MANIFEST} is not that of a knowgap index; build one with `knowgap index`")
         if not isinstance(record.get("version"), int) or record["version"] > FORMAT_VERSION:
             raise IndexForeign(
                 f"{folder}: format {record.get('version')!r}, and this knowgap reads up to {FORMAT_VERSION}; "
                 "upgrade knowgap, or build the index again"
             )
+        digest = record.pop(_DIGEST, None)  # manifests of earlier versions have none
+        if digest is not None and digest != json_digest(record):
+            raise IndexDamaged(f"{folder}: {MANIFEST} was altered; copy it again, or build the index again")
         try:
-            manifest = cls(**record)
+            manifest = cls(**{name: value for name, value in record.items() if name != "format"})
         except TypeError as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} is incomplete ({error}); build the index again") from error
         if engine is not None and manifest.engine != engine:
             raise IndexForeign(
                 f"{folder}: an index of the engine {manifest.engine!r}, not {engine!r}; use `open_index`"
             )
-        manifest.check_sizes(folder)
+        try:
+            manifest.check_files(folder)
+        except IndexDamaged:
+            if (folder / MANIFEST).read_bytes() != content:  # another process has compacted the index meanwhile
+                return cls.read(folder, engine=engine)
+            raise
         return manifest
 
-    def check_sizes(self, folder: Path) -> None:
-        """Raise `IndexDamaged` if a recorded file is absent or has another size."""
+    def check_files(self, folder: Path, *, anew: bool = False) -> None:
+        """Raise `IndexDamaged` if a recorded file is absent, or has another size or digest.
+
+        Args:
+            folder: the folder of the index.
+            anew: hash also files that were found right and have not changed since.
+        """
+        remedy = "copy the index again, or build it again"
+        stamps: dict[str, list[Any]] = {}
         for name, recorded in self.files.items():
             path = folder / name
-            size = path.stat().st_size if path.is_file() else None
-            if size is None:
-                raise IndexDamaged(f"{folder}: {name} is missing; copy the index again, or build it again")
-            if size != recorded["size"]:
+            status = path.stat() if path.is_file() else None
+            if status is None:
+                raise IndexDamaged(f"{folder}: {name} is missing; {remedy}")
+            if status.st_size != recorded["size"]:
                 raise IndexDamaged(
-                    f"{folder}: {name} has {size} bytes instead of {recorded['size']}; "
-                    "copy the index again, or build it again"
+                    f"{folder}: {name} has {status.st_size} bytes instead of {recorded['size']}; {remedy}"
                 )
+            stamps[name] = [recorded["sha256"], status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        known = {} if anew else _read_stamps(folder)
+        for name, stamp in stamps.items():
+            if known.get(name) != stamp and file_digest(folder / name) != stamp[0]:
+                raise IndexDamaged(f"{folder}: {name} was altered after the build; {remedy}")
+        if stamps != known:
+            with suppress(OSError):  # the index may be on a read-only disk
+                write_json(folder / CHECKED, stamps)
 
     def verify(self, folder: str | Path) -> None:
         """Compare the digests of all recorded files and of the changes; `IndexDamaged` names the first that differs."""
-        self.check_sizes(Path(folder))
-        for name, recorded in self.files.items():
-            if file_digest(Path(folder) / name) != recorded["sha256"]:
-                raise IndexDamaged(f"{folder}: {name} was altered after the build; copy it again, or build it again")
-        Changes(Path(folder) / self.root, self.settings.get("dim", 1))
+        self.check_files(Path(folder), anew=True)
+        Changes(Path(folder) / self.root, self.settings.get("dim", 1), recorded=self.changed)
+
+
+def _read_stamps(folder: Path) -> dict[str, Any]:
+    """By file, the digest, size and times at which it was found right."""
+    try:
+        stamps = json.loads((folder / CHECKED).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return stamps if isinstance(stamps, dict) else {}
 
 
 def _check_is_index(folder: Path) -> None:
@@ -187,7 +231,7 @@ def record_files(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, 
     """
     files = {}
     for path in sorted(folder.rglob("*")):
-        if path.name.endswith(UNFINISHED):  # a killed process left it
+        if path.name.endswith((UNFINISHED, ".lock")) or path.name == CHECKED:  # a killed process left it, or a part
             path.unlink()
             continue
         sync(path)
@@ -201,4 +245,5 @@ def record_files(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write the manifest of a folder, in one step."""
     versions = {name: version(name) for name in ("knowgap", "numpy")}
-    write_json(folder / MANIFEST, {**asdict(manifest), "format": _FORMAT, "versions": versions | manifest.versions})
+    record = {**asdict(manifest), "format": _FORMAT, "versions": versions | manifest.versions}
+    write_json(folder / MANIFEST, {**record, _DIGEST: json_digest(record)})

@@ -54,7 +54,10 @@ class Snapshot:
     def __init__(self, built: BuiltPart, earlier: Snapshot | None = None) -> None:
         self.built = built
         known = None if earlier is None else earlier.changes
-        self.changes = changes = Changes(built.folder, built.manifest.settings["dim"], earlier=known)
+        manifest = built.manifest
+        self.changes = changes = Changes(
+            built.folder, manifest.settings["dim"], earlier=known, recorded=manifest.changed
+        )
         self._first = first = len(built.store)
         self._added = TokenVectors(changes.vectors, changes.lengths)
         self._deleted = set(changes.deleted.tolist())
@@ -167,7 +170,7 @@ def compact(path: Path, snapshot: Snapshot, encoder: Encoder) -> None:
             (folder / VECTORS).unlink()
     files = {name: entry for name, entry in old.files.items() if name.startswith("checkpoint/")}
     files |= {f"{root}/{name}": entry for name, entry in record_files(folder).items()}
-    manifest = replace(old, passages=len(store), corpus_digest=digest, files=files, root=root)
+    manifest = replace(old, passages=len(store), corpus_digest=digest, files=files, root=root, changed=False)
     write_manifest(path, manifest)
     _sweep(path, manifest)
 

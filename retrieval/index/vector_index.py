@@ -11,14 +11,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from typing_extensions import Self
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError
 from knowgap.retrieval.index.encoding import Encoder
-from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.manifest import Manifest, write_manifest
 from knowgap.retrieval.index.passage_store import Where, corpus_digest
 from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.index.updates import BuiltPart, Snapshot, compact
@@ -174,8 +175,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                     deleted.append(position)
             if new:
                 vectors, lengths = self.encoder.encode_passages([str(passage) for passage in new])
-                snapshot.changes.commit(new, vectors, lengths, deleted)
-                self.refresh()
+                self._commit(snapshot, new, vectors, lengths, deleted)
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -194,9 +194,17 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             positions = {position for position in map(snapshot.position, ids) if position is not None}
             if positions:
                 no_vectors, no_lengths = snapshot.changes.vectors[:0], snapshot.changes.lengths[:0]
-                snapshot.changes.commit([], no_vectors, no_lengths, sorted(positions))
-                self.refresh()
+                self._commit(snapshot, [], no_vectors, no_lengths, sorted(positions))
         return len(positions)
+
+    def _commit(self, snapshot: Snapshot, *changes: Any) -> None:
+        """Change the index on disk, and see it; the arguments are those of `Changes.commit`."""
+        manifest = snapshot.built.manifest
+        if not manifest.changed:
+            snapshot.changes.begin()
+            write_manifest(self.path, replace(manifest, changed=True))
+        snapshot.changes.commit(*changes)
+        self.refresh()
 
     def compact(self) -> None:
         """Build the index anew from its present passages, without encoding whole vectors again.

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dspy
@@ -19,6 +20,7 @@ from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
+from knowgap.retrieval.index import files
 from tests.retrieval.tiny import write_colbert
 
 TESTS = Path(__file__).parents[1]
@@ -43,9 +45,11 @@ def artifact(compiled, examples, tmp_path, lm):
 
 
 def edit(path: Path, change) -> None:
-    value = json.loads(path.read_text())
-    change(value)
-    path.write_text(json.dumps(value))
+    """Change a file of an artifact as a user may: the digests are removed."""
+    for file, alter in ((path.with_name("config.json"), lambda config: config.pop("sha256", None)), (path, change)):
+        value = json.loads(file.read_text())
+        alter(value)
+        file.write_text(json.dumps(value))
 
 
 def test_round_trip(artifact, compiled, index, examples):
@@ -143,6 +147,30 @@ def test_an_artifact_is_replaced_whole(artifact, compiled):
     assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
 
 
+def test_a_reader_finds_the_old_artifact_or_the_new_one_at_every_moment(artifact, compiled):
+    retriever, program = compiled.retriever, compiled.deepcopy()
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(
+            lambda: [save_artifact(program.configure(top_k=k), artifact, lm="test/scripted") for k in (3, 4) * 10]
+        )
+        seen = set()
+        while not saving.done():
+            seen.add(load_artifact(artifact, retriever=retriever).top_k)
+    assert saving.result()
+    assert {3, 4} & seen <= seen <= {3, 4, 7}
+
+
+def test_a_kill_where_folders_cannot_be_exchanged_loses_nothing(artifact, compiled, monkeypatch):
+    monkeypatch.setattr(files, "_exchange", lambda folder, target: False)
+    shutil.copytree(artifact, artifact.with_name(".artifact.unfinished"))
+    artifact.rename(artifact.with_name(".artifact.replaced"))  # then the writer was killed
+    artifact.with_name(".artifact.lock").touch()
+    assert load_artifact(artifact, retriever=compiled.retriever).top_k == 7
+    save_artifact(compiled.configure(top_k=3), artifact, lm="test/scripted")
+    assert load_artifact(artifact, retriever=compiled.retriever).top_k == 3
+    assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
+
+
 def test_something_else_is_not_replaced(compiled, tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -189,10 +217,11 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
         assert "\n" not in str(caught.value)
 
     def refused_after(file, change, message):
-        whole = (artifact / file).read_text()
+        whole = {path: path.read_text() for path in artifact.iterdir()}
         edit(artifact / file, change)
         refused(message)
-        (artifact / file).write_text(whole)
+        for path, text in whole.items():
+            path.write_text(text)
 
     refused("no such folder", folder=tmp_path / "none")
     refused("has no config.json", folder=tmp_path)
@@ -203,9 +232,9 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
 
     for name in ("program.json", "config.json"):
         whole = (artifact / name).read_text()
-        for content, message in ((whole[:100], "is damaged"), ("[1, 2]", "is damaged: it is not a JSON object")):
+        for content in (whole[:100], "[1, 2]", whole.replace("5", "4")):
             (artifact / name).write_text(content)
-            refused(f"{name} {message}")
+            refused(rf"{name} (is damaged|was altered)")
         (artifact / name).write_text(whole)
     (artifact / "program.json").rename(tmp_path / "elsewhere")
     refused("program.json cannot be read")
@@ -214,6 +243,7 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
         (lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
         (lambda c: c.update(format=2), "format 2"),
         (lambda c: c.update(retriever=3), "retriever is not an object"),
+        (lambda c: c.update(sha257={}), r"config\.json was altered"),
     ):
         refused_after("config.json", change, message)
     for change, message in (

@@ -6,6 +6,7 @@ import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexForeign, IndexMissing
 from knowgap.retrieval import BM25Index, Manifest, open_index
+from knowgap.retrieval.index import manifest
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.manifest import FORMAT_VERSION
 from tests.retrieval.conformance import corpus
@@ -44,10 +45,31 @@ def test_what_is_no_index(tmp_path):
 )
 def test_manifests_that_are_refused(index, changes, error, message):
     path = index / "manifest.json"
-    record = json.loads(path.read_text(encoding="utf-8")) | changes
+    record = json.loads(path.read_text(encoding="utf-8")) | {"sha256": ...} | changes  # of an earlier version
     path.write_text(json.dumps({key: value for key, value in record.items() if value is not ...}), encoding="utf-8")
     with pytest.raises(error, match=message):
         open_index(index)
+
+
+def test_an_altered_manifest(index):
+    path = index / "manifest.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"k1": 0.9', '"k1": 0.8'), encoding="utf-8")
+    with pytest.raises(IndexDamaged, match=r"manifest\.json was altered"):
+        open_index(index)
+
+
+def test_a_flipped_bit_is_noticed_when_an_index_is_opened_and_right_files_are_hashed_once(index, monkeypatch):
+    open_index(index)
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest, "file_digest", lambda path: "hashed again")
+        open_index(index)
+    path = index / "passages.bin"
+    content = bytearray(path.read_bytes())
+    content[7] ^= 1
+    path.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(IndexDamaged, match=r"passages\.bin was altered"):
+            open_index(index)
 
 
 def test_a_truncated_manifest(index):

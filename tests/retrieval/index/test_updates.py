@@ -10,7 +10,7 @@ import pytest
 
 from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, open_index
-from knowgap.retrieval.index import changes, updates
+from knowgap.retrieval.index import changes, updates, vector_index
 from tests.retrieval.conformance import NEW, QUERIES, corpus
 from tests.retrieval.test_dense import count_words
 
@@ -42,7 +42,7 @@ def assert_same(index, passages, tmp_path):
 
 def test_nothing_to_compact_and_texts_of_any_kind(index):
     index.compact()
-    files = {path.name for path in index.path.iterdir()} - {".writer.lock"}
+    files = {path.name for path in index.path.iterdir()} - {".writer.lock", ".checked.json"}
     assert files == {"manifest.json", *index.manifest.files}
     odd = [Passage("lone", chr(0xD800), "\x00\n\u2028 🦊"), Passage("", "", "")]
     index.add(odd)
@@ -152,10 +152,11 @@ def test_killed_between_any_two_writes_of_a_change(index, tmp_path, monkeypatch,
     assert_same(again, after, tmp_path)
 
 
-@pytest.mark.parametrize("step", range(1, 8))
+@pytest.mark.parametrize("step", range(1, 9))
 def test_killed_between_any_two_writes_of_the_first_change(index, tmp_path, monkeypatch, step):
-    stopped = killed(monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), step, CHANGE)
-    assert stopped == (step <= 6)
+    writes = [*CHANGE, (vector_index, "write_manifest")]
+    stopped = killed(monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), step, writes)
+    assert stopped == (step <= 7)
     assert_same(reopen(index), corpus() if stopped else [*corpus()[1:], NEW[3], corpus()[0]], tmp_path)
 
 
@@ -170,7 +171,9 @@ def test_killed_between_any_two_writes_of_a_compaction(index, tmp_path, monkeypa
     again.delete([NEW[0].id])
     again.compact()
     assert_same(again, corpus()[1:] + NEW[1:], tmp_path)
-    assert {path.name for path in index.path.iterdir()} == {".writer.lock", "manifest.json", again.manifest.root}
+    assert {path.name for path in index.path.iterdir()} == {
+        *(".writer.lock", ".checked.json", "manifest.json", again.manifest.root)
+    }
 
 
 def test_readers_see_changes_when_they_refresh_and_writers_always(index, tmp_path):
@@ -236,6 +239,20 @@ def test_damaged_changes_are_refused(index, name):
     assert len(reopen(index)) == len(index.refresh()) == len(corpus()) + len(NEW) - 1
     path.unlink()
     assert len(DenseIndex.build(corpus(), index.path, encoder=count_words, overwrite=True)) == len(corpus())
+
+
+def test_losing_every_file_of_the_changes_at_once_is_noticed(index, tmp_path):
+    index.add(NEW)
+    for path in index.path.glob("changes.*"):
+        path.unlink()
+    with pytest.raises(IndexDamaged, match=r"changes\.json, the record of what was changed, is missing"):
+        len(reopen(index))
+    with pytest.raises(IndexDamaged, match=r"without what was added and deleted"):
+        build(corpus(), index.path)
+    rebuilt = DenseIndex.build(corpus(), index.path, encoder=count_words, overwrite=True)
+    rebuilt.add(NEW)
+    rebuilt.compact()
+    assert_same(reopen(rebuilt), corpus() + NEW, tmp_path)
 
 
 def test_a_record_that_fits_nothing_is_refused(index):
