@@ -100,7 +100,7 @@ def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str
 def check_reachable(lm: dspy.BaseLM) -> None:
     """Ask an endpoint for one word, so that long work does not fail halfway.
 
-    A model that runs in this process passes without a call.
+    The call is repeated like any other of this `lm`. A model that runs in this process passes without a call.
 
     Raises:
         LanguageModelUnreachable: nothing answers.
@@ -109,7 +109,7 @@ def check_reachable(lm: dspy.BaseLM) -> None:
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
     try:
-        lm.copy(num_retries=0)("Answer with one word: ready", cache=False)
+        lm("Answer with one word: ready", cache=False)
     except LMError as error:
         raise as_language_model_error(error, lm) from error
 

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import copy
 import functools
+import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.programs.reading.passage_numbering import number_passages
+from knowgap.programs.replies.cancelling import check_cancelled, run_cancellable
 from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
@@ -163,9 +165,15 @@ class Program(dspy.Module):
         return output
 
     async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
-        """Answer a question without blocking the event loop."""
-        call = functools.partial(contextvars.copy_context().run, functools.partial(self, *args, **kwargs))
-        return await asyncio.get_running_loop().run_in_executor(_acall_pool(), call)
+        """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
+        cancelled = threading.Event()
+        ask = functools.partial(run_cancellable, cancelled, self, *args, **kwargs)
+        call = functools.partial(contextvars.copy_context().run, ask)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(_acall_pool(), call)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
 
     # What `forward` uses.
 
@@ -184,6 +192,7 @@ class Program(dspy.Module):
             The outputs, or None if two replies in a row could not be read; the trace then gets a `Malformed` step.
             Errors of the language model itself are raised.
         """
+        check_cancelled()
         recorder, started = current_recorder(), time.perf_counter()
         inputs, listed = number_passages(inputs)
         passages = [*inlined, *listed]
@@ -217,6 +226,7 @@ class Program(dspy.Module):
         """Search for several queries at once; returns at most `k` hits for each, best first."""
         if self.retriever is None:
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
+        check_cancelled()
         results = self.retriever.search(list(queries), k)
         current_recorder().cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]

@@ -78,6 +78,7 @@ def load_lm(
 
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
     from knowgap.lms.options import parse_options
+    from knowgap.programs.replies.calls import patient
 
     given = parse_options(named_values(lm_option, "--lm-option"))
     if name not in (None, "extractive"):
@@ -92,7 +93,7 @@ def load_lm(
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
     lm = make_lm(name or "extractive", api_base=api_base, **given)
-    check_reachable(lm)
+    check_reachable(patient(lm))
     return lm
 
 

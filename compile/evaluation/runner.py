@@ -19,7 +19,7 @@ from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
-from knowgap.programs.replies.asking import is_garbled
+from knowgap.programs.replies.calls import is_garbled
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakSet
 
 import dspy
-from dspy.utils.exceptions import LMInvalidRequestError, LMProviderError, LMUnsupportedFeatureError
+from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
 from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.replies.calls import patient
 
-__all__ = ["call_predictor", "default_sampling", "is_garbled", "lm_of"]
+__all__ = ["call_predictor", "default_sampling", "lm_of"]
 
 _REFUSING: WeakSet[Any] = WeakSet()
 """Models that have refused a temperature of 0."""
@@ -52,33 +52,18 @@ def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
         LMError: the language model does not answer.
     """
     lm = lm_of(predictor, inputs)
+    bound = {} if lm is dspy.settings.lm else {"lm": patient(lm)}
+    given = {**inputs, **bound}
     config = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
     sampling = {} if said or lm in _REFUSING else default_sampling(lm)
-    with dspy.context(adapter=adapter_in_use()):
+    with dspy.context(adapter=adapter_in_use(), lm=dspy.settings.lm if bound else patient(lm)):
         if not sampling:
-            return _call(predictor, lm, inputs)
+            return predictor(**given)
         try:
-            return _call(predictor, lm, {**inputs, "config": {**inputs.get("config", {}), **sampling}})
+            return predictor(**{**given, "config": {**inputs.get("config", {}), **sampling}})
         except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
             if "temperature" not in str(error).lower():
                 raise
         _REFUSING.add(lm)
-        return _call(predictor, lm, inputs)
-
-
-def is_garbled(error: BaseException) -> bool:
-    """Whether an endpoint answered with status 200 and a body that is no JSON: cut off, a page of HTML, or empty."""
-    return isinstance(error, LMProviderError) and error.status == 200
-
-
-def _call(predictor: dspy.Module, lm: Any, inputs: Mapping[str, Any]) -> dspy.Prediction:
-    """Call a predictor, again after a garbled answer, as often and with the same waits as DSPy retries a status 500."""
-    for attempt in range(getattr(lm, "num_retries", 0)):
-        try:
-            return predictor(**inputs)
-        except LMProviderError as error:
-            if not is_garbled(error):
-                raise
-        time.sleep(min(2**attempt, 60))
-    return predictor(**inputs)
+        return predictor(**given)

@@ -17,6 +17,7 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageEr
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.replies.calls import patient
 
 BODIES = [b'{"id": "1", "choices": [{"mess', b"<html>busy</html>", b""]
 
@@ -101,9 +102,10 @@ def test_an_endpoint_that_does_not_answer():
         taken.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
     lm = make_lm("openai/local", api_base=base)
-    with pytest.raises(LanguageModelUnreachable, match=f"does not answer at {base}") as error:
-        check_reachable(lm)
-    assert "\n" not in str(error.value)
+    for asked in (patient(lm), lm.copy(num_retries=0)):
+        with pytest.raises(LanguageModelUnreachable, match=f"does not answer at {base}") as error:
+            check_reachable(asked)
+        assert "\n" not in str(error.value)
     lm.close()
 
 
@@ -116,7 +118,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("status", "kind", "words"), REFUSALS)
 def test_an_endpoint_that_refuses(address, status, kind, words):
-    lm = make_lm("openai/local", api_base=f"{address}/{status}/v1", api_key="wrong")
+    lm = make_lm("openai/local", api_base=f"{address}/{status}/v1", api_key="wrong", num_retries=0)
     with pytest.raises(kind, match=words):
         check_reachable(lm)
     lm.close()
@@ -149,7 +151,7 @@ def test_replies_are_cached_apart_for_each_endpoint(address, tmp_path):
 
 def test_a_password_in_an_address_is_not_shown(address):
     base = f"{address}/503/v1".replace("://", "://ada:secret@")
-    lm = make_lm("openai/local", api_base=base)
+    lm = make_lm("openai/local", api_base=base, num_retries=0)
     with pytest.raises(LanguageModelUnreachable, match="does not answer at http://127") as error:
         check_reachable(lm)
     assert "secret" not in str(error.value)
@@ -189,7 +191,7 @@ def test_the_likely_causes_of_unreadable_replies(base, cut, causes):
 def test_garbled_answers_are_asked_again_and_then_lost(address, monkeypatch):
     quiet_dspy()
     waits = []
-    monkeypatch.setattr("knowgap.programs.replies.asking.time.sleep", waits.append)
+    monkeypatch.setattr("knowgap.programs.replies.calls.pause", waits.append)
     OneWord.asked = 0
     example = dspy.Example(question="Where?", answer="Tarn")
     records = []

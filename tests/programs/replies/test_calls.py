@@ -1,0 +1,178 @@
+"""Calls to a language model: repeated after faults, with pauses of a minute at most, and none once cancelled."""
+
+import asyncio
+import logging
+import threading
+import time
+
+import dspy
+import pytest
+from endpoint import endpoint
+from support import ScriptedEngine, lm_of
+
+from knowgap.errors import LanguageModelUnreachable
+from knowgap.lms import check_reachable, make_lm, quiet_dspy
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.iter_retgen import IterRetGen
+from knowgap.programs.replies import calls
+from knowgap.programs.replies.calls import current_wait, patient
+from knowgap.programs.replies.cancelling import CallsCancelled, pause, run_cancellable
+from knowgap.retrieval.passage import Hit, Passage
+
+NOT_JSON = (200, {}, '{"choices": [{"mess')
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    quiet_dspy()
+    with endpoint() as server:
+        yield server
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    made = []
+    monkeypatch.setattr(calls, "pause", made.append)
+    monkeypatch.setattr(calls, "_told", set())
+    monkeypatch.setattr(calls, "_answered", set())
+    return made
+
+
+def asked(server, **options):
+    lm = make_lm("openai/local", api_base=server.api_base, **options)
+    with dspy.context(lm=lm):
+        answer = Direct()(question="Where?").answer
+    lm.close()
+    return answer
+
+
+@pytest.mark.parametrize("fault", [(429, {}, "{}"), (500, {}, "busy"), (503, {}, ""), NOT_JSON, "reset"])
+def test_faults_that_pass_are_waited_for(server, pauses, fault):
+    server.faults = [fault, fault]
+    assert asked(server) == "Tarn"
+    assert pauses == [1, 2]
+    assert len(server.bodies) == 3
+    assert len({str(body) for body in server.bodies}) == 1
+
+
+def test_what_an_endpoint_asks_for_is_capped_and_said_once(server, pauses, caplog):
+    server.faults = [(429, {"Retry-After": "3600"}, "{}"), (503, {"Retry-After": "7"}, "{}")]
+    with caplog.at_level(logging.WARNING, logger="knowgap"):
+        assert asked(server) == "Tarn"
+    assert pauses == [60, 7]
+    [said] = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
+    assert said == "openai/local asks to be left alone for 3600 s (Retry-After): asking again after 60 s"
+
+
+def test_the_fallback_to_json_is_repeated_by_itself(server, pauses, monkeypatch):
+    monkeypatch.setattr("endpoint.reply", lambda text: '{"answer": "Isk"}' if "JSON object" in text else "{}")
+    server.fault_of = lambda text: NOT_JSON if len(server.bodies) == 2 else None
+    assert asked(server, cache=False) == "Isk"
+    assert ["JSON object" in prompt for prompt in server.prompts()] == [False, True, True]
+
+
+@pytest.mark.parametrize("fault", [(429, {"Retry-After": "0"}, "{}"), (500, {"Retry-After": "0"}, "{}"), "reset"])
+def test_the_first_question_is_repeated_too(server, pauses, monkeypatch, fault):
+    monkeypatch.setattr("dspy.clients.execution.time.sleep", pauses.append)
+    lm = make_lm("openai/local", api_base=server.api_base)
+    for ask in (lm, patient(lm)):
+        server.faults = [fault, fault]
+        check_reachable(ask)
+    server.faults = [NOT_JSON, NOT_JSON]
+    check_reachable(patient(lm))
+    assert len(server.bodies) == 9
+    lm.close()
+
+
+def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(server, pauses):
+    with endpoint() as gone:
+        pass
+    lm = patient(make_lm("openai/local", api_base=gone.api_base))
+    for made, answered in (([], set()), ([1, 2, 4], {("openai/local", gone.api_base)})):
+        calls._answered |= answered
+        with pytest.raises(LanguageModelUnreachable, match="does not answer at"):
+            check_reachable(lm)
+        assert pauses == made
+    lm.close()
+
+
+def test_a_wait_is_known_while_it_lasts(server):
+    server.delay = 0.5
+    asking = threading.Thread(target=asked, args=(server,))
+    asking.start()
+    seen = []
+    while asking.is_alive():
+        seen.append(current_wait())
+        time.sleep(0.05)
+    waits = [wait for wait in seen if wait is not None]
+    assert {wait.model for wait in waits} == {"openai/local"}
+    assert waits[-1].seconds > waits[0].seconds
+    assert current_wait() is None
+
+
+class Held(ScriptedEngine):
+    """Counts its calls, and answers none before it is told to."""
+
+    def __init__(self):
+        super().__init__(lambda *_: {"answer": "Tarn", "reasoning": "…"})
+        self.begun, self.free = threading.Semaphore(0), threading.Event()
+
+    def complete(self, request):
+        self.begun.release()
+        self.free.wait()
+        return super().complete(request)
+
+
+class Counting:
+    """An index that counts its searches."""
+
+    searches = 0
+
+    def search(self, queries, k):
+        self.searches += 1
+        return [[Hit(Passage("isk", "Isk", "A river."), 1.0, 1)] for _ in queries]
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(how):
+    engine, index = Held(), Counting()
+    ended = threading.Event()
+
+    class Ends(IterRetGen):
+        def __call__(self, **inputs):
+            try:
+                return super().__call__(**inputs)
+            finally:
+                ended.set()
+
+    async def ask():
+        task = asyncio.ensure_future(Ends(index, iterations=3).acall(question="Where?"))
+        await asyncio.to_thread(engine.begun.acquire)
+        if how == "cancel":
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(task, 0.01)
+        engine.free.set()
+        await asyncio.to_thread(ended.wait)
+
+    with dspy.context(lm=lm_of(engine)):
+        asyncio.run(ask())
+    assert (len(engine.calls), index.searches) == (1, 1)
+    free = Held()
+    free.free.set()
+    with dspy.context(lm=lm_of(free)):
+        asyncio.run(IterRetGen(index, iterations=3).acall(question="Where?"))
+    assert (len(free.calls), index.searches) == (3, 4)
+
+
+def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):
+    cancelled = threading.Event()
+    server.fault_of = lambda text: (500, {}, "busy")
+    monkeypatch.setattr(calls, "pause", lambda seconds: (cancelled.set(), pause(seconds)))
+    with pytest.raises(CallsCancelled):
+        run_cancellable(cancelled, asked, server)
+    assert len(server.bodies) == 1
