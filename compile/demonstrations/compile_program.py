@@ -94,7 +94,7 @@ def compile_program(
         num_threads=num_threads,
         options={**spec.defaults, **options},
     )
-    with quiet(), dspy.context(lm=model):
+    with quiet(), dspy.context(lm=model, disable_history=True):
         try:
             compiled = spec.compile(run)
         except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments

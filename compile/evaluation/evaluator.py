@@ -79,7 +79,10 @@ def evaluate(
     origin = provenance_of(program, examples, model, split=str(split), seed=seed, **(provenance or {}))
     tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress, model)
     identity = identity_of(origin, list(by_name), k_recall)
-    with AnswersFile(output, identity) if output is not None else nullcontext() as file, dspy.context(lm=model):
+    with (
+        AnswersFile(output, identity) if output is not None else nullcontext() as file,
+        dspy.context(lm=model, disable_history=True),
+    ):
         earlier = file.records if file is not None else {}
         again = {name for name, record in earlier.items() if record.lost or record.cost.all_unreadable}
         records = {name: earlier[name] for name in ids if name in earlier and name not in again}

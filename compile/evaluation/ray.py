@@ -93,7 +93,7 @@ def _answer(
         _programs[key] = _make(*ray.get(recipe[0]))
     program, lm = _programs[key]
     tracker = UsageTracker()
-    with dspy.context(lm=lm), track_usage(tracker):
+    with dspy.context(lm=lm, disable_history=True), track_usage(tracker):
         prediction = ask_among(program, program.retriever, question, ids)
     return prediction, tracker.usage.model_dump()
 

@@ -94,7 +94,7 @@ def estimate_study(
     space = SearchSpace(program, study)
     demos = (demos or DemoConfig()).resolved(lm)
     tracker, asked = UsageTracker(), 0
-    with quiet(), dspy.context(lm=extractive_lm(cache=False)), cache_results(program) as cached:
+    with quiet(), dspy.context(lm=extractive_lm(cache=False), disable_history=True), cache_results(program) as cached:
         draws = create_study(sampler=RandomSampler(seed=seed))
         for number in range(_SETTINGS):
             values = program.values() if number == 0 else space.suggest(draws.ask())[0]

@@ -213,7 +213,7 @@ def _reusing(program: P, model: Any, config: StudyConfig) -> Iterator[P]:
     folder = config.cache_dir / "lm" if config.reuse and config.cache_dir is not None else None
     asked = model.copy(cache=config.reuse) if hasattr(model, "cache") else model
     reused = cache_results(program, config.cache_dir) if config.reuse else nullcontext(program)
-    with reused as cached, quiet(), lm_cache(folder), dspy.context(lm=asked):
+    with reused as cached, quiet(), lm_cache(folder), dspy.context(lm=asked, disable_history=True):
         yield cached
 
 

@@ -82,7 +82,7 @@ def calibrate_thresholds(
     errors: list[Exception] = []
     reanchor = ReAnchor(reporting(measure, progress), num_threads=num_threads, require_cache=False)
     asked = model.copy(cache=True) if hasattr(model, "cache") else model
-    with quiet(), dspy.context(lm=asked), cache_results(program) as cached:
+    with quiet(), dspy.context(lm=asked, disable_history=True), cache_results(program) as cached:
         for threshold in active.values():
             threshold.apply(None, getattr(cached, threshold.predictor))
         try:

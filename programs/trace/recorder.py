@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import contextvars
 import functools
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import dspy
 
 from knowgap.programs.trace.steps import Prompted, Step
+from knowgap.programs.trace.threads import run_in_threads
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.passage import Passage
@@ -153,22 +152,11 @@ def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
         _RECORDER.reset(token)
 
 
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    """Threads for all questions: as many as needed, since a task may wait for tasks that it starts itself."""
-    return ThreadPoolExecutor(max_workers=100_000, thread_name_prefix="knowgap")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has none of the threads
-
-
 def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
     """Run independent tasks at the same time and return their results in order.
 
-    DSPy's settings and the recorder follow into the threads. With concurrency switched off, or for a single task, the
-    tasks run one after the other in this thread. If tasks fail, the error of the first of them is raised, after all
-    have ended.
+    DSPy's settings and the recorder follow into the threads. With concurrency switched off, the tasks run one after the
+    other in this thread. If tasks fail, the error of the first of them is raised, after all have ended.
 
     Args:
         tasks: functions without arguments.
@@ -186,18 +174,8 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
         with recording(forks[index]), dspy.context(**settings):
             return tasks[index]()
 
-    if recorder.concurrent and len(tasks) > 1:
-        # The first task runs in this thread, which would only wait otherwise.
-        futures = [_pool().submit(contextvars.copy_context().run, work, i) for i in range(1, len(tasks))]
-        try:
-            results = [work(0)]
-        finally:
-            problems = [future.exception() for future in futures]
-        for problem in filter(None, problems):
-            raise problem
-        results += [future.result() for future in futures]
-    else:
-        results = [work(i) for i in range(len(tasks))]
+    steps = [functools.partial(work, i) for i in range(len(tasks))]
+    results = run_in_threads(steps) if recorder.concurrent else [step() for step in steps]
     recorder.join(forks)
     if dspy_trace is not None:
         dspy_trace += [call for part in parts for call in part]

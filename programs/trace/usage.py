@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import dspy
 import numpy as np
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from pydantic import BaseModel, ConfigDict
 
 __all__ = ["Prices", "Usage", "UsageTracker", "dollars", "token_prices", "track_usage"]
@@ -93,12 +94,40 @@ class UsageTracker:
             self.usage += usage
 
 
+class _NoHistory:
+    """Stands among the caller modules where DSPy is to keep no history, and removes entries from that of all calls."""
+
+    _lock = threading.Lock()
+
+    @property
+    def history(self) -> _NoHistory:
+        """Where DSPy appends entries."""
+        return self
+
+    def __len__(self) -> int:
+        return 0
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Remove an entry that was appended a moment ago."""
+        with self._lock:
+            for position in range(len(GLOBAL_HISTORY) - 1, -1, -1):
+                if GLOBAL_HISTORY[position] is entry:
+                    del GLOBAL_HISTORY[position]
+                    return
+
+
 @contextmanager
 def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
-    """Let `tracker` count the calls made in this context, also if the user keeps no history of calls."""
+    """Let `tracker` count the calls made in this context.
+
+    It also counts them if DSPy's settings say that no history of calls is to be kept. Then none is kept, besides the
+    last eight calls of each language model and of each predictor.
+    """
     size = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
-    callers = [*(dspy.settings.caller_modules or []), tracker] if size else [tracker]
-    with dspy.context(caller_modules=callers, disable_history=False, max_history_size=max(size, 1)):
+    callers = [*(dspy.settings.caller_modules or []), tracker] if size else [_NoHistory(), tracker]
+    # DSPy removes the oldest entry of a full history before it appends one: of two threads that find the only entry of
+    # a history, the second would fail.
+    with dspy.context(caller_modules=callers, disable_history=False, max_history_size=size or 8):
         yield tracker
 
 

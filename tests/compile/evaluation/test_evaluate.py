@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import dspy
 import orjson
 import pytest
 from compile_helpers import make_retriever, reading_lm, reading_rule
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import UNREADABLE, scripted_lm
 
 from knowgap.compile import Evaluation, compare, evaluate, evaluate_on_test
@@ -54,6 +57,16 @@ def test_scores_costs_and_provenance(program, examples):
     assert [done for done, _, _ in seen] == list(range(1, 9))
     assert seen[-1] == (8, 8, "exact_match 1.000")
     assert found.by_type().keys() == {"even", "odd"}
+
+
+def test_an_evaluation_keeps_no_history_of_calls_and_no_threads(program, examples):
+    lm, _ = reading_lm()
+    kept, threads = len(GLOBAL_HISTORY), threading.active_count()
+    many = [example.copy(id=f"{example.id}-{n}") for n in range(20) for example in examples]
+    evaluate(program, many, "f1", lm=lm, num_threads=8)
+    assert len(GLOBAL_HISTORY) == kept
+    assert len(lm.history) <= 16  # eight, and one for each thread
+    assert threading.active_count() == threads
 
 
 def test_a_failed_question_stays_in_the_denominator(program, examples):

@@ -9,8 +9,10 @@ import dspy
 import pytest
 from support import scripted_lm
 
+from knowgap.programs.trace import threads
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Reasoned
+from knowgap.programs.trace.threads import HELPERS, run_in_threads
 
 
 @pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
@@ -180,13 +182,54 @@ def test_what_an_optimizer_collects_keeps_its_limit(recorder):
         assert [p.echo for p in run_concurrently([lambda: predictor(word="x")] * 2)] == ["x", "x"]
 
 
-def test_tasks_wait_for_tasks_of_their_own(concurrent):
-    """However deep and wide: the threads never run out."""
+@pytest.mark.parametrize("helpers", [0, 1, 5, HELPERS])
+def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
+    """However deep and wide: with any number of helping threads, also none."""
+    monkeypatch.setattr(threads, "_free", threading.BoundedSemaphore(max(helpers, 1)))
+    if not helpers:
+        threads._free.acquire()
+    before, most = threading.active_count(), 0
 
     def spread(depth):
+        nonlocal most
+        most = max(most, threading.active_count() - before)
         return sum(run_concurrently([functools.partial(spread, depth - 1)] * 4)) if depth else 1
 
-    assert spread(4) == 256
+    assert spread(5) == 1024
+    assert most <= helpers
+    assert threading.active_count() == before
+
+
+def test_without_further_threads_from_the_system_all_tasks_run_in_this_one(concurrent, monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert set(run_concurrently([threading.get_ident] * 5)) == {threading.get_ident()}
+    monkeypatch.undo()
+    barrier = threading.Barrier(3)
+    run_concurrently([lambda: barrier.wait(20)] * 3)
+
+
+def test_after_an_interrupt_no_task_begins_and_none_is_waited_for(monkeypatch):
+    monkeypatch.setattr(threads, "_free", threading.BoundedSemaphore(1))
+    both_run, released = threading.Barrier(2), threading.Event()
+    others = []
+
+    def wait():
+        caller = threading.current_thread() is threading.main_thread()
+        if not caller:
+            others.append(threading.current_thread())
+        both_run.wait(20)
+        if caller:
+            raise KeyboardInterrupt
+        assert released.wait(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_threads([wait, wait, lambda: others.append("begun later")])
+    released.set()
+    others[0].join(20)
+    assert len(others) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")

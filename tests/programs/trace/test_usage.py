@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
+import functools
+from concurrent.futures import ThreadPoolExecutor
+
 import dspy
 import numpy as np
 import pytest
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import scripted_lm
 
 from knowgap.programs.trace.usage import Usage, UsageTracker, dollars, token_prices, track_usage
@@ -37,6 +42,31 @@ def test_every_tracker_around_a_call_counts_it(setting):
         dspy.Predict("question -> answer")(question="Who else?")
     assert outer.usage == inner.usage
     assert (outer.usage.calls, outer.usage.unpriced_calls) == (1, 1)
+
+
+def test_no_history_is_kept_where_none_is_wanted():
+    """Neither by DSPy, nor, besides the last few calls, by the language model and the predictor."""
+    lm, predictor, kept = answering(), dspy.Predict("question -> answer"), len(GLOBAL_HISTORY)
+
+    def ask(number):
+        with track_usage(UsageTracker()) as tracker:
+            predictor(question=f"Who is number {number}?")
+        return tracker.usage.calls
+
+    with (
+        dspy.context(lm=lm, disable_history=True),
+        track_usage(UsageTracker()) as outer,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        tasks = [functools.partial(contextvars.copy_context().run, ask, number) for number in range(300)]
+        assert [future.result() for future in [pool.submit(task) for task in tasks]] == [1] * 300
+        assert outer.usage.calls == 300
+        assert len(GLOBAL_HISTORY) == kept
+    assert len(lm.history) <= 24  # eight, and one for each thread
+    assert len(predictor.history) <= 24
+    with dspy.context(lm=lm), track_usage(UsageTracker()):
+        predictor(question="Who is remembered?")
+    assert GLOBAL_HISTORY[-1] is lm.history[-1] is predictor.history[-1]
 
 
 def test_calls_without_usage_count_as_paid_for():
