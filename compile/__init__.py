@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from knowgap.compile.artifact import read_config as read_config
     from knowgap.compile.artifact import save_artifact as save_artifact
     from knowgap.compile.demonstrations.compile_program import compile_program as compile_program
+    from knowgap.compile.evaluation.estimate import Estimate as Estimate
+    from knowgap.compile.evaluation.estimate import estimate_evaluation as estimate_evaluation
     from knowgap.compile.evaluation.evaluator import evaluate as evaluate
     from knowgap.compile.evaluation.evaluator import evaluate_on_test as evaluate_on_test
     from knowgap.compile.evaluation.results import Evaluation as Evaluation
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from knowgap.compile.study.config import Budget as Budget
     from knowgap.compile.study.config import DemoConfig as DemoConfig
     from knowgap.compile.study.config import StudyConfig as StudyConfig
-    from knowgap.compile.study.estimate import Estimate as Estimate
     from knowgap.compile.study.estimate import estimate_study as estimate_study
     from knowgap.compile.study.tuning import Tuning as Tuning
     from knowgap.compile.study.tuning import tune as tune

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -12,7 +13,8 @@ from typer import Argument
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, show_table
-from knowgap.errors import EmptyQuestion, UnknownName
+from knowgap.cli.given import grouped, is_default
+from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 
 __all__ = ["COMMANDS", "ask", "ls"]
 
@@ -78,11 +80,15 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
     """A program, its index and its language model."""
 
 
-@o.grouped
+@grouped
 def ask(
     *, question: Annotated[str, Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
 ) -> None:
-    """Answer a question and show the steps that led there."""
+    """Answer a question and show the steps that led there.
+
+    Without --index and --data, the embedded reader answers from the bundled sample, a fictional encyclopedia, and says
+    so; a language model that is named with --lm wants one of them named as well.
+    """
     import dspy
     from dspy.utils.exceptions import LMError
 
@@ -90,9 +96,16 @@ def ask(
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
+    checked = factories.check_program(options)
+    real_lm = options.lm not in (None, "extractive")
+    if checked.retrieves and real_lm and options.folder is None and is_default("data"):
+        raise IndexMissing(
+            "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
+            "with --data sample"
+        )
     lm = factories.load_lm(options.lm, options.api_base, options.lm_option, options.artifact)
-    with factories.open_index(options) as retriever:
-        program = factories.load_program(options, retriever)
+    with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
+        program = checked.make(retriever, lm)
         try:
             with dspy.context(lm=lm):
                 prediction = program(question=question)

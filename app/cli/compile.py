@@ -12,14 +12,18 @@ from typer import Context, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import Job, open_job, show_comparisons, show_scores
+from knowgap.cli.evaluate import Job, open_job, show_comparisons, show_estimates, show_scores
+from knowgap.cli.given import grouped, refuse
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import DemoConfig, Tuning
+    from knowgap.compile import Budget, DemoConfig, StudyConfig, Tuning
     from knowgap.programs.base import Program
+
+_OF_STUDIES = ("n_trials", "study_name", "storage", "mode", "cost", "rule", "prune", "max_calls", "max_tokens")
+_OF_STUDIES += ("max_money", "timeout", "num_workers")
 
 __all__ = ["COMMANDS", "calibrate", "compile_", "optimize_demonstrations", "run_study", "show_study", "tune"]
 
@@ -36,7 +40,7 @@ class CompileOptions(o.StudyOptions, o.ProgramOptions):
     """A program, and the study that improves it."""
 
 
-@o.grouped
+@grouped
 def calibrate(
     *,
     options: CalibrateOptions,
@@ -46,10 +50,11 @@ def calibrate(
     """Set the relevance threshold δ from the training questions (MIGRES, table 12)."""
     from knowgap.compile import calibrate
 
+    program = factories.check_program(options)
     dataset = factories.load_data(options)
     examples = dataset.questions(options.split, options.limit)
     with factories.open_index(options, dataset) as retriever, progress("calibrating δ") as report:
-        calibration = calibrate(factories.load_program(options, retriever), examples, share=share, progress=report)
+        calibration = calibrate(program.make(retriever, None), examples, share=share, progress=report)
     if as_json:
         out.print_json(calibration.model_dump_json(exclude={"scores"}))
         return
@@ -60,7 +65,7 @@ def calibrate(
     )
 
 
-@o.grouped
+@grouped
 def compile_(
     *,
     context: Context,
@@ -85,20 +90,26 @@ def compile_(
         raise UnknownName.among("optimizer", optimizer, ["study", *OPTIMIZERS])
     if optimizer != "study" and not OPTIMIZERS[optimizer].can_save:
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
-    teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option) if teacher else None
+    if teacher is not None and optimizer == "labeled":
+        raise UsageError(f"--teacher-lm {teacher}: --optimizer labeled shows examples as they are, without a teacher")
+    if optimizer != "study":
+        refuse(_OF_STUDIES, f"goes with a study, and --optimizer {optimizer} is none")
+    checked, teacher_lm = factories.check_program(options), None
+    if teacher is not None:
+        teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option, asks=not options.dry_run)
     if optimizer == "study":
         _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)
         return
-    if options.num_workers > 1 or options.dry_run:
-        option = "--dry-run" if options.dry_run else f"--num-workers {options.num_workers}"
-        raise UsageError(f"{option}: goes with a study, and --optimizer {optimizer} is none")
     with open_job(options, "dev") as job:
-        program = factories.load_program(options, job.retriever)
+        program = checked.make(job.retriever, job.lm)
+        if options.dry_run:
+            _show_estimate(job, program, options, optimizer=optimizer)
+            return
         improved = optimize_demonstrations(job, program, optimizer, teacher_lm)
         _conclude(job, program, improved, options.output_dir or Path(f"{program.name}-{job.dataset.name}"))
 
 
-@o.grouped
+@grouped
 def tune(*, context: Context, options: CompileOptions) -> None:
     """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
     from knowgap.compile import DemoConfig
@@ -110,11 +121,13 @@ def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] 
     """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
     from knowgap.compile.study.local_processes import is_local_worker
 
+    checked = factories.check_program(options)
+    _study_config(options)
     with open_job(options, "dev") as job:
-        program = factories.load_program(options, job.retriever)
+        program = checked.make(job.retriever, job.lm)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}{suffix}")
         if options.dry_run:
-            _show_estimate(job, program, options, demos)
+            _show_estimate(job, program, options, demos=demos)
             return
         tuned = run_study(job, program, folder, options, command, demos=demos)
         if not is_local_worker():
@@ -159,17 +172,10 @@ def run_study(
     The study is kept in `folder` if the options do not say where. `command` is the command line of this process: other
     workers run it and share the trials, so that it must lead to this call.
     """
-    from knowgap.compile import Budget, StudyConfig, tune
+    from knowgap.compile import tune
     from knowgap.compile.study.local_processes import local_workers
 
-    config = StudyConfig(
-        mode=options.mode,
-        cost=options.cost,
-        rule=options.rule,
-        prune=options.prune,
-        ranges=dict(ranges or {}),
-        cache_dir=factories.cache_folder(),
-    )
+    config, budget = _study_config(options, ranges)
     folder.mkdir(parents=True, exist_ok=True)
     with (
         progress(f"tuning {program.name} on {job.dataset.name}/dev") as report,
@@ -186,13 +192,7 @@ def run_study(
             seed=options.seed,
             lm=job.lm,
             num_threads=options.num_threads,
-            budget=Budget(
-                calls=options.max_calls,
-                tokens=options.max_tokens,
-                money=options.max_money,
-                seconds=options.timeout,
-                prices=options.prices,
-            ),
+            budget=budget,
             progress=report,
             study=config,
             demos=demos,
@@ -202,22 +202,57 @@ def run_study(
     return tuned.reread(options.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
 
 
-def _show_estimate(job: Job, program: Program, options: o.StudyOptions, demos: DemoConfig) -> None:
-    """Show what a study would cost at most."""
-    from knowgap.compile import estimate_study
+def _study_config(
+    options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None
+) -> tuple[StudyConfig, Budget]:
+    """How a study searches, and its limits; both are checked."""
+    from knowgap.compile import Budget, StudyConfig
 
-    estimate = estimate_study(
-        program,
-        devset=job.dataset.questions("dev", options.limit),
-        trainset=job.dataset.splits["train"][: options.limit],
-        n_trials=options.n_trials,
-        lm=job.lm,
-        demos=demos,
-        prices=options.prices,
-        seed=options.seed,
+    if options.mode == "pareto" and options.prune:
+        refuse(["prune"], "--mode pareto stops no trial early")
+    config = StudyConfig(
+        mode=options.mode,
+        cost=options.cost,
+        rule=options.rule,
+        prune=options.prune,
+        ranges=dict(ranges or {}),
+        cache_dir=factories.cache_folder(),
     )
-    rows = [[name.replace("_", " "), "unknown" if value is None else value] for name, value in estimate]
-    show_table(f"what the study would cost at most with {job.lm.model}", ["", "estimate"], rows)
+    budget = Budget(
+        calls=options.max_calls,
+        tokens=options.max_tokens,
+        money=options.max_money,
+        seconds=options.timeout,
+        prices=options.prices,
+    )
+    return config, budget
+
+
+def _show_estimate(
+    job: Job, program: Program, options: o.StudyOptions, *, demos: DemoConfig | None = None, optimizer: str = ""
+) -> None:
+    """Show what a study, or an optimizer, would cost at most, with the scores before and after."""
+    from knowgap.compile.study.estimate import estimate_optimizer, estimate_study
+
+    devset, limit = job.dataset.questions("dev", options.limit), options.limit
+    sizes = {
+        "devset": devset,
+        "trainset": job.dataset.splits["train"][:limit],
+        "scoring": 2 * (len(devset) + len(job.dataset.questions("test", limit))),
+        "metrics": job.metrics,
+        "lm": job.lm,
+        "prices": options.prices,
+        "seed": options.seed,
+    }
+    estimate = (
+        estimate_optimizer(program, optimizer, **sizes)
+        if optimizer
+        else estimate_study(program, n_trials=options.n_trials, demos=demos, **sizes)
+    )
+    show_estimates({program.name: estimate}, job)
+    parts = [f"{estimate.trials} trials of {estimate.questions} dev questions"] if not optimizer else []
+    parts += [f"{estimate.bootstrapping} for demonstrations", f"{estimate.scoring} for the scores before and after"]
+    out.print(f"questions, at most: {', '.join(parts)}", markup=False)
 
 
 def show_study(before: Program, tuned: Tuning[Program]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,17 +14,18 @@ from typer import Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.given import grouped
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Evaluation
+    from knowgap.compile import Estimate, Evaluation
     from knowgap.compile.data import Dataset
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
-__all__ = ["COMMANDS", "Job", "compare", "evaluate", "open_job", "show_comparisons", "show_scores"]
+__all__ = ["COMMANDS", "Job", "compare", "evaluate", "open_job", "show_comparisons", "show_estimates", "show_scores"]
 
 _DEFAULT_METRICS = ("f1", "exact_match")
 
@@ -39,10 +40,13 @@ class EvaluateOptions(CompareOptions, o.ProgramOptions):
     """A program, and what it takes to score it on a split."""
 
 
-@o.grouped
+@grouped
 def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     """Score a program on a split: means with 95% intervals, costs, and what became of the gold passages."""
-    [(label, result)] = _evaluate_all({"": options}, options).items()
+    results = _evaluate_all({"": options}, options, as_json)
+    if options.dry_run:
+        return
+    [(label, result)] = results.items()
     if as_json:
         out.print_json(json.dumps(_summarize(result)))
         return
@@ -55,7 +59,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
         remark(f"failed: {record.id}: {record.error}")
 
 
-@o.grouped
+@grouped
 def compare(
     *,
     programs: Annotated[
@@ -72,7 +76,9 @@ def compare(
         chosen[name] = o.ProgramOptions(artifact=Path(name)) if is_artifact else o.ProgramOptions(program=name)
     if not chosen:
         raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
-    results = _evaluate_all(chosen, options)
+    results = _evaluate_all(chosen, options, as_json)
+    if options.dry_run:
+        return
     if as_json:
         out.print_json(json.dumps({label: _summarize(result) for label, result in results.items()}))
         return
@@ -81,16 +87,23 @@ def compare(
     show_comparisons(results, base.metrics[0])
 
 
-def _evaluate_all(chosen: Mapping[str, o.ProgramOptions], options: CompareOptions) -> dict[str, Evaluation]:
+def _evaluate_all(
+    chosen: Mapping[str, o.ProgramOptions], options: CompareOptions, as_json: bool
+) -> dict[str, Evaluation]:
     """Score programs by label; with an output folder, write answers, traces and scores there.
 
-    An empty label stands for the program's name.
+    All programs are checked and made before the first is asked. An empty label stands for the program's name. A dry run
+    shows what it would cost instead.
     """
+    checked = {name: factories.check_program(program) for name, program in chosen.items()}
     results: dict[str, Evaluation] = {}
-    with open_job(options, options.split) as job:
-        for name, program_options in chosen.items():
-            program = factories.load_program(program_options, job.retriever)
-            label = name or program.name
+    with open_job(options, options.split, retrieves=any(each.retrieves for each in checked.values())) as job:
+        made = {name: each.make(job.retriever, job.lm) for name, each in checked.items()}
+        programs = {name or program.name: program for name, program in made.items()}
+        if options.dry_run:
+            show_estimates({label: job.estimate(each, options.split) for label, each in programs.items()}, job, as_json)
+            return {}
+        for label, program in programs.items():
             if options.output_dir is None:
                 results[label] = job.evaluate(program, options.split, label)
                 continue
@@ -110,7 +123,7 @@ class Job:
     dataset: Dataset
     metrics: list[str]
     lm: dspy.LM
-    retriever: Retriever
+    retriever: Retriever | None
 
     def evaluate(self, program: Program, split: str, label: str, **options: Any) -> Evaluation:
         """Evaluate a program on a split, with its label in a progress bar; `options` are those of `evaluate`."""
@@ -130,21 +143,60 @@ class Job:
                 **options,
             )
 
+    def estimate(self, program: Program, split: str) -> Estimate:
+        """Estimate what `evaluate` would cost."""
+        from knowgap.compile import estimate_evaluation
+
+        return estimate_evaluation(
+            program,
+            self.dataset.questions(split, self.options.limit),
+            self.metrics,
+            lm=self.lm,
+            prices=self.options.prices,
+            seed=self.options.seed,
+        )
+
 
 @contextmanager
-def open_job(options: o.JobOptions, split: str) -> Iterator[Job]:
-    """Load what the options name, check the split and the metrics, and close the index at the end of the block."""
+def open_job(options: o.JobOptions, split: str, *, retrieves: bool = True) -> Iterator[Job]:
+    """Load what the options name, check the split and the metrics, and close the index at the end of the block.
+
+    A dry run does not ask the language model whether it answers. `retrieves` says whether an index is needed.
+    """
     from knowgap.compile.evaluation.metrics import get_metric
 
-    dataset = factories.load_data(options)
-    dataset.questions(split, options.limit)
     metrics = list(options.metric or _DEFAULT_METRICS)
     for name in metrics:
         get_metric(name)
+    dataset = factories.load_data(options)
+    dataset.questions(split, options.limit)
     artifact = options.artifact if isinstance(options, o.ProgramOptions) else None
-    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, artifact)
-    with factories.open_index(options, dataset) as retriever:
+    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, artifact, asks=not options.dry_run)
+    with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
         yield Job(options, dataset, metrics, lm, retriever)
+
+
+def show_estimates(estimates: Mapping[str, Estimate], job: Job, as_json: bool = False) -> None:
+    """Show what runs would cost, by label, and all of them together."""
+    if as_json:
+        out.print_json(json.dumps({label: estimate.model_dump() for label, estimate in estimates.items()}))
+        return
+    units = ("calls", "prompt_tokens", "completion_tokens", "money")
+    rows = [
+        [label, e.trials * e.questions + e.bootstrapping + e.scoring, *(getattr(e, unit) for unit in units)]
+        for label, e in estimates.items()
+    ]
+    if len(rows) > 1:
+        totals = [[row[place] for row in rows] for place in range(1, 6)]
+        rows.append(["all", *(None if None in column else sum(column) for column in totals)])
+    for row in rows:
+        row[1:5] = [f"{number:,}" for number in row[1:5]]
+        row[5] = "unknown" if row[5] is None else f"{row[5]:,.2f}"
+    columns = ["program", "questions", "LM calls", "prompt tokens", "completion tokens", "US dollars"]
+    caption = "estimated from questions that the embedded reader answers"
+    if any(estimate.money is None for estimate in estimates.values()):
+        caption += "; --prices IN,OUT says what tokens cost"
+    show_table(f"what it would cost with {job.lm.model}", columns, rows, caption=caption)
 
 
 def _summarize(result: Evaluation) -> dict[str, Any]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.given import OptionGroup, grouped, refuse
 from knowgap.errors import UsageError
+
+if TYPE_CHECKING:
+    from knowgap.compile.experiments.table import ExperimentTable
 
 __all__ = ["COMMANDS", "experiment"]
 
 
 @dataclass(frozen=True)
-class Setup:
+class Setup(OptionGroup):
     """What the rows of a table are run with."""
 
     data_path: Annotated[
@@ -52,9 +57,12 @@ class Setup:
     ] = None
     limit: o.Limit = None
 
-    def arguments(self, seed: int, table_lm: str, *, asks: bool) -> dict[str, Any]:
-        """The arguments of `run_experiment` and `estimate_cost`; models are loaded only if something is asked."""
+    def arguments(self, table: ExperimentTable, folder: Path, seed: int, *, asks: bool) -> dict[str, Any]:
+        """The arguments of `run_experiment` and `estimate_cost`; names are checked before a language model is asked."""
+        from knowgap.compile.experiments.cells import ExperimentSetup
+
         arguments: dict[str, Any] = {
+            "output": folder,
             "data": factories.named_values(self.data_path, "--data-path"),
             "corpora": factories.named_values(self.corpus, "--corpus"),
             "indexes": factories.named_values(self.index, "--index"),
@@ -64,32 +72,33 @@ class Setup:
             "limit": self.limit,
             "seed": seed,
             "as_paper": self.as_paper or (),
+            **factories.load_scorers(self.reranker, self.entailment),
         }
-        arguments["lm"] = factories.load_lm(self.lm or table_lm or None, self.api_base, self.lm_option, asks=asks)
-        if not asks:
-            return arguments
         row_lms = factories.named_values(self.row_lm, "--row-lm")
-        arguments["lms"] = {name: factories.load_lm(lm, self.api_base, self.lm_option) for name, lm in row_lms.items()}
-        return {**arguments, **factories.load_scorers(self.reranker, self.entailment)}
+        unused = ExperimentSetup(**arguments, lms=cast("Any", row_lms)).check(table, self.baseline)
+        if unused:
+            remark(f"without effect on this run: {', '.join(f'--{name} {getattr(self, name)}' for name in unused)}")
+        load = functools.partial(factories.load_lm, api_base=self.api_base, lm_option=self.lm_option, asks=asks)
+        arguments["lm"] = load(self.lm or table.lm or None)
+        arguments["lms"] = {name: load(lm) for name, lm in row_lms.items()}
+        return arguments
 
 
-@o.grouped
+@grouped
 def experiment(
     table: Annotated[str, typer.Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
     *,
+    context: typer.Context,
     list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
     setup: Setup,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Ask nothing; print calls, tokens and price.")] = False,
+    dry_run: o.DryRun = False,
     ask: Annotated[
         int,
         typer.Option(
             "--ask", min=0, help="With --dry-run: questions of each cell to ask first, for a closer estimate."
         ),
     ] = 0,
-    prices: Annotated[
-        tuple[float, float] | None,
-        typer.Option("--prices", help="US dollars per million prompt and completion tokens."),
-    ] = None,
+    prices: o.Prices = None,
     ray_address: Annotated[
         str | None,
         typer.Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", help="Ray cluster, or local."),
@@ -106,6 +115,7 @@ def experiment(
     from knowgap.reports.experiment import write_experiment_report
 
     if list_tables:
+        refuse([name for name in context.params if name not in ("list_tables", "as_json")], "is of no use with --list")
         _list(as_json)
         return
     if not table:
@@ -114,14 +124,14 @@ def experiment(
         )
     opened = read_table(table)
     folder = output_dir or Path(f"experiment-{opened.name}")
-    arguments = setup.arguments(seed, opened.lm, asks=not dry_run or ask > 0)
+    refuse(["ray_address"] if dry_run else ["ask"], "goes without --dry-run" if dry_run else "goes with --dry-run")
+    arguments = setup.arguments(opened, folder, seed, asks=not dry_run or ask > 0)
     if dry_run:
-        _show_estimate(opened.title, estimate_cost(opened, output=folder, ask=ask, prices=prices, **arguments), as_json)
+        _show_estimate(opened.title, estimate_cost(opened, ask=ask, prices=prices, **arguments), as_json)
         return
     with progress(opened.name) as report:
         result = run_experiment(
             opened,
-            output=folder,
             baseline=setup.baseline,
             num_threads=num_threads,
             progress=report,
@@ -157,19 +167,21 @@ def _show_estimate(title: str, estimate: Any, as_json: bool) -> None:
         out.print_json(json.dumps({**estimate.model_dump(), **totals}))
         return
     rows = [
-        [cell.row, cell.column, cell.questions, _range(cell.calls), _range(cell.tokens), cell.basis]
+        [cell.row, cell.column, cell.questions, _range(cell.calls), _range(cell.tokens), _dollars(cell), cell.basis]
         for cell in estimate.cells
     ]
-    show_table(title, ["row", "data", "questions", "calls", "tokens", "estimated from"], rows)
-    price = "unknown (name one with --prices)"
-    if estimate.price is not None:
-        price = f"${estimate.price[0]:,.2f} to ${estimate.price[1]:,.2f}"
+    show_table(title, ["row", "data", "questions", "LM calls", "tokens", "US dollars", "estimated from"], rows)
+    price = "price unknown (--prices IN,OUT says it)" if estimate.price is None else f"{_dollars(estimate)} US dollars"
     calls, tokens = _range(estimate.calls), _range(estimate.tokens)
-    out.print(f"{calls} calls, {tokens} tokens; price for {estimate.lm}: {price}", markup=False)
+    out.print(f"{calls} calls of {', '.join(estimate.lms)}, {tokens} tokens, {price}", markup=False)
 
 
-def _range(bounds: tuple[float, float]) -> str:
-    low, high = (f"{value:,.0f}" for value in bounds)
+def _dollars(priced: Any) -> str:
+    return "unknown" if priced.price is None else _range(priced.price, digits=2)
+
+
+def _range(bounds: tuple[float, float], digits: int = 0) -> str:
+    low, high = (f"{value:,.{digits}f}" for value in bounds)
     return low if low == high else f"{low} to {high}"
 
 

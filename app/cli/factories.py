@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
+from knowgap.cli.given import is_default, refuse
 from knowgap.errors import IndexMissing, UsageError
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever
 
 __all__ = [
+    "CheckedProgram",
     "cache_folder",
+    "check_program",
     "closing",
     "load_data",
     "load_lm",
-    "load_program",
     "load_scorers",
     "named_values",
     "open_index",
@@ -35,6 +37,10 @@ _LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
 _EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
     "tests and sweeps, and is not a language model (--lm openai/…, ollama_chat/…, hf/… for a real one)"
+)
+_SAMPLE_NOTICE = (
+    "no data is named: using the bundled sample, a fictional encyclopedia with questions on it "
+    "(--index and --data for your own)"
 )
 
 
@@ -85,15 +91,13 @@ def load_lm(
         written = os.environ.get(_LM_OPTIONS, "").split()
         given = {**parse_options(named_values(written, _LM_OPTIONS)), **given}
         given = {**(_saved_options(artifact, name, given) if artifact is not None else {}), **given}
-    if not asks:
-        return make_lm(name or "extractive", api_base=api_base, **given)
-
-    if name is None:
+    if name is None and asks:
         remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
     lm = make_lm(name or "extractive", api_base=api_base, **given)
-    check_reachable(patient(lm))
+    if asks:
+        check_reachable(patient(lm))
     return lm
 
 
@@ -117,6 +121,8 @@ def load_data(options: o.DataOptions) -> Dataset:
     """Load the data set of the options."""
     from knowgap.compile.data import load_dataset
 
+    if is_default("data"):
+        remark(_SAMPLE_NOTICE)
     split = options.split if isinstance(options, o.SplitOptions) and options.whole else None
     return load_dataset(options.data, corpus=options.corpus, seed=options.seed, split_as=split)
 
@@ -142,6 +148,8 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     from knowgap.retrieval import open_index as open_folder
 
     place, quality = options.folder, options.quality
+    if place is not None and dataset is None:
+        refuse(["data"], f"the passages are those of the index {place}: leave out --data, or --index and KNOWGAP_INDEX")
     if place is None:
         retriever = _open_own_index(options, dataset)
     elif not place.startswith(("http://", "https://")):
@@ -160,7 +168,10 @@ def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriev
     from knowgap.compile.data import load_dataset
     from knowgap.retrieval.index.engines import open_or_build
 
-    dataset = dataset or load_dataset(options.data)
+    if dataset is None:
+        if is_default("data"):
+            remark(_SAMPLE_NOTICE)
+        dataset = load_dataset(options.data)
     if not dataset.corpus:
         raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
     engine = options.engine or o.NEW_INDEX
@@ -192,30 +203,58 @@ def load_scorers(reranker: str | None, entailment: str | None) -> dict[str, Any]
     return scorers
 
 
-def load_program(options: o.ProgramOptions, retriever: Retriever) -> Program:
-    """Load a compiled program, or make a named one. Settings go over those of the artifact or preset."""
+class CheckedProgram(NamedTuple):
+    """A program whose names and settings are known to be right.
+
+    Attributes:
+        retrieves: whether it searches an index.
+        make: makes it from the index and the language model that it will be asked with; an artifact that was compiled
+            with others warns.
+    """
+
+    retrieves: bool
+    make: Callable[[Retriever | None, dspy.LM | None], Program]
+
+
+def check_program(options: o.ProgramOptions) -> CheckedProgram:
+    """Check every name and value of the options, before anything is asked.
+
+    Settings go over those of the artifact or preset.
+
+    Raises:
+        UnknownName: there is no such program, preset or hyperparameter.
+        UsageError: options that do not go together, or a model that cannot be loaded.
+        ArtifactError: the artifact cannot be loaded.
+    """
     from knowgap.compile import load_artifact, read_config
     from knowgap.programs import get_program
 
-    settings, artifact = named_values(options.settings, "--set"), options.artifact
-    if artifact is not None and options.preset is not None:
-        raise UsageError(f"--preset {options.preset}: goes with --program; {artifact} has its own settings")
+    settings: dict[str, Any] = {**named_values(options.settings, "--set")}
+    artifact = options.artifact
+    if artifact is not None:
+        refuse(["preset"], f"goes with --program; {artifact} has its own settings")
+        refuse(["program"], f"{artifact} is a program by itself: leave out --program or --artifact")
     name = options.program if artifact is None else read_config(artifact)["program"]
     program_class = get_program(name)
     for part in ("reranker", "entailment"):
         value = getattr(options, part)
         if value is not None and part not in program_class.part_names:
             raise UsageError(f"--{part} {value}: the program {name} has no {part}")
+    if artifact is None and options.preset is not None:
+        program_class.preset(options.preset)
     scorers = load_scorers(options.reranker, options.entailment)
-    arguments: dict[str, Any] = {**scorers, **settings}
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        if artifact is not None:
-            program = load_artifact(artifact, retriever=retriever, **scorers).configure(**settings)
-        elif options.preset is not None:
-            program = program_class.from_preset(options.preset, retriever, **arguments)
-        else:
-            program = program_class(retriever, **arguments)
-    for warning in caught:
-        remark(f"warning: {warning.message}")
-    return program
+
+    def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
+        import dspy
+
+        with dspy.context(lm=lm) if lm is not None else nullcontext():
+            if artifact is not None:
+                return load_artifact(artifact, retriever=retriever, **scorers).configure(**settings)
+            if options.preset is not None:
+                return program_class.from_preset(options.preset, retriever, **scorers, **settings)
+            return program_class(retriever, **scorers, **settings)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make(None, None)
+    return CheckedProgram(program_class.needs_retriever, make)

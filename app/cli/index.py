@@ -16,6 +16,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import Report, out, progress, remark, show_table
+from knowgap.cli.given import grouped
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class QdrantOptions:
     replicas: Annotated[int | None, Option("--replicas", min=1, help="Copies of each part on a Qdrant cluster.")] = None
 
 
-@o.grouped
+@grouped
 def index(
     *,
     folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
@@ -115,7 +116,7 @@ def _reporting(passages: Iterable[Passage], report: Report) -> Iterator[Passage]
         yield passage
 
 
-@o.grouped
+@grouped
 def search(
     *,
     query: Annotated[str, Argument(help="What to look for.")],

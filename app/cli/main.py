@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report
-from knowgap.cli.display import err
+from knowgap.cli.display import err, remark
 from knowgap.errors import KnowgapError
 
 __all__ = ["app", "main"]
@@ -61,6 +62,11 @@ for module in (demo, ask, index, evaluate, compile, report, experiment):
         app.command(name)(_interruptible(function))
 
 
+def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    """Show a warning as one line, without the line of code that it comes from."""
+    remark(f"warning: {' '.join(str(message).split())}")
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command. An error that knowgap raises on purpose is one line and exit code 2.
 
@@ -72,7 +78,10 @@ def main(arguments: list[str] | None = None) -> None:
     again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments, obj=[sys.executable, *again])  # the command line that other workers of a study run
+        with warnings.catch_warnings():
+            warnings.filterwarnings("default", category=UserWarning, module="knowgap")
+            warnings.showwarning = _show_warning
+            app(arguments, obj=[sys.executable, *again])  # the command line that other workers of a study run
     except KnowgapError as error:
         if "--debug" in arguments:
             raise

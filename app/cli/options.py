@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import Annotated, Any, Literal
 
 from typer import Option
+
+from knowgap.cli.given import OptionGroup
+from knowgap.errors import UsageError
+
+
+def _parse_prices(text: str) -> tuple[float, float]:
+    """Parse the value of --prices: two numbers with a comma between them."""
+    try:
+        prices = tuple(float(part.strip().removeprefix("$")) for part in text.split(","))
+    except ValueError:
+        prices = ()
+    if len(prices) != 2 or not all(math.isfinite(price) and price >= 0 for price in prices):
+        raise UsageError(
+            f"--prices {text}: write two numbers with a comma, such as 0.15,0.6: US dollars per million prompt tokens "
+            "and per million completion tokens"
+        )
+    return prices[0], prices[1]
+
 
 Lm = Annotated[
     str | None,
@@ -64,13 +80,23 @@ OutputDir = Annotated[
     Option("--output-dir", "-o", envvar="KNOWGAP_OUTPUT_DIR", help="Folder for the files that the command writes."),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
+Prices = Annotated[
+    Any,  # a pair of numbers, or None
+    Option(
+        "--prices",
+        parser=_parse_prices,
+        metavar="IN,OUT",
+        help="US dollars per million prompt and completion tokens, such as 0.15,0.6, where DSPy does not know them.",
+    ),
+]
+DryRun = Annotated[bool, Option("--dry-run", help="Ask nothing; estimate calls, tokens and price.")]
 
 NEW_INDEX = "colbert"
 """The engine of a new index if none is named."""
 
 
 @dataclass(frozen=True)
-class ProgramOptions:
+class ProgramOptions(OptionGroup):
     """A program: a compiled one, or a named one with its settings; and the models beside the language model."""
 
     program: Annotated[str, Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")] = (
@@ -90,11 +116,17 @@ class ProgramOptions:
 
 
 @dataclass(frozen=True)
-class IndexOptions:
+class IndexOptions(OptionGroup):
     """An index, or the data set whose passages are indexed at first use."""
 
     data: Annotated[
-        str, Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: a name of `knowgap ls`, a file or a folder.")
+        str,
+        Option(
+            "--data",
+            "-d",
+            envvar="KNOWGAP_DATA",
+            help="Data set: a name of `knowgap ls`, a file or a folder; sample is a bundled fictional encyclopedia.",
+        ),
     ] = "sample"
     folder: Annotated[
         str | None,
@@ -123,7 +155,7 @@ class DataOptions(IndexOptions):
 
 
 @dataclass(frozen=True)
-class SplitOptions:
+class SplitOptions(OptionGroup):
     """One split of a data set."""
 
     split: Split = "test"
@@ -131,7 +163,7 @@ class SplitOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(OptionGroup):
     """A language model."""
 
     lm: Lm = None
@@ -149,6 +181,8 @@ class JobOptions(ModelOptions, DataOptions):
     ] = None
     num_threads: Threads = 4
     output_dir: OutputDir = None
+    dry_run: DryRun = False
+    prices: Prices = None
 
 
 @dataclass(frozen=True)
@@ -193,13 +227,6 @@ class StudyOptions(JobOptions):
     timeout: Annotated[float | None, Option("--timeout", help="End this run of the study after this many seconds.")] = (
         None
     )
-    prices: Annotated[
-        tuple[float, float] | None,
-        Option("--prices", help="US dollars per million prompt and completion tokens, where DSPy does not know them."),
-    ] = None
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Ask nothing; estimate calls, tokens and price of the study.")
-    ] = False
     num_workers: Annotated[
         int,
         Option(
@@ -209,34 +236,3 @@ class StudyOptions(JobOptions):
             help="Processes on this machine that share the study's trials.",
         ),
     ] = 1
-
-
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take groups of options.
-
-    A parameter whose type is a dataclass stands for the dataclass's fields, in their order. The parameters are
-    keyword-only, since a group, which has no default, may follow options, which have one.
-    """
-    signature = inspect.signature(command, eval_str=True)
-    groups: dict[str, Any] = {
-        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
-    }
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in signature.parameters.items():
-        if name not in groups:
-            parameters.append(parameter)
-            continue
-        hints = get_type_hints(groups[name], include_extras=True)
-        parameters += [
-            parameter.replace(name=field.name, default=field.default, annotation=hints[field.name])
-            for field in fields(groups[name])
-        ]
-
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
-        for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
-        command(**values)
-
-    cast("Any", run).__signature__ = signature.replace(parameters=parameters)
-    return run

@@ -24,6 +24,7 @@ __all__ = ["OPTIMIZERS", "OptimizerRun", "OptimizerSpec", "remove_unused_demos",
 
 _REASONING = ("reasoning", "explanation")
 _RIGHT_RUNS = {"max_labeled_demos": 0, "metric_threshold": 1.0}
+_CANDIDATES = 8
 _SET_HERE = frozenset(
     ("self", "metric", "student", "trainset", "valset", "teacher", "seed", "num_threads", "prompt_model", "task_model")
 ) | {"reflection_lm", "eval_kwargs", "kwargs", "_kwargs", "requires_permission_to_run"}
@@ -41,6 +42,8 @@ class OptimizerSpec:
         needs_lm: whether it asks the language model to write instructions, which the embedded reader cannot.
         can_save: whether `save_artifact` can save the compiled program.
         options: the options it takes; empty for all those of its constructor and its compile step.
+        runs: how often it runs the program at most, from the numbers of training and validation questions; None where
+            that depends on what a language model writes.
     """
 
     class_name: str
@@ -50,6 +53,7 @@ class OptimizerSpec:
     needs_lm: bool = False
     can_save: bool = True
     options: tuple[str, ...] = ()
+    runs: Callable[[int, int], int] | None = None
 
     def known_options(self) -> set[str]:
         """The options that the optimizer's constructor and its compile step take."""
@@ -202,18 +206,23 @@ def _copro(run: OptimizerRun) -> Program:
 
 
 OPTIMIZERS: dict[str, OptimizerSpec] = {
-    "labeled": OptimizerSpec("LabeledFewShot", "shows examples as they are", _labeled, {"k": 4}),
+    "labeled": OptimizerSpec(
+        "LabeledFewShot", "shows examples as they are", _labeled, {"k": 4}, runs=lambda train, val: 0
+    ),
     "bootstrap": OptimizerSpec(
         "BootstrapFewShot",
         "shows runs of the program that ended in the right answer",
         _bootstrap,
         {"max_bootstrapped_demos": 4, **_RIGHT_RUNS},
+        runs=lambda train, val: train,
     ),
     "random_search": OptimizerSpec(
         "BootstrapFewShotWithRandomSearch",
         "bootstraps several sets and keeps the best on the valset",
         _random_search,
-        {"max_bootstrapped_demos": 4, "num_candidate_programs": 8, **_RIGHT_RUNS},
+        {"max_bootstrapped_demos": 4, "num_candidate_programs": _CANDIDATES, **_RIGHT_RUNS},
+        # Besides the candidates: without demonstrations, with labeled ones, and bootstrapped in the order of the data.
+        runs=lambda train, val: (_CANDIDATES + 1) * train + (_CANDIDATES + 3) * val,
     ),
     "knn": OptimizerSpec(
         "KNNFewShot",
@@ -222,6 +231,7 @@ OPTIMIZERS: dict[str, OptimizerSpec] = {
         {"k": 3, "metric_threshold": 1.0},
         can_save=False,
         options=("k", "vectorizer", "metric_threshold", "max_rounds", "teacher_settings"),
+        runs=lambda train, val: train,
     ),
     "mipro": OptimizerSpec(
         "MIPROv2", "words instructions and picks demonstrations", _mipro, {"max_labeled_demos": 0}, needs_lm=True

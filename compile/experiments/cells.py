@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping
+import itertools
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import dspy
 
-from knowgap.compile.artifact import load_artifact
+from knowgap.compile.artifact import load_artifact, read_config
 from knowgap.compile.data import LAYOUTS, Dataset, load_dataset
+from knowgap.compile.data.dataset import SPLITS
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.experiments.measures import score_metrics
 from knowgap.compile.experiments.probes import PROBES
@@ -65,25 +69,61 @@ class ExperimentSetup:
     seed: int = 0
     as_paper: Collection[str] = ()
 
-    def check(self, table: ExperimentTable) -> None:
-        """Refuse what does not fit a table.
+    def check(self, table: ExperimentTable, baseline: str | None = None) -> list[str]:
+        """Refuse what does not fit a table, and every name that does not exist, before anything is loaded or asked.
+
+        Args:
+            table: what is compared.
+            baseline: the row that the others are to be tested against.
+
+        Returns:
+            Which of "reranker" and "entailment" are given although no program of the rows has such a part.
 
         Raises:
-            UnknownName: a data set, row, engine or part of the setting that does not exist.
-            UsageError: a limit below 1.
+            UnknownName: a program, preset, hyperparameter, metric, engine, data set, row, language model or part of the
+                setting that does not exist.
+            UsageError: a limit below 1, a baseline that is not run, or values that are out of bounds.
         """
         datasets, labels = [column.dataset for column in table.columns], [row.label for row in table.rows]
+        rows = [row for row in table.rows if self.rows is None or row.label in self.rows]
+        engines = [engine for engine in (self.engine, table.engine, *(row.engine for row in rows)) if engine]
+        named = [name for row in rows for name in (*row.datasets, *row.by_dataset)]
+        stands_for = [table.paper.lm] if table.paper else []
+        stands_for += [row.lm for row in rows if row.lm]
         for kind, names, known in (
-            (f"data set of {table.name}", [*self.data, *self.corpora, *self.indexes], datasets),
+            (f"data set of {table.name}", [*self.data, *self.corpora, *self.indexes, *named], datasets),
             (f"row of {table.name}", self.rows or (), labels),
+            (f"row of {table.name}", [baseline] if baseline is not None else (), labels),
+            (f"language model of {table.name}", self.lms, stands_for),
             ("part of the setting", self.as_paper, AS_PAPER),
-            ("engine", [self.engine] if self.engine else (), ENGINES),
+            ("engine", engines, ENGINES),
+            ("split", [column.split for column in table.columns], SPLITS),
         ):
             for name in names:
                 if name not in known:
                     raise UnknownName.among(kind, name, known)
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"limit {self.limit}: ask at least one question")
+        if baseline is not None and baseline not in [row.label for row in rows]:
+            raise UsageError(f"the baseline {baseline!r} is not among the rows that are run")
+        parts = self._check_programs(table, rows)
+        return [name for name in ("reranker", "entailment") if getattr(self, name) is not None and name not in parts]
+
+    def _check_programs(self, table: ExperimentTable, rows: Sequence[Row]) -> set[str]:
+        """Make every program without an index, and every metric; return the names of the programs' parts."""
+        parts: set[str] = set()
+        for row, column in itertools.product(rows, table.columns):
+            if row.left_out or (row.datasets and column.dataset not in row.datasets):
+                continue
+            try:
+                score_metrics(column.metrics, best_of_answers=row.best_of_answers)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # they come when the programs are made for their index
+                    program = _program_factory(Cell(0, 0, row, column), self)[0]()
+            except KnowgapError as error:
+                raise UsageError(f"{table.name}, row {row.label!r} on {column.title}: {error}") from error
+            parts.update(program.part_names)
+        return parts
 
 
 @dataclass
@@ -120,12 +160,20 @@ class Cell:
         return len(self.examples) if self.dataset is not None else self.column.questions
 
 
-def prepare(table: ExperimentTable, setup: ExperimentSetup, *, dry: bool = False, progress: Any = None) -> list[Cell]:
+def prepare(
+    table: ExperimentTable,
+    setup: ExperimentSetup,
+    *,
+    baseline: str | None = None,
+    dry: bool = False,
+    progress: Any = None,
+) -> list[Cell]:
     """Prepare the cells of a table, row by row.
 
     Args:
         table: what is compared.
         setup: what it is run with.
+        baseline: the row that the others are to be tested against, for the check.
         dry: build no index, and make programs also for data sets that are not named.
         progress: called while indexes are built.
 
@@ -133,7 +181,7 @@ def prepare(table: ExperimentTable, setup: ExperimentSetup, *, dry: bool = False
         UsageError: an option that does not fit the table, or no data for any column.
         DataError: data that cannot be read.
     """
-    setup.check(table)
+    setup.check(table, baseline)
     preparation = _Preparation(table, setup, dry, progress)
     cells = [
         preparation.cell(row, column)
@@ -176,15 +224,13 @@ class _Preparation:
         if row.program == "skr" and not trainable:
             cell.reason = "SKR learns from a train split, and the data have none beside the split that is asked"
             return cell
-        try:
-            cell.make_program, cell.delta_left_out = _program_factory(cell, self.setup)
-            cell.program = cell.make_program(retriever=retriever)
-        except KnowgapError as error:
-            raise UsageError(f"{self.table.name}, row {row.label!r} on {column.title}: {error}") from error
-        if cell.program.needs_retriever and retriever is None and not self.dry:
-            raise UsageError(f"{column.dataset} brings no passages: name an index or a corpus for it")
         papers_lm = row.lm or (self.table.paper.lm if self.table.paper else "")
         cell.lm = self.setup.lms.get(papers_lm, self.setup.lm)
+        cell.make_program, cell.delta_left_out = _program_factory(cell, self.setup)
+        with dspy.context(lm=cell.lm) if cell.lm is not None else nullcontext():
+            cell.program = cell.make_program(retriever=retriever)
+        if cell.program.needs_retriever and retriever is None and not self.dry:
+            raise UsageError(f"{column.dataset} brings no passages: name an index or a corpus for it")
         cell.metrics = score_metrics(column.metrics, best_of_answers=row.best_of_answers)
         return cell
 
@@ -231,20 +277,27 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     """What makes a cell's program from a retriever, and whether the paper's relevance threshold was left out."""
     row, column = cell.row, cell.column
     models = {"reranker": setup.reranker, "entailment": setup.entailment}
+    settings = {**row.settings, **row.by_dataset.get(column.dataset, {})}
     if row.artifact:
-        return functools.partial(load_artifact, row.artifact, **models), False
+        cls = get_program(read_config(row.artifact)["program"])
+        return functools.partial(_load_artifact, row.artifact, settings, **_parts(cls, models)), False
     if row.program in PROBES:
         probe = PROBES[row.program]
-        given = {**_parts(probe, models), **row.settings}
-        return functools.partial(probe, cell.examples, seed=setup.seed, **given), False
+        if row.preset:
+            raise UnknownName.among(f"preset of {row.program}", row.preset, probe.presets)
+        return functools.partial(probe, cell.examples, seed=setup.seed, **_parts(probe, models), **settings), False
     if row.program not in PROGRAMS:
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES])
     cls = get_program(row.program)
     preset = row.preset or task_preset(cls, column.task)
     values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
-    values |= {**(cls.preset(preset) if preset else {}), **row.settings, **row.by_dataset.get(column.dataset, {})}
+    values |= {**(cls.preset(preset) if preset else {}), **settings}
     values, left_out = fit_to_reranker(values, setup.reranker)
     return functools.partial(cls, **_parts(cls, models), **values), bool(left_out)
+
+
+def _load_artifact(folder: str, settings: Mapping[str, Any], *, retriever: Any = None, **models: Any) -> Program:
+    return load_artifact(folder, retriever=retriever, **models).configure(**settings)
 
 
 def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import dspy
 import numpy as np
 from pydantic import BaseModel
 
+from knowgap.compile.evaluation.metrics import JUDGING_CALLS
 from knowgap.compile.evaluation.provenance import digest, lm_name, state_of
 from knowgap.compile.experiments.call_bounds import call_bounds
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
@@ -31,9 +32,6 @@ PASSAGE = np.array([60, 200])
 REPLY = np.array([20, 150])
 """Completion tokens of a call, fewest and most."""
 
-_JUDGING_CALLS = {"judged_accuracy": 1, "quest_recall": 3, "quest_token_precision": 3, "quest_token_recall": 3}
-_JUDGING_CALLS["quest_token_f1"] = 3
-
 Range = tuple[float, float]
 
 
@@ -48,6 +46,8 @@ class CellCost(BaseModel, extra="forbid"):
         prompt_tokens: fewest and most.
         completion_tokens: fewest and most.
         basis: where the numbers come from.
+        lm: the language model that is asked.
+        prices: its US dollars per million prompt and completion tokens; None if they are not known.
     """
 
     row: str
@@ -57,11 +57,20 @@ class CellCost(BaseModel, extra="forbid"):
     prompt_tokens: Range
     completion_tokens: Range
     basis: str
+    lm: str = ""
+    prices: Prices | None = None
 
     @property
     def tokens(self) -> Range:
         """Prompt and completion tokens, fewest and most."""
         return _range(np.add(self.prompt_tokens, self.completion_tokens))
+
+    @property
+    def price(self) -> Range | None:
+        """US dollars, least and most; None if the prices are not known."""
+        if self.prices is None:
+            return None
+        return _range(dollars(np.array(self.prompt_tokens), np.array(self.completion_tokens), self.prices))
 
 
 class CostEstimate(BaseModel, extra="forbid"):
@@ -70,14 +79,15 @@ class CostEstimate(BaseModel, extra="forbid"):
     Attributes:
         table: its name.
         cells: those that will be asked; rows that share their answers are counted once.
-        prices: US dollars per million prompt and completion tokens; None if they are not known.
-        lm: the language model that is priced.
     """
 
     table: str
     cells: list[CellCost]
-    prices: Prices | None = None
-    lm: str = ""
+
+    @property
+    def lms(self) -> list[str]:
+        """The language models that are asked."""
+        return list(dict.fromkeys(cell.lm for cell in self.cells))
 
     @property
     def calls(self) -> Range:
@@ -91,10 +101,10 @@ class CostEstimate(BaseModel, extra="forbid"):
 
     @property
     def price(self) -> Range | None:
-        """US dollars in all, least and most; None if prices are not known."""
-        if self.prices is None:
-            return None
-        return _range(dollars(self._total("prompt_tokens"), self._total("completion_tokens"), self.prices))
+        """US dollars in all, least and most; None if some price is not known."""
+        prices = [cell.price for cell in self.cells]
+        known = [price for price in prices if price is not None]
+        return _range(np.sum(known, axis=0)) if known and len(known) == len(prices) else None
 
     def _total(self, name: str) -> np.ndarray:
         return np.sum([getattr(cell, name) for cell in self.cells], axis=0)
@@ -131,10 +141,9 @@ def estimate_cost(
         measured = {(c.row, c.column): (c.questions, c.costs) for c in probe.cells if c.costs}
     costs: dict[str, CellCost] = {}
     for cell in cells:
-        costs.setdefault(_answers_identity(cell), _cell_cost(cell, measured.get((cell.row_number, cell.column_number))))
-    lm = options.lm or dspy.settings.lm
-    prices = prices or token_prices(lm_name(lm))
-    return CostEstimate(table=table.name, cells=list(costs.values()), prices=prices, lm=lm_name(lm))
+        place = cell.row_number, cell.column_number
+        costs.setdefault(_answers_identity(cell), _cell_cost(cell, measured.get(place), prices))
+    return CostEstimate(table=table.name, cells=list(costs.values()))
 
 
 def _answers_identity(cell: Cell) -> str:
@@ -145,8 +154,9 @@ def _answers_identity(cell: Cell) -> str:
     return digest([program.name, state_of(program), column, row, lm_name(cell.lm)])
 
 
-def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> CellCost:
+def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None, prices: Prices | None) -> CellCost:
     program: Any = cell.program
+    lm = lm_name(cell.lm or dspy.settings.lm)
     if measured is not None:
         asked, means = measured
         basis = f"measured on {asked} questions"
@@ -158,7 +168,7 @@ def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> 
         calls = np.array([bounds.low, bounds.high]) * max(1, len(cell.row.top_p))
         prompt = calls * (CALL + np.array([0, bounds.passages]) * PASSAGE)
         completion = calls * REPLY
-    judging = sum(_JUDGING_CALLS.get(name, 0) for name in cell.column.metrics)
+    judging = sum(JUDGING_CALLS.get(name, 0) for name in cell.column.metrics)
     return CellCost(
         row=cell.row.label,
         column=cell.column.title,
@@ -167,4 +177,6 @@ def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None) -> 
         prompt_tokens=_range(cell.questions * (prompt + judging * CALL)),
         completion_tokens=_range(cell.questions * (completion + judging * REPLY)),
         basis=basis,
+        lm=lm,
+        prices=prices or token_prices(lm),
     )

@@ -64,7 +64,8 @@ def run_experiment(
     Args:
         table: a table, the name of one that comes with knowgap, or a TOML file.
         output: folder for answers, indexes and results.
-        baseline: label of the row that the others are tested against, instead of the table's.
+        baseline: label of the row that the others are tested against, instead of the table's, or of the first that is
+            run.
         num_threads: questions at a time.
         progress: called with questions done, questions in all, and what is being asked.
         prices: US dollars per million prompt and completion tokens, if DSPy does not know them.
@@ -77,11 +78,9 @@ def run_experiment(
         LanguageModelUnreachable: the language model is gone; the same call goes on.
     """
     table = table if isinstance(table, ExperimentTable) else read_table(table)
-    if baseline is not None and baseline not in [row.label for row in table.rows]:
-        raise UsageError(f"the baseline {baseline!r} is not the label of a row of {table.name}")
     options = ExperimentSetup(output=Path(output), **setup)
     options = replace(options, lm=resolve_lm(options.lm))
-    cells = prepare(table, options, progress=progress)
+    cells = prepare(table, options, baseline=baseline, progress=progress)
     tracker, results = UsageTracker(prices), []
     cluster = connect(ray_address, tracker, options.output / "lm-cache") if ray_address else nullcontext()
     with lm_cache(options.output / "lm-cache"), track_usage(tracker), cluster as connected:
@@ -91,7 +90,8 @@ def run_experiment(
             if cell.program is not None:
                 evaluation = run.cell(cell, _cell_progress(progress, cells, number))
             results.append((_cell_result(cell, table, options, evaluation), evaluation))
-    label = baseline or table.baseline or next((c.row.label for c in cells if c.program is not None), "")
+    ran = [cell.row.label for cell in cells if cell.program is not None]
+    label = baseline or (table.baseline if table.baseline in ran else next(iter(ran), ""))
     _compare_with_baseline(table, label, results)
     experiment = ExperimentResult(
         table=table,

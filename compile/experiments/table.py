@@ -161,6 +161,10 @@ class Row(BaseModel, extra="forbid", frozen=True):
     def _check(self) -> Row:
         if sum(map(bool, (self.program, self.artifact, self.left_out))) != 1:
             raise ValueError(f"the row {self.label!r} needs exactly one of program, artifact and left_out")
+        if self.artifact and self.preset:
+            raise ValueError(
+                f"the row {self.label!r} has an artifact, which has its own settings: leave out the preset"
+            )
         return self
 
 
@@ -195,7 +199,7 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
         if len(set(labels)) != len(labels):
             raise ValueError(f"two rows have the label {next(x for x in labels if labels.count(x) > 1)!r}")
         if self.baseline and self.baseline not in labels:
-            raise ValueError(f"the baseline {self.baseline!r} is not the label of a row")
+            raise ValueError(str(UnknownName.among("baseline", self.baseline, labels)))
         width = sum(len(column.metrics) for column in self.columns)
         for row in self.rows:
             if len(row.paper) not in (0, width):
@@ -204,7 +208,7 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
                 raise ValueError(f"the row {row.label!r} has a paper's figures, and the table names no paper")
         for column in self.columns:
             if column.task not in TASKS:
-                raise ValueError(f"the task {column.task!r} is none of {', '.join(TASKS)}")
+                raise ValueError(str(UnknownName.among("task", column.task, TASKS)))
         return self
 
     def printed(self, row: int, column: int) -> dict[str, float | None]:
@@ -239,4 +243,8 @@ def read_table(source: str | Path) -> ExperimentTable:
     except ValidationError as error:
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or None
-        raise DataError(problem["msg"].removeprefix("Value error, "), path=path, field=field) from None
+        message = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            part = {"rows": Row, "columns": Column, "paper": PaperSetting}.get(str(problem["loc"][0]), ExperimentTable)
+            message = str(UnknownName.among("field", str(problem["loc"][-1]), part.model_fields))
+        raise DataError(message, path=path, field=field) from None

@@ -14,7 +14,7 @@ from knowgap.compile.study.storage import HEARTBEAT
 from knowgap.compile.study.trials import parse_rule
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
-from knowgap.programs.trace.usage import Prices, Usage
+from knowgap.programs.trace.usage import Prices, Usage, token_prices
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,6 +35,8 @@ class _Config(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
+            if first["type"] == "extra_forbidden":
+                raise UnknownName.among(f"setting of {cls.__name__}", name, cls.model_fields) from error
             raise UsageError(f"{cls.__name__}: {name}={first['input']!r}: {first['msg']}") from error
 
 
@@ -106,10 +108,20 @@ class DemoConfig(_Config):
     teacher_lm: dspy.BaseLM | None = Field(default=None, exclude=True)
 
     def resolved(self, lm: dspy.BaseLM | None) -> DemoConfig:
-        """The same with the mode that "auto" stands for."""
-        if self.mode != "auto":
-            return self
-        return self.model_copy(update={"mode": "none" if lm_name(lm) == EXTRACTIVE else "search"})
+        """The same with the mode that "auto" stands for.
+
+        Raises:
+            UsageError: there is a teacher, and no demonstrations are made.
+        """
+        mode = self.mode
+        if mode == "auto":
+            mode = "none" if lm_name(lm) == EXTRACTIVE else "search"
+        if mode == "none" and self.teacher_lm is not None:
+            raise UsageError(
+                f"the teacher {lm_name(self.teacher_lm)} has nothing to do: no demonstrations are made, since they are "
+                "switched off or the embedded reader takes no notice of them"
+            )
+        return self.model_copy(update={"mode": mode})
 
 
 class Budget(_Config):
@@ -133,6 +145,14 @@ class Budget(_Config):
     def limits_spending(self) -> bool:
         """Whether what other processes spend matters."""
         return not (self.calls is None and self.tokens is None and self.money is None)
+
+    def check_prices(self, lm: str) -> None:
+        """Refuse a limit of money for a language model, by its name, whose price is not known."""
+        if self.money is not None and self.prices is None and token_prices(lm) is None:
+            raise UsageError(
+                f"a budget of {self.money:g} US dollars needs prices, and those of {lm} are not known: name them, in "
+                "US dollars per million prompt and completion tokens (--prices IN,OUT)"
+            )
 
     def exceeded(self, spent: Usage, seconds: float) -> str:
         """Which limit is reached, in words; empty if none is."""

@@ -1,55 +1,25 @@
-"""What a study would cost, before anything is spent: the program is run with the embedded reader, which is free."""
+"""What a study would cost, before anything is spent: see `knowgap.compile.evaluation.estimate`."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import dspy
-from pydantic import BaseModel
 
-from knowgap.compile.evaluation.provenance import lm_name
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples, run_example
-from knowgap.compile.evaluation.shared_cache import cache_results
+from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
+from knowgap.compile.evaluation.estimate import Estimate, measure_question
+from knowgap.compile.evaluation.metrics import JUDGING_CALLS
+from knowgap.compile.evaluation.runner import check_examples
 from knowgap.compile.study.config import DemoConfig, StudyConfig
 from knowgap.compile.study.search_space import SearchSpace
-from knowgap.errors import UsageError
+from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage
+from knowgap.programs.trace.usage import Prices
 
-__all__ = ["Estimate", "estimate_study"]
+__all__ = ["estimate_optimizer", "estimate_study"]
 
-_SETTINGS, _QUESTIONS = 4, 4  # settings that are tried out, dev questions that are asked under each
-
-
-class Estimate(BaseModel, extra="forbid"):
-    """What a study would cost at most: every trial asks every question, and no answer is used twice.
-
-    Attributes:
-        trials: trials in all.
-        questions: dev questions of each.
-        bootstrapping: training questions that are asked once for demonstrations.
-        calls: calls to the language model.
-        prompt_tokens: words and marks of all prompts, as the embedded reader counts them; most tokenizers count more.
-        completion_tokens: words and marks of all answers.
-        money: US dollars; None where the price is not known.
-        measured: questions that were asked of the embedded reader for this estimate.
-    """
-
-    trials: int
-    questions: int
-    bootstrapping: int
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    money: float | None
-    measured: int
-
-    def __str__(self) -> str:
-        money = "price not known" if self.money is None else f"${self.money:.2f}"
-        tokens = f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} completion tokens"
-        return f"at most {self.calls:,} calls, {tokens}, {money}: {self.trials} trials of {self.questions} questions"
+_SETTINGS = 4  # settings that are tried out
+_SHOWN_DEMOS = 4  # demonstrations that an optimizer shows at most
 
 
 def estimate_study(
@@ -63,6 +33,8 @@ def estimate_study(
     demos: DemoConfig | None = None,
     prices: Prices | None = None,
     seed: int = 0,
+    scoring: int = 0,
+    metrics: Sequence[str] = (),
 ) -> Estimate:
     """Estimate what `tune` would cost with a language model, without asking it anything.
 
@@ -80,44 +52,90 @@ def estimate_study(
         demos: whether trials choose demonstrations, and how these are made.
         prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
         seed: of the draws.
+        scoring: questions that are asked besides, for scores before and after.
+        metrics: names of the metrics of these questions, the first of which is that of the trials; those that judge
+            answers by a language model cost calls as well.
 
     Raises:
         UsageError: no questions, or a program that fails on all of them.
     """
-    from optuna import create_study
-    from optuna.samplers import RandomSampler
-
-    from knowgap.lms import extractive_lm
-
     ids = check_examples(devset, "devset")
-    chosen = random.Random(seed).sample(range(len(ids)), min(_QUESTIONS, len(ids)))
-    space = SearchSpace(program, study)
     demos = (demos or DemoConfig()).resolved(lm)
-    tracker, asked = UsageTracker(), 0
-    with quiet(), dspy.context(lm=extractive_lm(cache=False), disable_history=True), cache_results(program) as cached:
-        draws = create_study(sampler=RandomSampler(seed=seed))
-        for number in range(_SETTINGS):
-            values = program.values() if number == 0 else space.suggest(draws.ask())[0]
-            candidate = cached.deepcopy().configure(**values)
-            with track_usage(tracker):
-                records = [run_example(candidate, devset[i], ids[i], {}) for i in chosen]
-            asked += sum(not record.error for record in records)
-    if not asked:
-        raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")
-    spent = tracker.usage
+    cost = measure_question(program, _settings(program, study, seed), devset, ids, seed)
     train = len(trainset or ()) if demos.mode != "none" else 0
-    rounds = n_trials * len(ids) + train
+    asked = n_trials * len(ids) + train
+    judging = [JUDGING_CALLS.get(name, 0) for name in metrics]
+    judged = asked * sum(judging[:1]) + scoring * sum(judging)
     longer = 1 + demos.max_demos / 2 if train else 1
-    prompt = round(spent.prompt_tokens / asked * rounds * longer)
-    completion = round(spent.completion_tokens / asked * rounds)
-    known = prices or token_prices(lm_name(lm))
+    calls, prompt, completion, money = cost.times(asked + scoring, judged, lm=lm, prices=prices, longer=longer)
     return Estimate(
         trials=n_trials,
         questions=len(ids),
         bootstrapping=train,
-        calls=round(spent.calls / asked * rounds),
+        scoring=scoring,
+        calls=calls,
         prompt_tokens=prompt,
         completion_tokens=completion,
-        money=dollars(prompt, completion, known) if known is not None else None,
-        measured=asked,
+        money=money,
+        measured=cost.measured,
+    )
+
+
+def _settings(program: Program, study: StudyConfig | None, seed: int) -> Iterator[Program]:
+    """The program as it is, and with settings drawn from the search space."""
+    from optuna import create_study
+    from optuna.samplers import RandomSampler
+
+    from knowgap.compile.evaluation.quiet import quiet
+
+    yield program
+    space = SearchSpace(program, study)
+    with quiet():
+        draws = create_study(sampler=RandomSampler(seed=seed))
+    for _ in range(_SETTINGS - 1):
+        yield program.deepcopy().configure(**space.suggest(draws.ask())[0])
+
+
+def estimate_optimizer(
+    program: Program,
+    optimizer: str,
+    *,
+    devset: Sequence[dspy.Example],
+    trainset: Sequence[dspy.Example],
+    metrics: Sequence[str] = (),
+    lm: dspy.BaseLM | None = None,
+    prices: Prices | None = None,
+    seed: int = 0,
+    scoring: int = 0,
+) -> Estimate:
+    """Estimate what `compile_program` would cost at most, with its default options; arguments as for `estimate_study`.
+
+    Raises:
+        UnknownName: no such optimizer.
+        UsageError: no questions, or an optimizer whose calls depend on what a language model writes.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
+    runs = OPTIMIZERS[optimizer].runs
+    if runs is None:
+        raise UsageError(
+            f"what the optimizer {optimizer} asks depends on what the language model writes, and cannot be estimated: "
+            "try it on a few questions first"
+        )
+    ids, train = check_examples(devset, "devset"), len(check_examples(trainset, "trainset"))
+    cost = measure_question(program, [program], devset, ids, seed)
+    bootstrapping = runs(train, len(ids))
+    judging = [JUDGING_CALLS.get(name, 0) for name in metrics]
+    judged = bootstrapping * sum(judging[:1]) + scoring * sum(judging)
+    longer = 1 + _SHOWN_DEMOS / 2
+    calls, prompt, completion, money = cost.times(bootstrapping + scoring, judged, lm=lm, prices=prices, longer=longer)
+    return Estimate(
+        questions=len(ids),
+        bootstrapping=bootstrapping,
+        scoring=scoring,
+        calls=calls,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        money=money,
+        measured=cost.measured,
     )

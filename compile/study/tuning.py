@@ -150,6 +150,7 @@ def tune(
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, program)
     demos = (demos or DemoConfig()).resolved(model)
+    limits.check_prices(lm_name(model))
     SearchSpace(program, config, known=config.start)  # refuses what does not fit before anything is opened
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)

@@ -132,11 +132,16 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
 
 
 def token_prices(model: str) -> Prices | None:
-    """The prices of a model by its name, from the table that comes with DSPy; None if it is not there."""
+    """The prices of a model by its name, from the table that comes with DSPy; None if it is not there.
+
+    A model in this process costs nothing.
+    """
     from dspy.clients.model_metadata import model_info, rate
 
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # else DSPy looks for newer prices on the network
     provider, _, name = model.partition("/")
+    if provider in ("knowgap", "hf"):
+        return 0.0, 0.0
     info = model_info(provider, name) if name else {}
     prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")
     return None if prompt is None or completion is None else (prompt * 1e6, completion * 1e6)

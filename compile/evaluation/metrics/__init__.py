@@ -31,6 +31,7 @@ from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 
 __all__ = [
     "EVIDENCE",
+    "JUDGING_CALLS",
     "METRICS",
     "CitationPrecision",
     "CitationRecall",
@@ -87,6 +88,13 @@ METRICS: dict[str, Metric] = {
     "upper_bound_f1": UpperBound(f1, "F1"),
 }
 """Metrics by name."""
+
+JUDGING_CALLS = {
+    "judged_accuracy": 1,
+    **dict.fromkeys(("quest_recall", "quest_token_precision", "quest_token_recall", "quest_token_f1"), 3),
+}
+"""How often a metric asks the language model about an answer, at most; metrics that are not here ask nothing."""
+
 _WITH_CUTOFF = ("recall", "precision", "mrr")
 
 

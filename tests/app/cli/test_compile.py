@@ -44,7 +44,14 @@ def test_finds_demonstrations_alone(knowgap):
 @pytest.mark.parametrize("command", ["compile", "tune"])
 def test_estimates_before_anything_is_spent(knowgap, command: str):
     printed, _ = knowgap(command, *STUDY, "--dry-run")
-    assert "what the study would cost at most" in " ".join(printed.split())
+    assert "what it would cost with knowgap/extractive" in " ".join(printed.split())
+    # each question is one call of rag: 20 trials of 2 questions, and 2 programs on 2 dev and 2 test questions
+    assert [cell.strip() for cell in rows(printed, "rag")[0].split("│")[2:4]] == ["48", "48"]
+    assert "20 trials of 2 dev questions, 0 for demonstrations, 8 for the scores before and after" in printed
+    priced, _ = knowgap("tune", *STUDY, "--dry-run", "--lm", "openai/nobody", "--prices", "1,2")
+    assert float(rows(priced, "rag")[0].split("│")[6]) > 0
+    unpriced, _ = knowgap("tune", *STUDY, "--dry-run", "--lm", "openai/nobody")
+    assert "unknown" in rows(unpriced, "rag")[0]
     assert not (knowgap.folder / "out").exists()
 
 
@@ -80,7 +87,21 @@ def test_a_local_worker_runs_trials_and_nothing_else(knowgap, monkeypatch: pytes
     assert len(finished_trials(out / "study.db")) == 1
 
 
-@pytest.mark.parametrize("option", [["--num-workers", "2"], ["--dry-run"]])
+def rows(printed: str, label: str) -> list[str]:
+    """The lines of tables whose first cell is `label`."""
+    return [line for line in printed.splitlines() if line.startswith(f"│ {label} ")]
+
+
+def test_estimates_an_optimizer(knowgap):
+    printed, _ = knowgap("compile", *STUDY, "--optimizer", "random_search", "--dry-run")
+    assert "40 for demonstrations, 8 for the scores" in printed  # 9 runs of 2 training, 11 of 2 dev questions
+    assert "48" in rows(printed, "rag")[0]
+    assert "cannot be estimated" in knowgap.refusal("compile", *STUDY, "--optimizer", "gepa", "--dry-run")
+
+
+@pytest.mark.parametrize(
+    "option", [["--num-workers", "2"], ["--n-trials", "3"], ["--max-calls", "9"], ["--storage", "s.db"], ["--no-prune"]]
+)
 def test_refuses_what_goes_with_a_study_without_one(knowgap, option: list[str]):
     message = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", *option)
     assert f"{' '.join(option)}: goes with a study, and --optimizer bootstrap is none" in message

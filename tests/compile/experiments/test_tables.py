@@ -64,7 +64,7 @@ def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, colum
         ('title = "\xe9', "is not UTF-8"),
         ('title = "t"\ncolumns = []\nrows = []', "columns"),
         (COLUMNS + '[[rows]]\nlabel = "r"', "exactly one of program"),
-        ('baseline = "x"\n' + COLUMNS + ROW, "'x' is not the label"),
+        ('baseline = "x"\n' + COLUMNS + ROW, "unknown baseline 'x': known are r"),
         (COLUMNS + 'task = "guess"\n' + ROW, "'guess'"),
         (COLUMNS + ROW + ROW, "two rows have the label 'r'"),
         (COLUMNS + ROW + "paper = [1.0, 2.0]", "2 of the paper's figures, not 1"),
