@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +23,7 @@ class Endpoint:
         bodies: the requests, as decoded JSON.
         faults: what it answers to the next requests, before it replies to any; "reset" closes the connection.
         fault_of: what it answers to a request with this text, as long as it returns something.
-        delay: seconds before each reply.
+        delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
     """
 
     def __init__(self, api_base: str) -> None:
@@ -32,7 +31,8 @@ class Endpoint:
         self.bodies: list[dict[str, Any]] = []
         self.faults: list[Fault | str] = []
         self.fault_of: Callable[[str], Fault | None] = lambda text: None
-        self.delay = 0.0
+        self.delay_of: Callable[[str], float] = lambda text: 0.0
+        self.ended = threading.Event()
 
     def prompts(self) -> list[str]:
         return [body["messages"][-1]["content"] for body in list(self.bodies)]
@@ -56,7 +56,9 @@ def endpoint() -> Iterator[Endpoint]:
             if fault == "reset":
                 self.close_connection = True
                 return
-            time.sleep(here.delay)
+            if here.ended.wait(here.delay_of(text)):
+                self.close_connection = True
+                return
             choice = {"index": 0, "message": {"role": "assistant", "content": reply(text)}, "finish_reason": "stop"}
             usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
             answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
@@ -75,5 +77,6 @@ def endpoint() -> Iterator[Endpoint]:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         yield here
+        here.ended.set()
         server.shutdown()
         thread.join()

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from knowgap.errors import without_credentials
 
-__all__ = ["Report", "err", "out", "progress", "remark", "show_table"]
+__all__ = ["Report", "err", "out", "progress", "remark", "show_table", "show_wait"]
 
 Report = Callable[..., None]
 _WIDTH = 220  # columns where there is no terminal
@@ -81,10 +81,25 @@ def progress(what: str) -> Iterator[Report]:
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("[dim]{task.fields[text]}"),
+        TextColumn("[yellow]{task.fields[wait]}"),
     )
     with Progress(*columns, console=err) as bar:
-        task = bar.add_task(escape(what), total=None, text="")
-        yield lambda done, total=None, text="": bar.update(task, completed=done, total=total, text=escape(text))
+        task = bar.add_task(escape(what), total=None, text="", wait="")
+        _bars.append(lambda wait: bar.update(task, wait=escape(wait)))
+        try:
+            yield lambda done, total=None, text="": bar.update(task, completed=done, total=total, text=escape(text))
+        finally:
+            _bars.pop()
+
+
+_bars: list[Callable[[str], None]] = []
+
+
+def show_wait(text: str) -> bool:
+    """Put a text about what is waited for into the progress bar, an empty one for none; False if there is no bar."""
+    for show in _bars[-1:]:
+        show(text)
+    return bool(_bars)
 
 
 def _line_progress(what: str) -> Report:

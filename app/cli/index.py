@@ -17,6 +17,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import Report, out, progress, remark, show_table
 from knowgap.cli.given import grouped
+from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -181,6 +182,7 @@ def serve_index(
     from knowgap.retrieval import IndexServer
 
     with factories.open_index(o.IndexOptions(folder=folder, engine=engine, quality=quality)) as retriever:
+        leave_ctrl_c_to_the_server()
         server = IndexServer(retriever, host=host, port=port)
         remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
         with suppress(KeyboardInterrupt):

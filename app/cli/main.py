@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,8 @@ from rich.markup import escape
 
 from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report
 from knowgap.cli.display import err, remark
+from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
+from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.errors import KnowgapError
 
 __all__ = ["app", "main"]
@@ -51,8 +54,8 @@ def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except KeyboardInterrupt:
-            err.print("stopped; what was written so far is kept, and the same command continues it")
-            raise typer.Exit(130) from None
+            say_stopped()
+            raise typer.Exit(STOPPED) from None
 
     return run
 
@@ -76,9 +79,10 @@ def main(arguments: list[str] | None = None) -> None:
     # Must be set before torch is loaded: waiting threads then sleep instead of taking the time of busy ones.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
+    stopping = stopping_soon() if arguments is None else nullcontext()  # a caller keeps its own signals
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        with warnings.catch_warnings():
+        with stopping, saying_what_is_waited_for(), warnings.catch_warnings():
             warnings.filterwarnings("default", category=UserWarning, module="knowgap")
             warnings.showwarning = _show_warning
             app(arguments, obj=[sys.executable, *again])  # the command line that other workers of a study run

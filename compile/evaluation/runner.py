@@ -20,6 +20,7 @@ from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModel
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.replies.calls import is_garbled
+from knowgap.programs.replies.cancelling import run_cancellable
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
@@ -263,7 +264,8 @@ def map_ordered(
     """Yield `function(item)` for all items in their order, computed by several threads.
 
     The threads run in copies of the caller's context, so DSPy's settings hold in them. If the caller stops early,
-    items that have not been started are left out.
+    items that have not been started are left out. After Ctrl-C, nobody waits for those that have been, and they call no
+    model and no index any more.
 
     Args:
         function: applied to every item.
@@ -278,13 +280,18 @@ def map_ordered(
         return
     pool = ThreadPoolExecutor(max_workers=num_threads, thread_name_prefix="knowgap-ask")
     started: deque[Future[R]] = deque()
+    interrupted = threading.Event()
     with _rare_collection:
         try:
             for item in items:
-                started.append(pool.submit(contextvars.copy_context().run, function, item))
+                run = contextvars.copy_context().run
+                started.append(pool.submit(run, run_cancellable, interrupted, function, item))
                 if ahead is not None and len(started) >= ahead:
                     yield started.popleft().result()
             while started:
                 yield started.popleft().result()
+        except KeyboardInterrupt:
+            interrupted.set()
+            raise
         finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+            pool.shutdown(wait=not interrupted.is_set(), cancel_futures=True)

@@ -7,7 +7,10 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
+
+from knowgap.programs.replies.cancelling import run_cancellable
 
 __all__ = ["HELPERS", "run_in_threads"]
 
@@ -37,11 +40,12 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
 
     Raises:
         BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted,
-            no further task begins, and those that run are not waited for.
+            no further task begins, and those that run are not waited for, and call no model and no index.
     """
     waiting = deque(enumerate([(contextvars.copy_context(), task) for task in tasks]))
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
+    interrupted = threading.Event()
 
     def work() -> None:
         while waiting:
@@ -50,7 +54,7 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
             except IndexError:  # another thread took the last one
                 return
             try:
-                results[position] = context.run(task)
+                results[position] = context.run(run_cancellable, interrupted, task)
             except BaseException as error:
                 errors[position] = error
                 if not isinstance(error, Exception):  # an interrupt, or the end of the process
@@ -58,10 +62,9 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
                     raise
 
     def help_out() -> None:
-        try:
+        with suppress(BaseException):  # it is among the errors
             work()
-        finally:
-            free.release()
+        free.release()
 
     free, helpers = _free, list[threading.Thread]()
     try:
@@ -77,6 +80,7 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
         for helper in helpers:
             helper.join()
     except BaseException:
+        interrupted.set()
         waiting.clear()
         raise
     for _, error in sorted(errors.items()):

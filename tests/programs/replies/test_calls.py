@@ -98,7 +98,7 @@ def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(ser
 
 
 def test_a_wait_is_known_while_it_lasts(server):
-    server.delay = 0.5
+    server.delay_of = lambda text: 0.5
     asking = threading.Thread(target=asked, args=(server,))
     asking.start()
     seen = []

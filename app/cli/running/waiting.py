@@ -1,0 +1,70 @@
+"""Say what a command waits for: the language model, when nothing has come from it for a while."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from knowgap.cli.display import remark, show_wait
+
+__all__ = ["Announcer", "saying_what_is_waited_for"]
+
+_SHOWN_AFTER = 5.0
+"""Seconds without a reply after which a progress bar shows the wait."""
+_SAID_AFTER = 10.0
+"""Seconds without a reply after which a line says so."""
+_SAID_EVERY = 60.0
+"""Seconds between two such lines."""
+
+
+class Announcer:
+    """Decides when a wait is told.
+
+    Args:
+        say: prints a line.
+        show: puts a text into the progress bar, an empty one for none; False if there is no bar.
+    """
+
+    def __init__(self, say: Callable[[str], None] = remark, show: Callable[[str], bool] = show_wait):
+        self._say, self._show = say, show
+        self._said_at = -_SAID_EVERY
+
+    def look(self, wait: tuple[str, float] | None, now: float) -> None:
+        """Tell of a wait: the model and the seconds since its last reply."""
+        model, seconds = wait or ("", 0.0)
+        text = f"waiting for {model} {seconds:.0f} s"
+        if self._show(text if seconds >= _SHOWN_AFTER else ""):
+            return
+        if seconds >= _SAID_AFTER and now - self._said_at >= _SAID_EVERY:
+            self._said_at = now
+            self._say(text)
+
+
+class _Remarks(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        remark(self.format(record))
+
+
+@contextmanager
+def saying_what_is_waited_for() -> Iterator[None]:
+    """Tell of waits, and of what the library logs, while the block runs."""
+    ended, announcer = threading.Event(), Announcer()
+
+    def watch() -> None:
+        while not ended.wait(1.0):
+            calls: Any = sys.modules.get("knowgap.programs.replies.calls")  # loaded by the first program
+            announcer.look(calls.current_wait() if calls is not None else None, time.monotonic())
+
+    log, handler = logging.getLogger("knowgap"), _Remarks()
+    threading.Thread(target=watch, name="knowgap-waiting", daemon=True).start()
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        ended.set()

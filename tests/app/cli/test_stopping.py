@@ -1,0 +1,168 @@
+"""Ctrl-C on real processes: it ends them soon, no call begins after it, and the same command continues."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from endpoint import Endpoint, endpoint
+
+from knowgap.cli.running.waiting import Announcer
+
+LONG = 600.0
+"""Seconds that a reply takes; no test waits for one."""
+SOON = 30.0
+"""Seconds until a process must have ended or got somewhere, on a machine however busy."""
+
+TABLE = """
+title = "direct and retrieved"
+[[columns]]
+dataset = "own"
+metrics = ["f1"]
+task = "multi_hop"
+[[rows]]
+label = "direct"
+program = "direct"
+[[rows]]
+label = "rag"
+program = "rag"
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Endpoint]:
+    with endpoint() as server:
+        server.delay_of = lambda text: LONG if "one word" not in text else 0.0
+        yield server
+
+
+@pytest.fixture
+def started(indexed) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "knowgap", *words]
+        process = subprocess.Popen(
+            command, cwd=indexed.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 2 * SOON
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def stop(process: subprocess.Popen[str], code: int = 130) -> str:
+    """Press Ctrl-C once; return what the process said."""
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=SOON)[1]
+    assert process.returncode == code, said
+    assert "Traceback" not in said
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)  # no process that it started is left
+    return said
+
+
+DATA = ["--data", "questions.jsonl", "--whole", "--index", "idx"]
+COMMANDS = {
+    "ask": (["ask", "Who built the hall?", "--index", "idx", "--program", "blend_filter"], 3),
+    "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
+    "compare": (["compare", *DATA, "--programs", "rag,direct", "--num-threads", "3"], 3),
+    "compile": (
+        ["compile", "--program", "rag", "--engine", "bm25", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
+    ),
+    "tune": (
+        ["tune", "--program", "rag", "--engine", "bm25", "--num-threads", "1", "--num-workers", "2", "-o", "out"], 2
+    ),
+    "experiment": (["experiment", "table.toml", "-d", "own=questions.jsonl", "--index", "own=idx", "-o", "out"], 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_ctrl_c_ends_a_command_that_waits_for_replies(started, server, tmp_path: Path, name: str):
+    (tmp_path / "table.toml").write_text(TABLE)
+    words, at_once = COMMANDS[name]
+    process = started(*words, "--lm", "openai/local", "--api-base", server.api_base)
+    until(lambda: sum("one word" not in text for text in server.prompts()) >= at_once or process.poll() is not None)
+    asked = -1
+    while asked != len(server.bodies):
+        asked = len(server.bodies)
+        time.sleep(0.5)
+    said = stop(process)
+    assert said.count("stopped; what was done is kept, and the same command continues it") == 1
+    assert len(server.bodies) == asked
+
+
+def test_the_same_command_asks_what_was_not_answered(started, server):
+    server.delay_of = lambda text: LONG if "hall" in text else 0.0
+    words = ["eval", *DATA, "--program", "direct", "--num-threads", "2", "--lm", "openai/local"]
+    words += ["--api-base", server.api_base, "-o", "out"]
+    process = started(*words)
+    until(lambda: len(server.bodies) == 5)  # the first of them asks for one word
+    stop(process)
+    server.bodies.clear()
+    server.delay_of = lambda text: 0.0
+    again = started(*words)
+    assert "written to" in again.communicate(timeout=2 * SOON)[1]
+    assert again.returncode == 0
+    assert ["hall" in text for text in server.prompts()] == [False, True]
+
+
+def test_ctrl_c_ends_the_building_of_an_index(started):
+    process = started("index", "--data", "sample", "--index", "big")
+    assert process.stderr is not None
+    assert "indexing" in process.stderr.readline()
+    stop(process)
+
+
+def test_ctrl_c_ends_a_server(started):
+    process = started("serve-index", "--index", "idx", "--port", "0")
+    assert process.stderr is not None
+    assert "serving idx" in process.stderr.readline()
+    stop(process, code=0)
+
+
+def test_a_long_wait_is_said(started, server):
+    words = ["ask", "Who built the hall?", "--index", "idx", "--program", "direct", "--lm", "openai/local"]
+    process = started(*words, "--api-base", server.api_base)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("waiting for openai/local 1")
+    stop(process)
+
+
+def test_waits_are_said_sparsely_where_there_is_no_bar():
+    said: list[str] = []
+    announcer = Announcer(said.append, lambda text: False)
+    for second in range(200):
+        announcer.look(("openai/m", float(second)), 1000.0 + second)
+    assert said == [f"waiting for openai/m {second} s" for second in (10, 70, 130, 190)]
+    for second in range(200, 300):
+        announcer.look(("openai/m", float(second % 20)), 1000.0 + second)  # a reply every twenty seconds
+    assert said[4:] == ["waiting for openai/m 10 s"]
+    announcer.look(None, 2000.0)
+    assert len(said) == 5
+
+
+def test_a_bar_shows_the_wait_until_a_reply_comes():
+    shown: list[str] = []
+    announcer = Announcer(pytest.fail, lambda text: not shown.append(text))
+    for seconds in (1.0, 45.0, 0.5):
+        announcer.look(("openai/m", seconds), 100.0 + seconds)
+    announcer.look(None, 200.0)
+    assert shown == ["", "waiting for openai/m 45 s", "", ""]
