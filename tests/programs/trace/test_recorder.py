@@ -9,6 +9,7 @@ import dspy
 import pytest
 from support import scripted_lm
 
+from knowgap.programs.replies.cancelling import CallsCancelled, pause
 from knowgap.programs.trace import threads
 from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording, run_concurrently
 from knowgap.programs.trace.steps import Reasoned
@@ -230,6 +231,26 @@ def test_after_an_interrupt_no_task_begins_and_none_is_waited_for(monkeypatch):
     released.set()
     others[0].join(20)
     assert len(others) == 1
+
+
+def test_after_an_interrupt_the_tasks_that_run_call_nothing_any_more():
+    both_run, interrupted, stopped = threading.Barrier(2), threading.Event(), threading.Event()
+
+    def task():
+        both_run.wait(20)
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        assert interrupted.wait(20)
+        try:
+            pause(20)
+        except CallsCancelled:
+            stopped.set()
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_threads([task, task])
+    interrupted.set()
+    assert stopped.wait(10)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
