@@ -17,6 +17,7 @@ from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_co
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import without_history
 from knowgap.retrieval.index.build import Progress
 
 __all__ = ["compile_program"]
@@ -94,7 +95,7 @@ def compile_program(
         num_threads=num_threads,
         options={**spec.defaults, **options},
     )
-    with quiet(), dspy.context(lm=model, disable_history=True):
+    with quiet(), without_history(), dspy.context(lm=model):
         try:
             compiled = spec.compile(run)
         except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments

@@ -16,7 +16,7 @@ from knowgap.compile.evaluation.runner import check_examples, run_example
 from knowgap.compile.evaluation.shared_cache import cache_results
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage
+from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage, without_history
 
 __all__ = ["JUDGING_TOKENS", "Estimate", "QuestionCost", "estimate_evaluation", "measure_question"]
 
@@ -97,7 +97,7 @@ def measure_question(
 
     chosen = random.Random(seed).sample(range(len(ids)), min(_QUESTIONS, len(ids)))
     tracker, asked = UsageTracker(), 0
-    with quiet(), dspy.context(lm=extractive_lm(cache=False), disable_history=True):
+    with quiet(), without_history(), dspy.context(lm=extractive_lm(cache=False)):
         for candidate in candidates:
             with cache_results(candidate) as cached, track_usage(tracker):
                 records = [run_example(cached, examples[i], ids[i], {}) for i in chosen]

@@ -24,6 +24,7 @@ from knowgap.compile.evaluation.runner import (
 )
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import without_history
 from knowgap.retrieval.index.build import Progress
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def evaluate(
     identity = identity_of(origin, list(by_name), k_recall)
     with (
         AnswersFile(output, identity) if output is not None else nullcontext() as file,
-        dspy.context(lm=model, disable_history=True),
+        dspy.context(lm=model),
+        without_history(),
     ):
         earlier = file.records if file is not None else {}
         again = {name for name, record in earlier.items() if record.lost or record.cost.all_unreadable}

@@ -19,7 +19,7 @@ import dspy
 from knowgap.compile.evaluation.delegating_program import ask_among
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
+from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage, without_history
 from knowgap.retrieval.index.search_settings import Quality
 
 __all__ = ["Cluster", "connect"]
@@ -93,7 +93,7 @@ def _answer(
         _programs[key] = _make(*ray.get(recipe[0]))
     program, lm = _programs[key]
     tracker = UsageTracker()
-    with dspy.context(lm=lm, disable_history=True), track_usage(tracker):
+    with dspy.context(lm=lm), without_history(), track_usage(tracker):
         prediction = ask_among(program, program.retriever, question, ids)
     return prediction, tracker.usage.model_dump()
 

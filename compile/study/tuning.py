@@ -36,6 +36,7 @@ from knowgap.compile.study.trials import TrialResult, choose
 from knowgap.compile.study.worker import TrialSeededSampler, Worker
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.trace.usage import without_history
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -214,7 +215,7 @@ def _reusing(program: P, model: Any, config: StudyConfig) -> Iterator[P]:
     folder = config.cache_dir / "lm" if config.reuse and config.cache_dir is not None else None
     asked = model.copy(cache=config.reuse) if hasattr(model, "cache") else model
     reused = cache_results(program, config.cache_dir) if config.reuse else nullcontext(program)
-    with reused as cached, quiet(), lm_cache(folder), dspy.context(lm=asked, disable_history=True):
+    with reused as cached, quiet(), lm_cache(folder), without_history(), dspy.context(lm=asked):
         yield cached
 
 

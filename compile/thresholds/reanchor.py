@@ -17,6 +17,7 @@ from knowgap.compile.evaluation.shared_cache import cache_results
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
+from knowgap.programs.trace.usage import without_history
 from knowgap.retrieval.index.build import Progress
 
 __all__ = ["ThresholdCalibration", "calibrate_thresholds"]
@@ -82,7 +83,7 @@ def calibrate_thresholds(
     errors: list[Exception] = []
     reanchor = ReAnchor(reporting(measure, progress), num_threads=num_threads, require_cache=False)
     asked = model.copy(cache=True) if hasattr(model, "cache") else model
-    with quiet(), dspy.context(lm=asked, disable_history=True), cache_results(program) as cached:
+    with quiet(), without_history(), dspy.context(lm=asked), cache_results(program) as cached:
         for threshold in active.values():
             threshold.apply(None, getattr(cached, threshold.predictor))
         try:

@@ -13,11 +13,15 @@ import numpy as np
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from pydantic import BaseModel, ConfigDict
 
-__all__ = ["Prices", "Usage", "UsageTracker", "dollars", "token_prices", "track_usage"]
+__all__ = ["Prices", "Usage", "UsageTracker", "dollars", "token_prices", "track_usage", "without_history"]
 
 T = TypeVar("T", float, np.ndarray)
 Prices = tuple[float, float]
 """US dollars per million prompt tokens and per million completion tokens."""
+
+_LEFT_IN_HISTORY = 8
+"""How many calls DSPy keeps where it is to keep none. It removes the oldest entry of a full history before it appends
+one, and of several threads that do so at once, one would find no entry where too few are kept."""
 
 
 class Usage(BaseModel):
@@ -125,10 +129,18 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
     """
     size = 0 if dspy.settings.disable_history else dspy.settings.max_history_size
     callers = [*(dspy.settings.caller_modules or []), tracker] if size else [_NoHistory(), tracker]
-    # DSPy removes the oldest entry of a full history before it appends one: of two threads that find the only entry of
-    # a history, the second would fail.
-    with dspy.context(caller_modules=callers, disable_history=False, max_history_size=size or 8):
+    with dspy.context(caller_modules=callers, disable_history=False, max_history_size=size or _LEFT_IN_HISTORY):
         yield tracker
+
+
+@contextmanager
+def without_history() -> Iterator[None]:
+    """Let DSPy keep no history of the calls made in this context, which trackers around it count as before."""
+    trackers = [caller for caller in dspy.settings.caller_modules or () if isinstance(caller, UsageTracker)]
+    with dspy.context(
+        caller_modules=[_NoHistory(), *trackers], disable_history=not trackers, max_history_size=_LEFT_IN_HISTORY
+    ):
+        yield
 
 
 def token_prices(model: str) -> Prices | None:

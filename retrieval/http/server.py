@@ -26,6 +26,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Annotated, Any
+from urllib.parse import parse_qsl
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -41,6 +42,7 @@ try:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
@@ -52,7 +54,7 @@ _MAX_QUERIES = 256
 _MAX_QUERY_LENGTH = 32_768  # characters
 _MAX_K = 1000
 _MAX_CONNECTIONS = 256
-
+_HEAD_TIMEOUT = 10.0  # seconds
 
 Query = Annotated[str, Field(max_length=_MAX_QUERY_LENGTH)]
 
@@ -102,6 +104,7 @@ class IndexServer:
         routes = [Route("/health", self._health), Route("/{path:path}", self._answer, methods=["GET", "POST"])]
         config = uvicorn.Config(
             Starlette(routes=routes, exception_handlers={HTTPException: _refuse}),
+            http=_Protocol,
             lifespan="off",
             ws="none",
             log_config=None,
@@ -139,7 +142,7 @@ class IndexServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _health(self, request: Request) -> Response:
+    async def _health(self, request: Request) -> Response:
         manifest = getattr(self._retriever, "manifest", None)
         health = {"engine": getattr(manifest, "engine", type(self._retriever).__name__)}
         for name in ("digest", "corpus_digest"):
@@ -173,6 +176,34 @@ class IndexServer:
         except Exception:  # the client is told, and the server goes on
             _LOG.exception("a search failed")
             return _error(500, "the search failed; the server's log says why")
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection on which the head of a request is due for too long; uvicorn would wait for ever."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._expect_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _expect_head(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(_HEAD_TIMEOUT, self._close_unless_asked)
+
+    def _close_unless_asked(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
 
 
 class _SearchThreads:
@@ -217,7 +248,10 @@ async def _read(request: Request) -> SearchRequest:
         if request.method == "POST":
             search = SearchRequest.model_validate_json(bytes(body))
         else:
-            search = SearchRequest.model_validate(dict(request.query_params))
+            pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
+            search = SearchRequest.model_validate(dict(pairs))
+    except UnicodeDecodeError as error:
+        raise HTTPException(400, "the address is not valid UTF-8") from error
     except ValidationError as error:
         problem = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, problem["loc"]))
@@ -249,5 +283,5 @@ def _error(status: int, message: str) -> Response:
     return _json(status, {"error": True, "message": message})
 
 
-def _refuse(request: Request, error: Any) -> Response:
+async def _refuse(request: Request, error: Any) -> Response:
     return _error(error.status_code, error.detail)

@@ -83,6 +83,8 @@ def test_dspy_is_a_client(server, index, post):
         "?query=a&k=1001",
         "?query=a&k=x",
         "?query=a&colour=red",
+        "?query=%ED%A0%80",
+        "?query=%FF",
         f"?query={'a' * 32_769}",
         b"",
         b"{",
@@ -171,6 +173,30 @@ def test_a_request_whose_client_has_gone_is_not_searched():
         slow.go_on.set()
         assert (first.result(SECONDS), last.result(SECONDS)) == ([[]], [[]])
     assert slow.queries == ["first", "last"]
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET / HTTP/1.1\r\nHost: test\r\n", b"GET /health HTTP/1.1\r\nHost: test\r\n\r\nGET"]
+)
+def test_a_connection_that_sends_no_head_is_closed(index, monkeypatch, sent):
+    """Enough of them would otherwise keep everybody else out for ever."""
+    monkeypatch.setattr("knowgap.retrieval.http.server._HEAD_TIMEOUT", 0.2)
+    with IndexServer(index, port=0) as server:
+        with socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=SECONDS) as client:
+            client.sendall(sent)
+            while client.recv(1 << 16):
+                pass
+        assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_only_searches_take_threads(index):
+    with IndexServer(index, port=0, threads=2) as server, httpx.Client(base_url=server.url) as client:
+        before = threading.active_count()
+        with ThreadPoolExecutor(8) as pool:
+            refused = list(pool.map(lambda n: client.get("/?k=0").status_code, range(40)))
+        assert refused == [400] * 40
+        assert client.get("/health").status_code == 200
+        assert threading.active_count() == before
 
 
 _HANGING = """
