@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate", "evaluate_on_test", "evaluate_split"]
 
+_LOG = logging.getLogger("knowgap")
+
 
 def evaluate(
     program: Program,
@@ -50,7 +53,8 @@ def evaluate(
 ) -> Evaluation:
     """Ask a program every question and score the answers.
 
-    A question on which the program fails scores 0, keeps its error, and stays in the denominator.
+    A question on which the program fails scores 0, keeps its error, and stays in the denominator. One for which the
+    language model cannot be reached is asked once more; those that stay lost are named in a log message.
 
     Args:
         program: what is evaluated.
@@ -100,7 +104,16 @@ def evaluate(
 
         remaining = [position for position, name in enumerate(ids) if name not in records]
         records |= {record.id: record for record in map_ordered(run, remaining, num_threads)}
-    return Evaluation(records=[records[name] for name in ids], metrics=list(by_name), provenance=origin)
+    result = Evaluation(records=[records[name] for name in ids], metrics=list(by_name), provenance=origin)
+    if result.lost:
+        _LOG.warning(
+            "%d of %d questions could not reach the language model and count as failed (%s); the same again asks them "
+            "again",
+            len(result.lost),
+            len(ids),
+            ", ".join(result.lost[:10]) + (", …" if len(result.lost) > 10 else ""),
+        )
+    return result
 
 
 def evaluate_on_test(

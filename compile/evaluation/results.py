@@ -40,6 +40,11 @@ class Evaluation(BaseModel, extra="forbid"):
         return [record for record in self.records if record.error]
 
     @property
+    def lost(self) -> list[str]:
+        """The ids of the questions that failed because the language model could not be reached."""
+        return [record.id for record in self.records if record.lost]
+
+    @property
     def all_metrics(self) -> list[str]:
         """The metrics that were asked for, and those that come with them where the questions have gold passages."""
         return list(dict.fromkeys([*self.metrics, *(name for r in self.records for name in r.scores)]))
@@ -97,6 +102,7 @@ class Evaluation(BaseModel, extra="forbid"):
             "split": self.provenance.split,
             "questions": len(self.records),
             "failed": len(self.failures),
+            "lost": len(self.lost),
             **self.spoilt(),
             "scores": {name: self.interval(name).model_dump() for name in self.all_metrics if self.defines(name)},
             "evidence": self.evidence(),

@@ -28,6 +28,7 @@ from knowgap.programs.trace.trace import Cost, Trace
 __all__ = [
     "FIRST_SEARCH_RECALL",
     "QuestionRecord",
+    "ask_again_if_lost",
     "check_examples",
     "fatal_cause",
     "is_connection_error",
@@ -129,8 +130,9 @@ def run_example(
     recall_at: Sequence[int] = (),
     *,
     keep_trace: bool = False,
+    attempts: int = 2,
 ) -> QuestionRecord:
-    """Ask one question and score the answer.
+    """Ask one question and score the answer; ask it again if the language model could not be reached.
 
     A question with gold passages is also scored by the metrics of `EVIDENCE`, and the record says what became of each.
 
@@ -146,6 +148,7 @@ def run_example(
             that the program's first search returned. It is added if that search asked for so many and the example has
             gold passages. It says what the index does with the question itself, and nothing about the method.
         keep_trace: keep the trace in the record; without traces, a thousand records take a megabyte.
+        attempts: how often it is asked at most.
 
     Raises:
         DataError: the first metric is not defined for the question.
@@ -159,7 +162,7 @@ def run_example(
         gold=list(example.get("gold_ids") or []),
     )
     try:
-        prediction = program(question=example.question)
+        prediction = ask_again_if_lost(program, example.question, attempts)
     except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
         record.lost = is_connection_error(error)
         cause = fatal_cause(error)
@@ -185,6 +188,20 @@ def run_example(
         record.scores |= _first_search_recall(trace, record.gold, recall_at)
         record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}
     return record
+
+
+def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str, attempts: int = 2) -> dspy.Prediction:
+    """Ask a question, up to `attempts` times if the language model cannot be reached.
+
+    Replies to the calls that succeeded come from the cache then, if there is one.
+    """
+    for _ in range(attempts - 1):
+        try:
+            return program(question=question)
+        except Exception as error:
+            if not is_connection_error(error):
+                raise
+    return program(question=question)
 
 
 def _first_search_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[int]) -> dict[str, float]:

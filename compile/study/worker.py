@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TrialSeededSampler", "Worker"]
 
+_LOG = logging.getLogger("knowgap")
+
 _SPENT = "spent"
 _STARTUP_TRIALS = 8  # drawn at random before results count
 _CHECK_EVERY = 5  # questions
@@ -41,8 +44,20 @@ _LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer 
 _FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
+_ATTEMPTS = 3  # how often a trial asks a question for which the language model cannot be reached
+_LOST_TRIALS = 3  # so many in a row end the run
+
+
 class _BudgetSpent(Exception):
     """A limit was reached in the middle of a trial."""
+
+
+class _QuestionLost(Exception):
+    """The language model could not be reached for a question, several times over; the trial fails."""
+
+    def __init__(self, trial: int, record: QuestionRecord):
+        self.trial = trial
+        super().__init__(f"trial {trial} failed at question {record.id}: {record.error}")
 
 
 class TrialSeededSampler(TPESampler):
@@ -90,14 +105,16 @@ class Worker:
     def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._n_finished, self._spent_elsewhere = 0, self.set_up.spent
+        self._lost_in_a_row = 0
 
     def run(self) -> str:
         """Run trials until `n_trials` are finished or a limit is reached; say which.
 
         The trial with the paper's settings is always among them: where its process died, it is run again at the end.
+        A trial that loses a question fails, and if it is one of the initial ones, it is run again.
 
         Raises:
-            LanguageModelUnreachable: the language model is lost.
+            LanguageModelUnreachable: several trials in a row have failed so.
         """
         while True:
             trials = self.study.get_trials(deepcopy=False)
@@ -114,6 +131,9 @@ class Worker:
                 return limit
             try:
                 self.study.optimize(self._objective, n_trials=1)
+                self._lost_in_a_row = 0
+            except _QuestionLost as lost:
+                self._after_lost_trial(lost)
             except _BudgetSpent as reached:
                 return str(reached)
             except UpdateFinishedTrialError:
@@ -121,6 +141,17 @@ class Worker:
             except ValueError as error:
                 if not str(error).startswith("Cannot tell a FAIL trial"):  # the same, noticed at the end of the trial
                     raise
+
+    def _after_lost_trial(self, lost: _QuestionLost) -> None:
+        """Enqueue a failed initial trial again, unless too many have failed."""
+        self._lost_in_a_row += 1
+        if self._lost_in_a_row >= _LOST_TRIALS:
+            raise LanguageModelUnreachable(f"{self._lost_in_a_row} trials in a row failed: {lost}") from lost
+        _LOG.warning("%s; the study goes on", lost)
+        failed = next(t for t in self.study.get_trials(deepcopy=False) if t.number == lost.trial)
+        number = failed.user_attrs.get(INITIAL)
+        if number is not None:
+            enqueue(self.study, number, self.set_up.initial[number])
 
     def _objective(self, trial: Trial) -> float | tuple[float, float]:
         trial.set_user_attr(_SPENT, {})  # a trial that is run again inherits what the one before it spent
@@ -156,14 +187,14 @@ class Worker:
         pruner = self._pruner() if label != PAPER else None  # the paper's settings, a yardstick, are always finished
 
         def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
-            return run_example(program, question[1], question[0], {name: metric})
+            return run_example(program, question[1], question[0], {name: metric}, attempts=_ATTEMPTS)
 
         try:
             stream = map_ordered(ask, self.questions, self.num_threads, 2 * self.num_threads)
             with track_usage(tracker), closing(cast("Any", stream)):
                 for record in stream:
                     if record.lost:
-                        raise LanguageModelUnreachable(f"the language model could not be reached: {record.error}")
+                        raise _QuestionLost(trial.number, record)
                     records.append(record)
                     if not self._n_finished and len(records) == min(3, len(self.questions)):
                         stop_if_unreadable(records, resolve_lm(None, program))

@@ -12,7 +12,13 @@ from pydantic import BaseModel
 from knowgap.compile.demonstrations.optimizers import reporting
 from knowgap.compile.evaluation.metrics import Metric, named_metrics
 from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
+from knowgap.compile.evaluation.runner import (
+    ask_again_if_lost,
+    check_examples,
+    fatal_cause,
+    is_connection_error,
+    resolve_lm,
+)
 from knowgap.compile.evaluation.shared_cache import cache_results
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
@@ -121,7 +127,7 @@ class _DecidingProgram(dspy.Module):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer a question."""
         try:
-            return self.program(question=question)
+            return ask_again_if_lost(self.program, question)
         except Exception as error:  # a question on which the program fails scores nothing
             reason = error if is_connection_error(error) else fatal_cause(error)
             if reason is not None:

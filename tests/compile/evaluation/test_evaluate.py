@@ -234,6 +234,31 @@ def test_a_lost_language_model_ends_the_run_and_is_asked_again(program, examples
     assert len(engine.calls) == 8
 
 
+def test_a_lost_question_is_asked_again_and_named_if_it_stays_lost(program, examples, tmp_path, caplog):
+    path, losses = tmp_path / "answers.jsonl", {"left": 1}
+    question = examples[4].question
+
+    def rule(outputs, inputs):
+        if inputs["question"] == question and losses["left"]:
+            losses["left"] -= 1
+            raise LanguageModelUnreachable("connection reset")
+        return reading_rule(outputs, inputs)
+
+    lm, engine = scripted_lm(rule)
+    assert evaluate(program, examples, "f1", lm=lm).lost == []
+    assert len(engine.calls) == 8
+    assert not caplog.records
+    losses["left"] = 2
+    found = evaluate(program, examples, "f1", lm=lm, output=path)
+    assert found.lost == [examples[4].id]
+    assert (found.summary()["lost"], found.summary()["failed"]) == (1, 1)
+    [said] = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
+    assert f"1 of 8 questions could not reach the language model and count as failed ({examples[4].id})" in said
+    again = evaluate(program, examples, "f1", lm=lm, output=path)
+    assert again.lost == again.failures == []
+    assert len(engine.calls) == 8 + 8
+
+
 def test_a_program_bound_to_a_language_model_needs_no_other(program, examples):
     lm, engine = reading_lm()
     program.set_lm(lm)

@@ -183,6 +183,30 @@ def test_a_lost_language_model_loses_the_running_trial_only(tmp_path):
     assert plain(tuning) == plain(run(6)[0])
 
 
+@pytest.mark.parametrize(("losses", "failing"), [([7], 0), ([2, 3, 4], 1), ([61, 62, 63, 71, 72, 73], 2)])
+def test_a_study_goes_on_after_lost_questions(caplog, losses, failing):
+    arguments, engine = study_arguments()
+    arguments["study"] = StudyConfig(reuse=False)
+    arguments["demos"] = NO_DEMOS
+    complete, calls = engine.complete, [0]
+
+    def losing(request):
+        calls[0] += 1
+        if calls[0] in losses:
+            raise LanguageModelUnreachable("connection reset")
+        return complete(request)
+
+    expected = tune(n_trials=8, num_threads=1, **arguments)
+    engine.complete = losing
+    tuning = tune(n_trials=8, num_threads=1, **arguments)
+    assert plain(tuning) == plain(expected)
+    failed = [t for t in tuning.study.trials if t.state == optuna.trial.TrialState.FAIL]
+    assert len(failed) == failing
+    said = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
+    assert len(said) == failing
+    assert all("connection reset; the study goes on" in text for text in said)
+
+
 def test_failed_questions_score_nothing_but_count():
     arguments, engine = study_arguments()
     complete = engine.complete
