@@ -313,7 +313,7 @@ def test_given_and_current_settings_are_tried():
         ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
         ({"storage": TESTS}, UsageError, "is a folder"),
         ({"budget": {"calls": -1}}, UsageError, "Budget: calls=-1: Input should be greater than or equal to 0"),
-        ({"budget": {"time": 3}}, UsageError, "Budget: time=3: Extra inputs"),
+        ({"budget": {"time": 3}}, UsageError, "unknown setting of Budget .time."),
     ],
 )
 def test_refusals(wrong, error, message):
