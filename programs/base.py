@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import copy
 import functools
-import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import dspy
@@ -22,20 +18,15 @@ from knowgap.programs.outputs import is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.programs.reading.passage_numbering import number_passages
-from knowgap.programs.replies.cancelling import check_cancelled, run_cancellable
+from knowgap.programs.replies.cancelling import check_cancelled
 from knowgap.programs.replies.repeating import ask_until_read
-from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording
+from knowgap.programs.streaming import Streamable
+from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.retrieval.passage import Hit, Passage, Retriever
 from knowgap.signatures import STYLES
 
 __all__ = ["Program"]
-
-
-@functools.cache
-def _acall_pool() -> ThreadPoolExecutor:
-    """Threads for `acall`; asyncio's own pool has too few for calls that mostly wait."""
-    return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
 
 
 @functools.cache
@@ -46,7 +37,7 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     return declared
 
 
-class Program(dspy.Module):
+class Program(Streamable, dspy.Module):
     """A question-answering method.
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
@@ -156,24 +147,13 @@ class Program(dspy.Module):
             raise UsageError(
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
-        recorder = TraceRecorder(time.perf_counter(), self.concurrent)
+        recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=current_listener())
         with recording(recorder):
             self.record(Asked(question=question))
             output = super().__call__(question=question)
         prediction = output[0] if isinstance(output, tuple) else output  # an optimizer may wrap what forward returns
         prediction.trace = recorder.finish(self.name, question)
         return output
-
-    async def acall(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
-        """Answer a question without blocking the event loop; once cancelled, it calls no model and no index."""
-        cancelled = threading.Event()
-        ask = functools.partial(run_cancellable, cancelled, self, *args, **kwargs)
-        call = functools.partial(contextvars.copy_context().run, ask)
-        try:
-            return await asyncio.get_running_loop().run_in_executor(_acall_pool(), call)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
 
     # What `forward` uses.
 

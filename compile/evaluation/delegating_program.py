@@ -10,12 +10,13 @@ import dspy
 from dspy.predict.parameter import Parameter
 
 from knowgap.programs.base import Program
+from knowgap.programs.streaming import Streamable
 from knowgap.retrieval.candidates import CandidateRetriever
 
 __all__ = ["DelegatingProgram", "ask_among"]
 
 
-class DelegatingProgram:
+class DelegatingProgram(Streamable):
     """Stands in for a program: questions go to a function, everything else is the program's.
 
     Args:

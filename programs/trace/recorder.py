@@ -21,9 +21,20 @@ from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["TraceRecorder", "current_recorder", "recording", "run_concurrently"]
+__all__ = [
+    "Listener",
+    "TraceRecorder",
+    "current_listener",
+    "current_recorder",
+    "listening",
+    "recording",
+    "run_concurrently",
+]
 
 T = TypeVar("T")
+
+Listener = Callable[[Step], None]
+"""Called with each step right after it was recorded, in the thread that recorded it."""
 
 _SUMMED = (
     "lm_calls",
@@ -37,6 +48,7 @@ _SUMMED = (
 )
 
 _RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
+_LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
 
 
 class TraceRecorder:
@@ -47,10 +59,18 @@ class TraceRecorder:
         concurrent: whether branches run at the same time.
         iteration: number of the iteration that the next steps belong to.
         branch: path of the branch that the next steps belong to.
+        listener: gets each step as it happens.
     """
 
-    def __init__(self, started: float, concurrent: bool, iteration: int = 0, branch: str = ""):
-        self.started, self.concurrent = started, concurrent
+    def __init__(
+        self,
+        started: float,
+        concurrent: bool,
+        iteration: int = 0,
+        branch: str = "",
+        listener: Listener | None = None,
+    ):
+        self.started, self.concurrent, self.listener = started, concurrent, listener
         self.iteration, self.branch = iteration, branch
         self.steps: list[Step] = []
         self.passages: dict[str, Passage] = {}
@@ -67,6 +87,8 @@ class TraceRecorder:
         if isinstance(step, Prompted):
             self.model_texts.add(step.text)
         self._keep(passages)
+        if self.listener is not None:
+            self.listener(step)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages, as they stand in a prompt, as read by the language model."""
@@ -94,7 +116,7 @@ class TraceRecorder:
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
-        child = TraceRecorder(self.started, self.concurrent, self.iteration, path)
+        child = TraceRecorder(self.started, self.concurrent, self.iteration, path, self.listener)
         child.model_texts = set(self.model_texts)
         child.cost.critical_calls = self.cost.critical_calls
         child.cost.critical_seconds = self.cost.critical_seconds
@@ -150,6 +172,22 @@ def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
         yield recorder
     finally:
         _RECORDER.reset(token)
+
+
+def current_listener() -> Listener | None:
+    """Who listens to the next question; None if nobody does, or if it is asked while another is being answered."""
+    return _LISTENER.get() if _RECORDER.get() is None else None
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Let `listener` get the steps of the questions that are asked in this context."""
+    listens, records = _LISTENER.set(listener), _RECORDER.set(None)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(listens)
+        _RECORDER.reset(records)
 
 
 def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:

@@ -3,7 +3,9 @@
 import asyncio
 import contextvars
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import dspy
 import pytest
@@ -81,6 +83,10 @@ def answered_by(engine):
 def timeless(trace):
     """The steps without their times."""
     return [step.model_copy(update={"at": 0.0}) for step in trace.steps]
+
+
+def streaming_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "knowgap-stream"]
 
 
 def assert_same(one, other):
@@ -286,6 +292,33 @@ class ProgramConformance:
         with answered_by(TypedEngine(settling)):
             awaited = asyncio.run(program.acall(question=QUESTION))
         assert_same(awaited, called)
+
+    @pytest.mark.parametrize("value", [settling, NEVER[0]])
+    def test_streams_the_steps_of_the_trace(self, value):
+        program = self.small()
+        called, _ = self.ask(program, value)
+        with answered_by(TypedEngine(value)):
+            *steps, streamed = program.stream(question=QUESTION)
+        assert_same(streamed, called)
+        assert sorted(map(repr, steps)) == sorted(map(repr, streamed.trace.steps))
+
+    @pytest.mark.parametrize("value", [settling, NEVER[0]])
+    def test_a_stream_that_is_left_makes_no_further_call(self, value):
+        searched = OverlapRetriever(CORPUS)
+        retriever = SimpleNamespace(search=lambda queries, k: (calls.append(queries), searched.search(queries, k))[1])
+        for steps in (1, 2):
+            program, calls, engine = self.small(retriever=retriever, concurrent=False), [], TypedEngine(value)
+            with answered_by(engine):
+                stream = program.stream(question=QUESTION)
+            for _ in range(steps):
+                next(stream)
+            made = len(engine.calls), len(calls)
+            assert steps > 1 or made == (0, 0)
+            before = streaming_threads()
+            stream.close()
+            for thread in before:
+                thread.join(timeout=60)
+            assert (len(engine.calls), len(calls)) == made
 
     def test_save_and_load_keep_everything(self, tmp_path):
         program = self.make()

@@ -1,0 +1,235 @@
+"""Steps as they happen: their order, whose settings hold, and what a loop that is left leaves undone."""
+
+import asyncio
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMError
+from support import ScriptedEngine, lm_of, scripted_lm
+
+from knowgap.compile.evaluation.delegating_program import DelegatingProgram
+from knowgap.errors import EmptyQuestion
+from knowgap.programs.base import Program
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.iter_retgen import IterRetGen
+from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.trace.recorder import run_concurrently
+from knowgap.programs.trace.steps import Answered, Asked, Retrieved, Step
+from knowgap.retrieval.passage import Hit, Passage
+from knowgap.signatures import AnswerDirectly
+
+ISK = Passage("isk", "Isk", "A river.")
+RULE = {"answer": "Tarn"}
+
+
+class Counting:
+    """An index that counts its searches."""
+
+    searches = 0
+
+    def search(self, queries, k):
+        self.searches += 1
+        return [[Hit(ISK, 1.0, 1)] for _ in queries]
+
+
+class Fan(Program):
+    """Asks the model on three branches at once."""
+
+    needs_retriever = False
+
+    def __init__(self, wait, **kwargs):
+        super().__init__(None, **kwargs)
+        self.wait, self.reader = wait, dspy.Predict(AnswerDirectly)
+
+    def forward(self, question):
+        run_concurrently([lambda n=n: self.branch(question, n) for n in range(3)], ["first", "second", "third"])
+        return self.conclude("Tarn", [])
+
+    def branch(self, question, number):
+        self.wait(number)
+        self.record(Answered(answer=str(number)))
+        self.ask(self.reader, question=f"{question} {number}", style="short")
+
+
+def left(stream):
+    """Close a stream, and wait until its thread is gone."""
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("knowgap")]
+    stream.close()
+    for thread in threads:
+        thread.join(timeout=60)
+
+
+def test_ends_with_the_prediction():
+    lm, engine = scripted_lm(lambda *_: RULE)
+    with dspy.context(lm=lm):
+        asked, retrieved, answered, prediction = RAG(Counting()).stream(question="Where?")
+    assert (type(asked), type(retrieved), type(answered)) == (Asked, Retrieved, Answered)
+    assert prediction.trace.steps == [asked, retrieved, answered]
+    assert (prediction.answer, len(engine.calls)) == ("Tarn", 1)
+
+
+def test_the_program_works_only_while_the_loop_waits():
+    index, (lm, engine) = Counting(), scripted_lm(lambda *_: RULE)
+    with dspy.context(lm=lm):
+        stream = IterRetGen(index, iterations=2).stream(question="Where?")
+    seen = [(type(step).__name__, index.searches, len(engine.calls)) for step in stream if isinstance(step, Step)]
+    assert seen[0] == ("Asked", 0, 0)
+    assert seen[1] == ("Retrieved", 1, 0)
+    assert (index.searches, len(engine.calls)) == (2, 2)
+
+
+def test_a_branch_is_seen_before_another_has_begun_and_the_trace_stays_in_order():
+    seen = threading.Event()
+    lm, engine = scripted_lm(lambda *_: RULE)
+    with dspy.context(lm=lm):
+        stream = Fan(lambda number: number or seen.wait(60)).stream(question="Where?")
+    branches = []
+    for step in stream:
+        if isinstance(step, Answered) and step.branch:
+            branches.append(step.branch)
+            if len(branches) == 2:
+                seen.set()
+    assert (branches[2], set(branches[:2])) == ("first", {"second", "third"})
+    assert [one.branch for one in step.trace.of(Answered)] == ["first", "second", "third", ""]
+    assert len(engine.calls) == 3
+
+
+@pytest.mark.parametrize("concurrent", [True, False])
+def test_no_branch_calls_the_model_after_the_loop_was_left(concurrent):
+    lm, engine = scripted_lm(lambda *_: RULE)
+    with dspy.context(lm=lm):
+        stream = Fan(lambda number: None, concurrent=concurrent).stream(question="Where?")
+    assert next(stream).kind == "asked"
+    assert next(stream).kind == "answered"
+    left(stream)
+    assert engine.calls == []
+
+
+def test_a_loop_that_is_broken_out_of_leaves_no_thread():
+    lm, engine = scripted_lm(lambda *_: RULE)
+    with dspy.context(lm=lm):
+        for step in RAG(Counting()).stream(question="Where?"):
+            if isinstance(step, Retrieved):
+                break
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name == "knowgap-stream":
+            thread.join(timeout=60)
+            assert not thread.is_alive()
+    assert engine.calls == []
+
+
+def test_nothing_begins_before_the_first_step_is_asked_for():
+    before = threading.active_count()
+    stream = RAG(Counting()).stream(question="Where?")
+    assert threading.active_count() == before
+    stream.close()
+
+
+def test_settings_are_those_of_the_call():
+    programs = [Direct().stream(question="Who?")]
+    for name in ("Ada", "Bo"):
+        with dspy.context(lm=scripted_lm(lambda *_, name=name: {"answer": name})[0]):
+            programs.append(Direct().stream(question="Who?"))
+    with pytest.raises(Exception, match="No LM is loaded"):
+        list(programs[0])
+    assert [list(stream)[-1].answer for stream in programs[1:]] == ["Ada", "Bo"]
+
+
+def test_errors_are_raised_from_the_iteration():
+    def fail(*_):
+        raise ConnectionError("nobody is at home")
+
+    seen = []
+    with dspy.context(lm=scripted_lm(fail)[0]), pytest.raises(LMError, match="nobody is at home"):
+        seen.extend(RAG(Counting()).stream(question="Where?"))
+    assert [step.kind for step in seen] == ["asked", "retrieved"]
+    with pytest.raises(EmptyQuestion):
+        next(Direct().stream(question=" "))
+
+
+def test_many_threads_stream_one_program():
+    program = IterRetGen(Counting(), iterations=2)
+    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": inputs["question"]})
+
+    def ask(number):
+        with dspy.context(lm=lm):
+            *steps, prediction = program.stream(question=f"Where is {number}?")
+        assert steps == prediction.trace.steps
+        return prediction.answer
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(ask, range(64))) == [f"Where is {number}?" for number in range(64)]
+
+
+def test_a_program_that_is_asked_by_another_or_by_a_stand_in():
+    class Outer(Program):
+        needs_retriever = False
+
+        def forward(self, question):
+            inner = Direct()
+            first, *_ = inner.stream(question="Why?")
+            assert first.question == "Why?"
+            return self.conclude(inner(question="Who?").answer, [])
+
+    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": inputs["question"]})
+    stand_in = DelegatingProgram(Direct(), lambda program, question: program(question=f"{question} Where?"))
+    with dspy.context(lm=lm):
+        asked, answered, prediction = Outer().stream(question="When?")
+        assert list(stand_in.stream(question="Who?"))[-1].answer == "Who? Where?"
+        assert asyncio.run(stand_in.acall(question="Who?")).answer == "Who? Where?"
+    assert (asked.question, answered.answer, prediction.answer) == ("When?", "Who?", "Who?")
+
+
+def test_streams_in_an_event_loop():
+    lm, _ = scripted_lm(lambda *_: RULE)
+
+    async def ask():
+        return [step async for step in RAG(Counting()).astream(question="Where?")]
+
+    with dspy.context(lm=lm):
+        *steps, prediction = asyncio.run(ask())
+    assert steps == prediction.trace.steps
+    assert [step.kind for step in steps] == ["asked", "retrieved", "answered"]
+
+
+@pytest.mark.parametrize("how", ["break", "aclose", "cancel"])
+def test_a_stream_that_is_left_in_an_event_loop_calls_nothing_more(how):
+    held, free = threading.Event(), threading.Event()
+
+    class Held(ScriptedEngine):
+        def complete(self, request):
+            held.set()
+            free.wait(60)
+            return super().complete(request)
+
+    engine, index = Held(lambda *_: RULE), Counting()
+
+    async def ask():
+        stream = IterRetGen(index, iterations=3).astream(question="Where?")
+        async for step in stream:
+            if isinstance(step, Retrieved) and how != "cancel":
+                break
+        if how == "aclose":
+            await stream.aclose()
+
+    async def leave():
+        task = asyncio.ensure_future(ask())
+        if how == "cancel":
+            await asyncio.to_thread(held.wait, 60)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            await task
+
+    with dspy.context(lm=lm_of(engine)):
+        asyncio.run(leave())
+    threads = [thread for thread in threading.enumerate() if thread.name == "knowgap-stream"]
+    free.set()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert (index.searches, len(engine.calls)) == (1, 1 if how == "cancel" else 0)
