@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -114,8 +115,14 @@ def check_reachable(lm: dspy.BaseLM) -> None:
         raise as_language_model_error(error, lm) from error
 
 
-def as_language_model_error(error: LMError, lm: dspy.BaseLM) -> LanguageModelError:
-    """Turn an error of DSPy's into one line that says what to do; `LanguageModelUnreachable` if nothing answered."""
+def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> LanguageModelError:
+    """Turn an error of DSPy's into one line that says what to do; `LanguageModelUnreachable` if nothing answered.
+
+    Without `lm`, it is about the model that DSPy is configured with.
+    """
+    lm = lm if lm is not None else dspy.settings.lm
+    if lm is None:  # the program's predictors have their own
+        return LanguageModelError(f"the language model cannot be used: {_one_line(error)}")
     reason = _one_line(error)
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
         where = lm.kwargs.get("api_base") or "its provider's address"
@@ -166,8 +173,17 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
 class _EndpointCache(Cache):
     """DSPy's cache, apart for each endpoint: two servers may serve different models under one name.
 
-    How long and how often an endpoint is waited for makes no difference.
+    How long and how often an endpoint is waited for makes no difference. A damaged reply counts as none; a damaged
+    cache is a `UsageError` that names its folder.
     """
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
+        try:
+            return super().get(request, ignored_args_for_cache_key)
+        except (sqlite3.Error, OSError) as error:
+            raise UsageError(f"{self.disk_cache_dir} cannot be used as a cache ({error}): remove it") from error
+        except Exception:  # whatever a damaged pickle raises
+            return None
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
         ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]
@@ -182,5 +198,8 @@ def cache_replies(folder: str | Path | None) -> None:
         return
     folder = Path(folder).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
-    # Limit the cache in memory: the answers of a study would take gigabytes, and are on disk.
-    module.cache = _EndpointCache(True, True, str(folder), DISK_CACHE_LIMIT, memory_max_entries=10_000)
+    try:
+        # Limit the cache in memory: the answers of a study would take gigabytes, and are on disk.
+        module.cache = _EndpointCache(True, True, str(folder), DISK_CACHE_LIMIT, memory_max_entries=10_000)
+    except (sqlite3.Error, OSError) as error:
+        raise UsageError(f"{folder} cannot be used as a cache ({error}): make room for it, or remove it") from error

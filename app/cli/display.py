@@ -13,6 +13,7 @@ from rich.segment import Segment
 from rich.table import Table
 
 from knowgap.errors import without_credentials
+from knowgap.retrieval.index.files import naming
 
 __all__ = ["Report", "err", "out", "progress", "remark", "show_table", "show_wait"]
 
@@ -34,6 +35,17 @@ class _SafeConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(segment.text.translate(_ESCAPED), segment.style)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; if the disk of a file that the output goes to is full, the error says so."""
+        with naming("standard error" if self.stderr else "standard output"):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Go on without standard error, where nobody reads it; raise `BrokenPipeError` for standard output."""
+        if not self.stderr:
+            raise BrokenPipeError
+        self.quiet = True
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import sys
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Annotated, Any
 
 import typer
@@ -47,18 +48,43 @@ def options(
 
 
 def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Let Ctrl-C stop a command without a traceback."""
+    """Let Ctrl-C stop a command without a traceback, and say what is wrong with a file or with standard output."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
+            sys.stdout.flush()
+        except OSError as error:  # Typer would end without a word if standard output is closed
+            raise _FileError(error) from error
         except KeyboardInterrupt:
             say_stopped()
             raise typer.Exit(STOPPED) from None
 
     return run
 
+
+class _FileError(KnowgapError):
+    """A file that cannot be read or written, as one line that says what to do."""
+
+    def __init__(self, error: OSError) -> None:
+        if isinstance(error, BrokenPipeError):
+            with suppress(OSError):  # what is left in the buffer would raise again at the end of the process
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            super().__init__("standard output was closed before everything was written")
+            return
+        reason = error.strerror or str(error)
+        file = error.filename2 or error.filename  # of two, the second is the target
+        text = f"{file}: {reason}" if file else reason
+        if error.errno in _FULL:
+            text += "; free some space: what was done is kept, and the same command continues"
+        elif error.errno in _READ_ONLY:
+            text += "; name a place that can be written to: what was done is kept"
+        super().__init__(text)
+
+
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 for module in (demo, ask, index, evaluate, compile, report, experiment):
     for name, function in module.COMMANDS.items():

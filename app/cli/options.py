@@ -221,12 +221,18 @@ class StudyOptions(JobOptions):
     prune: Annotated[
         bool, Option("--prune/--no-prune", help="Stop a trial early if it falls behind or has little to gain.")
     ] = True
-    max_calls: Annotated[int | None, Option("--max-calls", help="End the study after this many LM calls.")] = None
-    max_tokens: Annotated[int | None, Option("--max-tokens", help="End the study after this many tokens.")] = None
-    max_money: Annotated[float | None, Option("--max-money", help="End the study after this many US dollars.")] = None
-    timeout: Annotated[float | None, Option("--timeout", help="End this run of the study after this many seconds.")] = (
+    max_calls: Annotated[int | None, Option("--max-calls", min=0, help="End the study after this many LM calls.")] = (
         None
     )
+    max_tokens: Annotated[int | None, Option("--max-tokens", min=0, help="End the study after this many tokens.")] = (
+        None
+    )
+    max_money: Annotated[
+        float | None, Option("--max-money", min=0, help="End the study after this many US dollars.")
+    ] = None
+    timeout: Annotated[
+        float | None, Option("--timeout", min=0, help="End this run of the study after this many seconds.")
+    ] = None
     num_workers: Annotated[
         int,
         Option(

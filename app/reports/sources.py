@@ -14,7 +14,7 @@ from knowgap.compile.artifact import read_config
 from knowgap.compile.evaluation.answers_file import HEADER, load_answers
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.study.storage import describe_storage, open_storage
+from knowgap.compile.study.storage import describe_storage, open_storage, storage_errors
 from knowgap.compile.study.summary import StudyFacts, matching, read_study
 from knowgap.compile.study.tuning import Tuning
 from knowgap.errors import StudyError, UsageError
@@ -123,7 +123,7 @@ def _has_studies(path: Path) -> bool:
 
 def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
     place = describe_storage(storage)
-    with quiet():
+    with quiet(), storage_errors(storage, reading=True):
         opened = open_storage(storage)
         names = sorted(optuna.get_all_study_names(opened))
         if not names:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import dspy
-from dspy.utils import exceptions as lm_errors
+from dspy.utils.callback import BaseCallback
 
 from knowgap.compile.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram
@@ -96,18 +96,59 @@ def compile_program(
         options={**spec.defaults, **options},
     )
     with quiet(), without_history(), dspy.context(lm=model):
+        compiled = _optimize(optimizer, run)
+    _clean(compiled.program if isinstance(compiled, DelegatingProgram) else compiled, program)
+    return cast("Program", compiled)
+
+
+def _optimize(name: str, run: OptimizerRun) -> Any:
+    """Run an optimizer of DSPy's; errors as for `compile_program`."""
+    watch = _Watch()
+    with dspy.context(callbacks=[*dspy.settings.callbacks, watch]):
         try:
-            compiled = spec.compile(run)
+            compiled = OPTIMIZERS[name].compile(run)
         except (AssertionError, ValueError) as error:  # how DSPy's optimizers refuse their arguments
             if isinstance(error, KnowgapError):
                 raise
-            raise UsageError(f"the optimizer {optimizer} refuses: {error}") from error
-        except lm_errors.LMError as error:
-            if is_connection_error(error):
-                raise LanguageModelUnreachable(f"the language model could not be reached: {error}") from error
-            raise fatal_cause(error) or error from error
-    _clean(compiled.program if isinstance(compiled, DelegatingProgram) else compiled, program)
-    return cast("Program", compiled)
+            raise watch.stop or UsageError(f"the optimizer {name} refuses: {error}") from error
+        except Exception as error:
+            watch.look(error)
+            if watch.stop is None:
+                raise
+            raise watch.stop from error
+    if watch.stop is not None:
+        raise watch.stop
+    return compiled
+
+
+class _Watch(BaseCallback):
+    """Notices the questions that an unreachable model, a refused key or a full disk prevented.
+
+    DSPy's optimizers pass over them, and the demonstrations would depend on them.
+
+    Attributes:
+        stop: the first such error.
+    """
+
+    def __init__(self) -> None:
+        self.stop: Exception | None = None
+        self._programs: set[str] = set()
+
+    def on_module_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Remember a call of a program; what its predictors meet is the program's affair."""
+        if isinstance(instance, Program):
+            self._programs.add(call_id)
+
+    def on_module_end(self, call_id: str, outputs: Any | None, exception: BaseException | None = None) -> None:
+        """Look at the error of a program that was asked."""
+        if call_id in self._programs and exception is not None:
+            self.look(exception)
+
+    def look(self, error: BaseException) -> None:
+        """Keep an error that would prevent other questions as well."""
+        if self.stop is None and is_connection_error(error):
+            self.stop = LanguageModelUnreachable(f"the language model could not be reached: {error}")
+        self.stop = self.stop or fatal_cause(error)
 
 
 def _clean(compiled: Program, program: Program) -> None:

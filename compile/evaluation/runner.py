@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import errno
 import gc
 import threading
 from collections import deque
@@ -17,7 +18,7 @@ from pydantic import BaseModel
 from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
-from knowgap.lms.providers import unreadable_replies
+from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.replies.calls import is_garbled
 from knowgap.programs.replies.cancelling import run_cancellable
@@ -51,6 +52,11 @@ _CONNECTION_ERRORS = (
 FIRST_SEARCH_RECALL = "first_search_recall@"
 """How the names of the scores begin that the first search gets."""
 
+_DISK_ERRORS = {
+    getattr(errno, name)
+    for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE")
+    if hasattr(errno, name)
+}
 _FATAL_ERRORS = (KnowgapError, lm_errors.LMConfigurationError, lm_errors.LMAuthError, lm_errors.LMBillingError)
 
 
@@ -233,10 +239,16 @@ def is_connection_error(error: BaseException) -> bool:
 
 
 def fatal_cause(error: BaseException) -> Exception | None:
-    """The cause of an error that would make every other question fail as well, or None."""
+    """The cause of an error that would make every other question fail as well, or None.
+
+    That is an error of knowgap's, a language model that refuses its key or has no quota left, which is returned as a
+    `LanguageModelError`, or a disk that is full, read-only or broken.
+    """
     for cause in _causes(error):
-        if isinstance(cause, _FATAL_ERRORS) and not isinstance(cause, (EmptyQuestion, *_CONNECTION_ERRORS)):
+        if isinstance(cause, OSError) and cause.errno in _DISK_ERRORS:
             return cause
+        if isinstance(cause, _FATAL_ERRORS) and not isinstance(cause, (EmptyQuestion, *_CONNECTION_ERRORS)):
+            return as_language_model_error(cause) if isinstance(cause, lm_errors.LMError) else cause
     return None
 
 

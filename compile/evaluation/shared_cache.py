@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -61,10 +62,17 @@ def open_cache(folder: str | Path) -> Cache:
     import diskcache
 
     path = Path(folder) / "results"
-    try:
+    with _usable(path):
         return diskcache.Cache(str(path), timeout=120, disk=diskcache.JSONDisk, eviction_policy="none", cull_limit=0)
-    except (OSError, sqlite3.DatabaseError) as error:
-        raise UsageError(f"{path} cannot be used as a cache ({error}): remove it") from error
+
+
+@contextmanager
+def _usable(path: str | Path) -> Iterator[None]:
+    """Let an error of the cache in a folder say which folder it is."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"{path} cannot be used as a cache ({error}): make room for it, or remove it") from error
 
 
 class _Cached:
@@ -88,18 +96,27 @@ class _Cached:
         by_key = dict(zip(keys, items, strict=True))
 
         def fetch(missing: list[str]) -> list[Any]:
-            results = {} if self._cache is None else {key: self._cache.get(key) for key in missing}
+            results = {} if self._cache is None else {key: self._read(self._cache, key) for key in missing}
             unknown = [key for key in missing if results.get(key) is None]
             if unknown:
                 computed = dict(zip(unknown, compute([by_key[key] for key in unknown]), strict=True))
                 results |= computed
                 if self._cache is not None:
-                    with self._cache.transact(retry=True):
+                    with _usable(self._cache.directory), self._cache.transact(retry=True):
                         for key, result in computed.items():
                             self._cache[key] = result
             return [results[key] for key in missing]
 
         return self._memory.get(keys, fetch)
+
+    @staticmethod
+    def _read(cache: Cache, key: str) -> Any:
+        """A result that is kept; None if there is none, or if it is damaged."""
+        with _usable(cache.directory):
+            try:
+                return cache.get(key)
+            except (ValueError, zlib.error):
+                return None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

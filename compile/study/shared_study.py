@@ -35,7 +35,8 @@ from pydantic import BaseModel
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.study.config import StudyConfig
-from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_path
+from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
+from knowgap.compile.study.trials import INITIAL, SPENT, is_sealed
 from knowgap.errors import StudyError
 from knowgap.programs.trace.usage import Usage
 
@@ -43,12 +44,9 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.storages import BaseStorage
 
-__all__ = ["INITIAL", "InitialTrial", "SetUp", "enqueue", "read_set_up", "shared_study"]
+__all__ = ["INITIAL", "InitialTrial", "SetUp", "check_trials", "enqueue", "read_set_up", "shared_study"]
 
-INITIAL = "initial"
-"""The trial attribute that holds the position of an initial trial in the list."""
-
-_FINGERPRINT, _SET_UP = "fingerprint", "set-up"
+_FINGERPRINT, _SET_UP, _DIGEST = "fingerprint", "set-up", "sha256"
 _PIECE = 20_000  # characters of an attribute: any database column takes them
 _LOCK_SECONDS = 0.5
 _SERVER_LOCKS = {
@@ -109,17 +107,24 @@ def shared_study(
     """
     opened = open_storage(storage, heartbeat=config.heartbeat)
     try:
-        study = _open_study(study_name, opened, describe_storage(storage), config)
+        with storage_errors(storage, reading=True):
+            study = _open_study(study_name, opened, describe_storage(storage), config)
 
         def start() -> None:
             _check_fingerprint(study, fingerprint)
             if _SET_UP not in study.user_attrs:
                 study.set_user_attr(_FINGERPRINT, fingerprint)
-                _store_set_up(study, make())
-            _enqueue_initial_trials(study, read_set_up(study).initial)
+                _store_set_up(study, fingerprint, make())
+            with storage_errors(storage, reading=True):
+                set_up = read_set_up(study)
+                check_trials(study, set_up.initial)
+            _enqueue_initial_trials(study, set_up.initial)
 
         path = storage_path(storage)
-        with _working_on_file(study, path, start) if path else _working_on_server(study, opened, start):
+        with (
+            storage_errors(storage),
+            _working_on_file(study, path, start) if path else _working_on_server(study, opened, start),
+        ):
             _check_fingerprint(study, fingerprint)
             yield study, read_set_up(study)
     finally:
@@ -137,14 +142,41 @@ def read_set_up(study: Study) -> SetUp:
     Raises:
         KeyError: the study is not set up.
         ValueError: it was set up by something else.
+        StudyError: it was altered since.
     """
     attributes = study.user_attrs
-    pieces = [attributes[f"{_SET_UP}.{n}"] for n in range(attributes[_SET_UP])]
-    return SetUp.model_validate_json("".join(pieces))
+    text = "".join(attributes[f"{_SET_UP}.{n}"] for n in range(attributes[_SET_UP]))
+    if attributes.get(_DIGEST, digest([attributes[_FINGERPRINT], text])) != digest([attributes[_FINGERPRINT], text]):
+        raise StudyError(f"study {study.study_name!r} is damaged: its set-up was altered; take another study name")
+    return SetUp.model_validate_json(text)
 
 
-def _store_set_up(study: Study, set_up: SetUp) -> None:
+def check_trials(study: Study, initial: list[InitialTrial]) -> None:
+    """Refuse a study whose trials were altered; studies of earlier versions cannot be checked.
+
+    Raises:
+        StudyError: a finished trial is not as when it ended, a waiting one not as when it was enqueued, or one is gone.
+    """
+    if _DIGEST not in study.user_attrs:
+        return
+    for place, trial in enumerate(study.get_trials(deepcopy=False)):
+        Usage.model_validate(trial.user_attrs.get(SPENT, {}))
+        number, fixed = trial.user_attrs.get(INITIAL), trial.system_attrs.get("fixed_params")
+        if trial.state in (TrialState.COMPLETE, TrialState.PRUNED):
+            sound = is_sealed(trial)
+        elif trial.state == TrialState.WAITING:
+            sound = number is None or "failed_trial" in trial.system_attrs or fixed == initial[number].parameters
+        else:
+            sound = True
+        if not sound or trial.number != place:
+            raise StudyError(
+                f"study {study.study_name!r} is damaged: trial {trial.number} was altered; take another study name"
+            )
+
+
+def _store_set_up(study: Study, fingerprint: dict[str, Any], set_up: SetUp) -> None:
     text = json.dumps(set_up.model_dump(mode="json"))
+    study.set_user_attr(_DIGEST, digest([fingerprint, text]))
     pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces):
         study.set_user_attr(f"{_SET_UP}.{number}", piece)
@@ -158,13 +190,10 @@ def _open_study(name: str, opened: BaseStorage, shown: str, config: StudyConfig)
     directions = [StudyDirection.MAXIMIZE]
     if config.mode == "pareto":
         directions.append(StudyDirection.MINIMIZE)
-    try:
-        study = optuna.create_study(storage=opened, study_name=name, directions=directions, load_if_exists=True)
-        foreign = study.get_trials(deepcopy=False) and _FINGERPRINT not in study.user_attrs
-        if foreign or study.directions != directions:
-            raise StudyError(f"study {name!r} in {shown} was made otherwise: take another study name")
-    except (KeyError, ValueError, TypeError, AttributeError) as error:  # what Optuna makes of a foreign journal
-        raise StudyError(f"{shown} cannot be read as a study storage: {error!r}") from error
+    study = optuna.create_study(storage=opened, study_name=name, directions=directions, load_if_exists=True)
+    foreign = study.get_trials(deepcopy=False) and _FINGERPRINT not in study.user_attrs
+    if foreign or study.directions != directions:
+        raise StudyError(f"study {name!r} in {shown} was made otherwise: take another study name")
     if config.mode == "pareto" and not study.metric_names:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

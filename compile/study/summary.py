@@ -14,7 +14,7 @@ from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison, pareto_front
-from knowgap.compile.study.shared_study import read_set_up
+from knowgap.compile.study.shared_study import check_trials, read_set_up
 from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished
 from knowgap.errors import StudyError, UnknownName
 from knowgap.programs.trace.usage import Usage
@@ -143,6 +143,7 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
     """
     try:
         about, set_up, trials = study.user_attrs["fingerprint"], read_set_up(study), finished(study)
+        check_trials(study, set_up.initial)
         program, metric, lm = about["program"][0], about["metric"], about["language model"][0]
         mode, seed, dev_digest = about["mode"], about["seed"], about["dev questions"]
         cost = cost or about["cost"] or "lm_calls"

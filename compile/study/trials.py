@@ -10,20 +10,41 @@ from optuna.trial import TrialState
 from pydantic import BaseModel
 
 from knowgap.compile.evaluation.costs import COSTS
+from knowgap.compile.evaluation.provenance import digest
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
-    from optuna.trial import FrozenTrial
+    from optuna.trial import FrozenTrial, Trial
 
-__all__ = ["CONFIG", "PAPER", "RESULT", "TrialResult", "choose", "finished", "parse_rule"]
+__all__ = [
+    "CONFIG",
+    "INITIAL",
+    "PAPER",
+    "RESULT",
+    "SPENT",
+    "TrialResult",
+    "choose",
+    "finished",
+    "is_sealed",
+    "parse_rule",
+    "seal",
+]
 
 CONFIG = "config"
 """The trial attribute that holds what is tried: label, hyperparameters, demonstration sets."""
 
 RESULT = "result"
 """The trial attribute that holds the result: scores, costs, failures, spending."""
+
+INITIAL = "initial"
+"""The trial attribute that holds the position of an initial trial in the list."""
+
+SPENT = "spent"
+"""The trial attribute that holds what the trial has spent so far."""
+
+_SEAL = "sha256"
 
 PAPER = "paper"
 """The label of the trial with the paper's settings and no demonstrations."""
@@ -68,6 +89,33 @@ class TrialResult(BaseModel, extra="forbid"):
         costs = {**dict.fromkeys(COSTS, 0.0), **result["costs"]}
         complete = trial.state == TrialState.COMPLETE
         return cls(number=trial.number, complete=complete, **config, **{**result, "costs": costs})
+
+
+def seal(trial: Trial, *, complete: bool) -> None:
+    """Give a trial, as its last attribute, a digest of all that its result depends on."""
+    trial.set_user_attr(_SEAL, _digest(trial, complete))
+
+
+def is_sealed(trial: FrozenTrial) -> bool:
+    """Whether a finished trial is as it was when it was sealed."""
+    complete, result = trial.state == TrialState.COMPLETE, trial.user_attrs[RESULT]
+    score = float(np.mean(result["scores"]))
+    values = [score] if trial.values is None else trial.values
+    reported = trial.intermediate_values
+    return bool(
+        trial.user_attrs.get(_SEAL) == _digest(trial, complete)
+        and np.isclose([values[0], *reported.values()], score, rtol=1e-12, atol=0).all()
+        and (len(values) == 1 or any(np.isclose(values[1], cost) for cost in result["costs"].values()))
+        and list(reported) == ([len(result["scores"])] if len(values) == 1 else [])
+    )
+
+
+def _digest(trial: Trial | FrozenTrial, complete: bool) -> str:
+    from optuna.distributions import distribution_to_json
+
+    ranges = {name: distribution_to_json(distribution) for name, distribution in trial.distributions.items()}
+    attributes = {name: value for name, value in trial.user_attrs.items() if name in (CONFIG, RESULT, INITIAL)}
+    return digest([trial.number, complete, trial.params, ranges, attributes])
 
 
 def finished(study: Study) -> list[TrialResult]:

@@ -23,8 +23,8 @@ from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, resol
 from knowgap.compile.study.config import Budget, StudyConfig
 from knowgap.compile.study.pruning import Pruner
 from knowgap.compile.study.search_space import SearchSpace
-from knowgap.compile.study.shared_study import INITIAL, SetUp, enqueue
-from knowgap.compile.study.trials import CONFIG, PAPER, RESULT, choose, finished
+from knowgap.compile.study.shared_study import SetUp, enqueue
+from knowgap.compile.study.trials import CONFIG, INITIAL, PAPER, RESULT, SPENT, choose, finished, seal
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
@@ -37,7 +37,6 @@ __all__ = ["TrialSeededSampler", "Worker"]
 
 _LOG = logging.getLogger("knowgap")
 
-_SPENT = "spent"
 _STARTUP_TRIALS = 8  # drawn at random before results count
 _CHECK_EVERY = 5  # questions
 _LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
@@ -154,7 +153,7 @@ class Worker:
             enqueue(self.study, number, self.set_up.initial[number])
 
     def _objective(self, trial: Trial) -> float | tuple[float, float]:
-        trial.set_user_attr(_SPENT, {})  # a trial that is run again inherits what the one before it spent
+        trial.set_user_attr(SPENT, {})  # a trial that is run again inherits what the one before it spent
         values, chosen = self.space.suggest(trial)
         number = trial.user_attrs.get(INITIAL)
         label = "sampled" if number is None else self.set_up.initial[number].label
@@ -168,6 +167,7 @@ class Worker:
             program = self.set_up.pool.apply(self.program.deepcopy().configure(**values), chosen)
             result, complete = self._ask_questions(trial, program, label)
         trial.set_user_attr(RESULT, result)
+        seal(trial, complete=complete)
         if not complete:
             raise TrialPruned
         score = float(np.mean(result["scores"]))
@@ -210,7 +210,7 @@ class Worker:
                     if limit:
                         raise _BudgetSpent(limit)
         finally:
-            trial.set_user_attr(_SPENT, tracker.usage.model_dump())
+            trial.set_user_attr(SPENT, tracker.usage.model_dump())
         self._report(trial, scores)
         result = {
             "scores": scores,
@@ -230,12 +230,12 @@ class Worker:
 
     def _spent_by(self, trials: Sequence[FrozenTrial]) -> Usage:
         started = [trial for trial in trials if trial.state != TrialState.WAITING]
-        return sum((Usage(**trial.user_attrs.get(_SPENT, {})) for trial in started), self.set_up.spent)
+        return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), self.set_up.spent)
 
     def _exchange_spending(self, trial: Trial, spent: Usage) -> None:
         """Tell other processes what this trial has spent so far, and read what theirs have."""
         if self.budget.limits_spending:
-            trial.set_user_attr(_SPENT, spent.model_dump())
+            trial.set_user_attr(SPENT, spent.model_dump())
             others = [other for other in self.study.get_trials(deepcopy=False) if other.number != trial.number]
             self._spent_elsewhere = self._spent_by(others)
 

@@ -1,0 +1,156 @@
+"""What a full disk, a damaged cache, a refused key or a closed pipe ends: one line, and the same command goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from dspy.utils.exceptions import LMAuthError, LMBillingError
+from support import scripted_lm
+
+from knowgap.cli import factories
+from knowgap.retrieval.index import files
+
+EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
+TUNE = (
+    *("tune", "--program", "rag", "--data", "sample", "--limit", "2", "--engine", "bm25", "--n-trials", "2"),
+    *("--output-dir", "out"),
+)
+
+
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """No file can grow beyond so many bytes, as on a disk that is full."""
+    resource = pytest.importorskip("resource")  # not on Windows
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("engine", ["bm25", "dense", "colbert", "hybrid"])
+def test_a_build_on_a_full_disk_names_a_file_and_goes_on(knowgap, engine):
+    command = ("index", "--corpus", "docs.jsonl", "--engine", engine, "--index", "idx")
+    for size in (10, 300, 900):
+        with file_limit(size):
+            assert "idx" in knowgap.refusal(*command)
+        assert not (knowgap.folder / "idx").exists()
+    knowgap(*command)
+    assert knowgap.json("search", "river", "--index", "idx")["hits"]
+
+
+@pytest.mark.parametrize("size", [40, 2000, 10_000])
+def test_an_evaluation_on_a_full_disk_goes_on(indexed, size, tmp_path):
+    knowgap = indexed
+    with file_limit(size):
+        refusal = knowgap.refusal(*EVAL)
+    assert any(name in refusal for name in ("out/", "home/cache"))
+    assert "free some space" in refusal or "make room" in refusal
+    assert knowgap.json(*EVAL)["failed"] == 0
+    assert not list((knowgap.folder / "out").glob(".*"))
+
+
+def test_a_study_on_a_full_disk_goes_on(knowgap):
+    for size in (2000, 150_000):
+        with file_limit(size):
+            knowgap.refusal(*TUNE)
+    assert "saved in out/artifact" in knowgap(*TUNE)[0]
+    with file_limit(2000):
+        assert "page.html" in knowgap.refusal("report", "out", "--output", "page.html")
+    assert not (knowgap.folder / "page.html").exists()
+    knowgap("report", "out", "--output", "page.html")
+
+
+def test_every_write_that_a_read_only_disk_refuses_names_its_target(indexed, monkeypatch):
+    knowgap = indexed
+    knowgap(*EVAL)
+
+    def refuse(target: Path, **options: float):
+        raise OSError(30, "Read-only file system", str(target))
+
+    for module in (
+        files,
+        sys.modules["knowgap.compile.evaluation.answers_file"],
+        sys.modules["knowgap.retrieval.index.build"],
+    ):
+        monkeypatch.setattr(module, "acquire_lock", refuse)
+    for command, name in (
+        (EVAL, "out/rag-questions-test.jsonl"),
+        (("report", "out", "--output", "new/page.html"), "new/page.html"),
+        (("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", "other"), "other"),
+    ):
+        refusal = knowgap.refusal(*command)
+        assert f"{name}: Read-only file system; name a place that can be written to" in refusal
+
+
+def test_a_damaged_cache_is_named(knowgap):
+    knowgap(*TUNE)
+    for place in ("lm", "results"):
+        databases = sorted((knowgap.folder / "home" / "cache").rglob(f"{place}/**/cache.db"))
+        assert databases
+        for path in databases:
+            path.write_bytes(b"SQLite format 3\0" + b"\xff" * 5000)
+        refusal = knowgap.refusal(*(TUNE if place == "results" else EVAL[:1] + TUNE[1:-4]))
+        assert str(databases[0].parents[0 if place == "results" else 1]) in refusal
+        assert "remove it" in refusal
+        for path in databases:
+            path.unlink()
+    knowgap(*TUNE)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"), [(LMAuthError, "refuses the key"), (LMBillingError, "cannot be used: no quota")]
+)
+def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says):
+    asked = []
+
+    def answer(outputs, inputs):
+        asked.append(inputs["question"])
+        if refusing and len(asked) > 2:
+            raise error("no quota")
+        return dict.fromkeys(outputs, "Tarn")
+
+    refusing = True
+    monkeypatch.setattr(factories, "load_lm", lambda *args, **options: scripted_lm(answer)[0])
+    assert says in indexed.refusal(*EVAL, "--num-threads", "1")
+    answers = (indexed.folder / "out" / "rag-questions-test.jsonl").read_bytes()
+    assert len(answers.splitlines()) == 1 + 2
+    refusing = False
+    assert indexed.json(*EVAL)["failed"] == 0
+    assert len(asked) == 3 + 2
+    refusing = True
+    for command in ("tune", "compile"):
+        asked.clear()
+        study = (command, *TUNE[1:-2], "--output-dir", command, "--program", "rag")
+        assert says in indexed.refusal(*study, "--num-threads", "1")
+    asked.clear()
+    bootstrap = ("compile", *TUNE[1:-4], "--limit", "6", "--optimizer", "bootstrap", "--output-dir", "boot")
+    assert says in indexed.refusal(*bootstrap)
+
+
+@pytest.mark.parametrize("command", [("ls",), ("ls", "--json"), ("experiment", "--list"), ("doctor",)])
+def test_a_reader_that_closes_its_pipe(tmp_path, command):
+    read, write = os.pipe()
+    os.close(read)
+    environment = {**os.environ, "KNOWGAP_HOME": str(tmp_path)}
+    call = [sys.executable, "-m", "knowgap", *command]
+    done = subprocess.run(call, stdout=write, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    os.close(write)
+    assert done.returncode == 2
+    assert done.stderr == "error: standard output was closed before everything was written\n"
+
+
+@pytest.mark.parametrize(
+    "option", ["--limit", "--max-calls", "--max-tokens", "--max-money", "--timeout", "--num-threads"]
+)
+def test_negative_limits_are_refused(knowgap, option):
+    _, printed = knowgap(*TUNE, option, "-1", code=2)
+    assert option.strip("-") in printed.replace("limit -1", "limit")
+    assert not (knowgap.folder / "out").exists()
