@@ -82,8 +82,9 @@ def patient(lm: Any) -> Any:
     """
     if not isinstance(lm, dspy.BaseLM) or isinstance(lm, _Patient):
         return lm
-    twin: Any = copy.copy(lm)
-    twin.__class__ = _patient_class(type(lm))
+    cls = _patient_class(type(lm))
+    twin: Any = cls.__new__(cls)
+    vars(twin).update(vars(copy.copy(lm)))
     # DSPy repeats no call of a class with a `forward` of its own.
     twin.retries = lm.num_retries if type(lm).forward in (dspy.LM.forward, DummyLM.forward) else 0
     twin.num_retries = 0
