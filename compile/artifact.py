@@ -150,7 +150,8 @@ def load_artifact(
         ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
             a value that is out of bounds.
         IndexFolderError: the index cannot be opened.
-        UsageError: a quality for an index that takes none, or that is open already.
+        UsageError: a quality for an index that takes none, or that is open already; a reranker or entailment model for
+            a program that has no such part.
 
     Warns:
         UserWarning: the index, its quality, the reranker, the language model or DSPy differ from those it was compiled
@@ -170,8 +171,10 @@ def load_artifact(
         retriever = open_index(retriever, quality=quality)
     elif quality is not None:
         raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
-    models = {"reranker": reranker, "entailment": entailment}
-    given = {name: model for name, model in models.items() if model is not None and name in cls.part_names}
+    given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
+    for part in given:
+        if part not in cls.part_names:
+            raise UsageError(f"{path} holds the program {name!r}, which has no {part}: leave it out")
     program = cls(retriever, **given)
     try:
         program.load_state(_known_state(program, state, path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from knowgap.compile.evaluation.statistics import Interval
+from knowgap.compile.evaluation.statistics import Interval, few_questions
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
@@ -83,13 +83,19 @@ def _lm_word(name: str) -> str:
 def _scores(evaluations: dict[str, Any]) -> list[str]:
     if not evaluations:
         return ["None were kept."]
-    rows = []
+    shown = [name for name in ("unreadable", "cut") if any(each.get(name) for each in evaluations.values())]
+    rows: list[tuple[object, ...]] = []
+    intervals: list[Interval] = []
     for label, evaluation in evaluations.items():
         split, failed = _SPLITS.get(evaluation["split"], evaluation["split"]), evaluation["failed"]
+        spoilt = [evaluation.get(name, 0) for name in shown]
         for metric, score in evaluation["scores"].items():
-            interval = str(Interval.model_validate(score))
-            rows.append((label, split, metric, interval, score["n"], failed, f"{evaluation['costs']['lm_calls']:.1f}"))
-    return _table(["", "split", "metric", "mean [95% interval]", "questions", "failed", "LM calls per question"], rows)
+            intervals.append(Interval.model_validate(score))
+            calls = f"{evaluation['costs']['lm_calls']:.1f}"
+            rows.append((label, split, metric, str(intervals[-1]), score["n"], failed, *spoilt, calls))
+    columns = ["", "split", "metric", "mean [95% interval]", "questions", "failed", *shown, "LM calls per question"]
+    few = few_questions(intervals)
+    return [*_table(columns, rows), *(["", f"{few[0].upper()}{few[1:]}."] if few else [])]
 
 
 def _table(header: list[str], rows: Sequence[Sequence[object]]) -> list[str]:

@@ -144,6 +144,10 @@ class BM25Index(NeverCopied):
     def __len__(self) -> int:
         return len(self._store)
 
+    def missing_ids(self, ids: Iterable[str]) -> list[str]:
+        """Those of the ids that no passage has."""
+        return [identifier for identifier in ids if self._store.position(identifier) is None]
+
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:

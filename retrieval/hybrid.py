@@ -82,6 +82,11 @@ class HybridRetriever(NeverCopied):
         self._depth, self._constant = depth, constant
         _check_fusion(len(self._parts), self._weights, depth, constant)
 
+    def missing_ids(self, ids: Sequence[str]) -> list[str]:
+        """Those of the ids that no passage has; none if no part can tell."""
+        part = next((part for part in self._parts if hasattr(part, "missing_ids")), None)
+        return part.missing_ids(ids) if part is not None else []
+
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:

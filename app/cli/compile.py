@@ -257,7 +257,10 @@ def _show_estimate(
 
 def show_study(before: Program, tuned: Tuning[Program]) -> None:
     """Show the best trials of a study, what they changed, and what the study cost."""
-    complete = sorted((trial for trial in tuned.trials if trial.complete), key=lambda trial: -trial.score)
+    from knowgap.compile.evaluation.statistics import few_questions, mean_interval
+    from knowgap.compile.study.trials import rank
+
+    complete = sorted((trial for trial in tuned.trials if trial.complete), key=lambda trial: rank(trial, tuned.cost))
     rows = []
     for trial in complete[:5]:
         changed = {name: value for name, value in trial.values.items() if value != getattr(before, name)}
@@ -271,10 +274,14 @@ def show_study(before: Program, tuned: Tuning[Program]) -> None:
             ]
         )
     title = f"the best of {len(tuned.trials)} trials ({len(complete)} complete, the others stopped early)"
-    show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows)
-    importances = [[name, f"{importance:.2f}"] for name, importance in list(tuned.importances().items())[:6]]
+    caption = few_questions([mean_interval(tuned.best.scores, tuned.seed)])
+    show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows, caption=caption)
+    importances = list(tuned.importances().items())[:6]
     if importances:
-        show_table("what decides the score", ["parameter", "importance"], importances)
+        ranges = tuned.importance_ranges()
+        rows = [[name, f"{share:.2f}", "{:.2f} to {:.2f}".format(*ranges[name])] for name, share in importances]
+        columns = ["parameter", "importance", "with any one trial left out"]
+        show_table(f"what decides the score, from {len(complete)} complete trials", columns, rows)
     calls = tuned.calls
     out.print(
         f"{calls.spent} LM calls; {calls.without_sharing} without sharing answers between trials, "

@@ -51,10 +51,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
         out.print_json(json.dumps(_summarize(result)))
         return
     show_scores(_title(result), {label: result})
-    kinds = result.by_type()
-    if len(kinds) > 1:
-        rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
-        show_table("by type of question", ["type", "questions", result.metrics[0]], rows)
+    _show_types(result)
     for record in result.failures[:3]:
         remark(f"failed: {record.id}: {record.error}")
 
@@ -210,6 +207,8 @@ def _title(result: Evaluation) -> str:
 
 def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
     """Show evaluations: scores with intervals and costs; what was found and shown of the gold evidence; its fates."""
+    from knowgap.compile.evaluation.statistics import few_questions
+
     metrics = _in_order(result.metrics for result in results.values())
     spoilt = {label: result.spoilt() for label, result in results.items()}
     shown = [name for name in ("unreadable", "cut") if any(counts[name] for counts in spoilt.values())]
@@ -227,8 +226,20 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
             ]
         )
     columns = ["program", *metrics, "LM calls", "iterations", "passages", "tokens", "failed", *shown]
-    show_table(title, columns, rows)
+    scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
+    show_table(title, columns, rows, caption=few_questions(scores))
     _show_evidence(results)
+
+
+def _show_types(result: Evaluation) -> None:
+    """Show the main score by type of question, if there are several."""
+    from knowgap.compile.evaluation.statistics import few_questions
+
+    kinds = result.by_type()
+    if len(kinds) > 1:
+        rows = [[kind or "(none)", interval.n, str(interval)] for kind, interval in kinds.items()]
+        columns = ["type", "questions", result.metrics[0]]
+        show_table("by type of question", columns, rows, caption=few_questions(kinds.values()))
 
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
@@ -246,7 +257,12 @@ def _show_evidence(results: Mapping[str, Evaluation]) -> None:
         cells = [(str(counts[name]), f"{counts[name] / total:.1%}") for counts in fates.values()]
         if any(counts[name] for counts in fates.values()):
             rows.append([name, *(cells[0] if single else (f"{count} ({share})" for count, share in cells))])
-    show_table("where the evidence went", ["fate", *columns], rows, caption=f"{total} gold passages in all")
+    left_out = max((result.provenance.model_extra or {}).get("unindexed_gold", 0) for result in results.values())
+    caption = f"{total} gold passages in all"
+    if left_out:
+        asked = len(next(iter(results.values())).records)
+        caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"
+    show_table("where the evidence went", ["fate", *columns], rows, caption=caption)
 
 
 def _in_order(names: Iterable[Iterable[str]]) -> list[str]:
@@ -262,16 +278,18 @@ def _means(result: Evaluation, metrics: Sequence[str]) -> list[str]:
 def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     """Show every evaluation against the first: difference with interval, wins and losses, p-value."""
     from knowgap.compile import compare
+    from knowgap.compile.evaluation.statistics import undecidable
     from knowgap.reports.rendering import format_gain, format_p
 
     (base_label, base), *others = results.items()
-    rows = []
+    rows, comparisons = [], []
     for label, result in others:
         c = compare(base, result, metric)
+        comparisons.append(c)
         rows.append([f"{label} − {base_label}", format_gain(c), c.wins, c.losses, c.ties, format_p(c.p_value)])
     if rows:
         columns = ["difference", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
-        show_table("question by question", columns, rows)
+        show_table("question by question", columns, rows, caption=undecidable(comparisons))
 
 
 COMMANDS = {"eval": evaluate, "compare": compare}

@@ -186,7 +186,7 @@ def _range(bounds: tuple[float, float], digits: int = 0) -> str:
 
 
 def _show_result(result: Any) -> None:
-    from knowgap.reports.experiment import figure_text
+    from knowgap.reports.experiment import few_in_column, figure_text
 
     for number, column in enumerate(result.table.columns):
         rows = []
@@ -199,10 +199,12 @@ def _show_result(result: Any) -> None:
                 paper = "" if figure.paper is None else f" (paper {figure.paper:g}{' ≠' if cell.differs else ''})"
                 star = "*" if figure.significant else ""
                 figures.append(f"{mean}{star} {interval}{paper}".strip())
-            rows.append([result.table.rows[cell.row].label, *figures, cell.failed or cell.reason or 0])
+            failed = str(cell.failed or cell.reason or 0)
+            rows.append([result.table.rows[cell.row].label, *figures, "; ".join(filter(None, (failed, cell.spoilt)))])
         note = f"* significantly different from {result.baseline} at 5% (paired, Holm)"
         if result.table.paper:
             note += "; ≠ the paper's setting is not ours"
+        note = "; ".join(filter(None, (note, few_in_column(result, number))))
         show_table(column.title, ["row", *column.metrics, "failed"], rows, caption=note)
 
 

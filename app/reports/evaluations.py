@@ -88,6 +88,16 @@ class EvaluationGroup:
         return {metric: intervals for metric, intervals in by_metric.items() if intervals}
 
     @property
+    def scored_intervals(self) -> list[Interval]:
+        """The intervals of all scores that were asked for."""
+        return [interval for metric in self.scored for interval in self.intervals[metric].values()]
+
+    @property
+    def type_intervals(self) -> list[Interval]:
+        """The intervals of all types of questions."""
+        return [interval for by_label in self.types.values() for interval in by_label.values()]
+
+    @property
     def scored(self) -> list[str]:
         """The metrics that were asked for."""
         asked = {metric for evaluation in self.evaluations.values() for metric in evaluation.metrics}

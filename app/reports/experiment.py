@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.statistics import pareto_front
+from knowgap.compile.evaluation.statistics import few_questions, pareto_front
 from knowgap.compile.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
 from knowgap.programs.trace.evidence import FATES
@@ -16,6 +16,7 @@ from knowgap.retrieval.index.files import write_file
 
 __all__ = [
     "cost_chart",
+    "few_in_column",
     "figure_text",
     "render_cost_chart",
     "render_experiment",
@@ -68,6 +69,7 @@ def _values(experiment: ExperimentResult) -> dict[str, Any]:
         "origins": _origins(experiment),
         "comparisons": [(cell, figure) for cell in experiment.cells for figure in cell.figures if figure.comparison],
         "figure_text": figure_text,
+        "few": {n: few for n in range(len(experiment.table.columns)) if (few := few_in_column(experiment, n))},
         "note_number": lambda cell: notes.get(tuple(cell.differs), 0),
         "same_prompts": SAME_PROMPTS,
         "evidence": {n: e for n in range(len(experiment.table.columns)) if (e := _evidence(experiment, n))},
@@ -82,6 +84,12 @@ def figure_text(figure: Figure) -> tuple[str, str]:
     digits = 0 if figure.metric in COSTS and figure.ours.mean >= 100 else 1
     mean, low, high = (f"{value * scale:.{digits}f}" for value in (figure.ours.mean, figure.ours.low, figure.ours.high))
     return mean, f"{low}–{high}"
+
+
+def few_in_column(experiment: ExperimentResult, column: int) -> str:
+    """Say how little is known from the questions of a data set, if they are few; see `few_questions`."""
+    figures = [figure for cell in experiment.cells if cell.column == column for figure in cell.figures]
+    return few_questions([f.ours for f in figures if f.ours is not None and f.metric not in COSTS], "points")
 
 
 def _difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from knowgap.compile.evaluation.statistics import Comparison
+from knowgap.compile.evaluation.statistics import Comparison, few_questions, undecidable
 
 __all__ = ["format_gain", "format_p", "in_words", "render"]
 
@@ -36,6 +36,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals |= {"few_questions": few_questions, "undecidable": undecidable}
     environment.filters |= {
         "amount": format_amount,
         "count": "{:,}".format,

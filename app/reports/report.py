@@ -11,6 +11,7 @@ from knowgap.compile.evaluation.provenance import Provenance
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compile.study.trials import TrialResult
+from knowgap.errors import UsageError
 from knowgap.reports.evaluations import COST_NAMES, EvaluationGroup, group_evaluations, trace_lines
 from knowgap.reports.rendering import render
 from knowgap.reports.sources import ReportSource, Source, read_source
@@ -69,6 +70,13 @@ def render_report(
     report = read_source(source, study_name=study_name, cost=cost)
     facts, artifact = report.study, report.artifact
     every = {**report.evaluations, **(evaluations or {})}
+    for option, value, used, of in (
+        ("study_name", study_name, facts is not None, "study"),
+        ("cost", cost, facts is not None, "study"),
+        ("base", base, bool(every), "evaluations"),
+    ):
+        if value and not used:
+            raise UsageError(f"{option} {value!r} goes with a report of {of}, and {report.place or 'this'} holds none")
     groups = group_evaluations(every, base=base, dev_digest=facts.dev_digest if facts else "")
     study = StudyView(facts, facts.chosen, report.questions) if facts and facts.chosen else None
     known = {group.split for group in groups}

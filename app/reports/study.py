@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from knowgap.compile.evaluation.statistics import Comparison
+from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compile.study.summary import StudyFacts
 from knowgap.compile.study.trials import TrialResult
 from knowgap.errors import UnknownName
@@ -32,6 +32,20 @@ class StudyView:
     chosen: TrialResult
     questions: Sequence[str]
     slice_limit: ClassVar[int] = 24
+
+    @property
+    def interval(self) -> Interval:
+        """The dev score of the chosen trial."""
+        return mean_interval(self.chosen.scores, self.facts.seed)
+
+    @cached_property
+    def importances(self) -> dict[str, float]:
+        """The importance of each parameter, by its name and the range that it has if any one trial is left out."""
+        ranges = self.facts.importance_ranges()
+        return {
+            f"{name} [{ranges[name][0]:.2f}, {ranges[name][1]:.2f}]": value
+            for name, value in self.facts.importances().items()
+        }
 
     @property
     def start(self) -> TrialResult | None:

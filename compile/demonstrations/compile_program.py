@@ -12,6 +12,7 @@ from dspy.utils.callback import BaseCallback
 from knowgap.compile.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram
 from knowgap.compile.evaluation.metrics import Metric, named_metrics
+from knowgap.compile.evaluation.metrics.missing_gold import check_gold
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
@@ -72,6 +73,8 @@ def compile_program(
         if option not in spec.known_options():
             raise UnknownName.among(f"option of the optimizer {optimizer}", option, spec.known_options())
     check_examples(trainset, "trainset")
+    by_name = named_metrics(metric)
+    check_gold([*trainset, *(valset or ())], program.retriever, next(iter(by_name)))
     model = resolve_lm(lm, program)
     author = teacher_lm or model
     if spec.needs_lm and getattr(author, "model", "") == EXTRACTIVE:
@@ -89,7 +92,7 @@ def compile_program(
         student=student,
         trainset=examples,
         valset=list(valset or trainset),
-        metric=reporting(next(iter(named_metrics(metric).values())), progress),
+        metric=reporting(next(iter(by_name.values())), progress),
         author=author,
         seed=seed,
         num_threads=num_threads,

@@ -13,6 +13,7 @@ import dspy
 
 from knowgap.compile.evaluation.answers_file import AnswersFile, identity_of
 from knowgap.compile.evaluation.metrics import Metrics, named_metrics
+from knowgap.compile.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compile.evaluation.provenance import provenance_of
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.runner import (
@@ -73,7 +74,7 @@ def evaluate(
 
     Raises:
         UsageError: no questions, no language model, or an `output` that holds another evaluation.
-        DataError: the main metric is not defined for a question.
+        DataError: the main metric is not defined for a question, or scores passages that the index does not hold.
         LanguageModelUnreachable: several questions in a row could not reach the language model; what was answered is
             in `output`, and the same call continues from there.
         LanguageModelError: to the first questions, no reply of the language model could be read.
@@ -81,7 +82,9 @@ def evaluate(
     if split == "test" and not isinstance(split, _CheckedSplit):
         raise UsageError('split="test" is set by evaluate_on_test(program, dataset, …) alone')
     by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
-    origin = provenance_of(program, examples, model, split=str(split), seed=seed, **(provenance or {}))
+    examples, unindexed = without_missing_gold(examples, program.retriever, next(iter(by_name)))
+    more = {**(provenance or {}), **({"unindexed_gold": unindexed} if unindexed else {})}
+    origin = provenance_of(program, examples, model, split=str(split), seed=seed, **more)
     tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress, model)
     identity = identity_of(origin, list(by_name), k_recall)
     with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -9,11 +10,20 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = ["Comparison", "Interval", "mean_interval", "paired_comparison", "pareto_front"]
+__all__ = [
+    "Comparison",
+    "Interval",
+    "few_questions",
+    "mean_interval",
+    "paired_comparison",
+    "pareto_front",
+    "undecidable",
+]
 
 T = TypeVar("T")
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95
+_PRECISE = 0.1  # a margin up to which nothing is said
 
 
 class Interval(BaseModel, extra="forbid"):
@@ -23,6 +33,15 @@ class Interval(BaseModel, extra="forbid"):
     low: float
     high: float
     n: int
+
+    @property
+    def margin(self) -> float:
+        """How far the true mean of scores from 0 to 1 may lie from this one: half the interval, but at least 3/n.
+
+        Where all scores are equal, the bootstrap's interval has no width, and the true mean may still lie 3/n away (the
+        rule of three: Hanley and Lippman-Hand, 1983).
+        """
+        return min(1.0, max((self.high - self.low) / 2, 3 / self.n))
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
@@ -53,11 +72,38 @@ class Comparison(BaseModel, extra="forbid"):
     ties: int
     n: int
 
+    @property
+    def decidable(self) -> bool:
+        """Whether any outcome could be significant at 5%: of k questions that differ, p is at least 2 / 2^k."""
+        return 2 * 0.5 ** (self.wins + self.losses) <= 1 - _CONFIDENCE + 1e-12
+
     def __str__(self) -> str:
         return (
             f"{self.metric} {self.difference:+.3f} [{self.low:+.3f}, {self.high:+.3f}], p = {self.p_value:.3f}, "
             f"{self.wins} better, {self.losses} worse, {self.ties} equal"
         )
+
+
+def few_questions(intervals: Iterable[Interval], unit: str = "") -> str:
+    """Say how little is known from few questions; empty if every mean score is known to within 0.1.
+
+    Args:
+        intervals: of scores from 0 to 1 that stand in one table.
+        unit: "points" to say it in percent.
+    """
+    widest = max(intervals, key=lambda interval: interval.margin, default=None)
+    if widest is None or widest.margin <= _PRECISE:
+        return ""
+    margin = f"{100 * widest.margin:.0f} {unit}" if unit else f"{widest.margin:.2f}"
+    return f"few questions ({widest.n}): scores are known to within ±{margin} only"
+
+
+def undecidable(comparisons: Iterable[Comparison]) -> str:
+    """Say that some comparison cannot be significant, because too few questions differ; empty if all can."""
+    if all(comparison.decidable for comparison in comparisons):
+        return ""
+    least = math.ceil(1 - math.log2(1 - _CONFIDENCE))
+    return f"where fewer than {least} questions differ, no difference can be significant (p < {1 - _CONFIDENCE:.2f})"
 
 
 def mean_interval(values: list[float], seed: int = 0) -> Interval:

@@ -53,6 +53,8 @@ class CellResult(BaseModel, extra="forbid"):
         reason: why it was not run; empty if it was.
         questions: how many were asked.
         failed: on how many of these the program failed; they score 0.
+        unreadable: calls of the language model to which no reply could be read.
+        cut: calls whose reply ended at the limit of tokens.
         figures: in the order of the column's metrics.
         costs: means per question.
         evidence: means of what was found and shown of the gold passages, by metric; empty without gold passages.
@@ -66,12 +68,21 @@ class CellResult(BaseModel, extra="forbid"):
     reason: str = ""
     questions: int = 0
     failed: int = 0
+    unreadable: int = 0
+    cut: int = 0
     figures: list[Figure] = []
     costs: dict[str, float] = {}
     evidence: dict[str, float] = {}
     fates: dict[str, int] = {}
     differs: list[str] = []
     provenance: Provenance | None = None
+
+    @property
+    def spoilt(self) -> str:
+        """How many replies of the language model were unreadable or cut off, in words; empty if none was."""
+        counts = {"unreadable": self.unreadable, "cut off": self.cut}
+        shown = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
+        return f"replies: {shown}" if shown else ""
 
 
 class ExperimentResult(BaseModel, extra="forbid"):
@@ -124,6 +135,8 @@ class ExperimentResult(BaseModel, extra="forbid"):
             "high": ours.high if ours else None,
             "questions": cell.questions,
             "failed": cell.failed,
+            "unreadable": cell.unreadable,
+            "cut": cell.cut,
             "difference": pair.difference if pair else None,
             "p": pair.p_value if pair else None,
             "p_corrected": figure.p_corrected,

@@ -15,14 +15,17 @@ from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison, pareto_front
 from knowgap.compile.study.shared_study import check_trials, read_set_up
-from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished
+from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
 from knowgap.programs.trace.usage import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
+    from optuna.trial import FrozenTrial
 
 __all__ = ["Calls", "StudyFacts", "matching", "read_study"]
+
+_LEFT_OUT = 50
 
 
 @dataclass(frozen=True)
@@ -122,16 +125,38 @@ class StudyFacts:
 
     def importances(self) -> dict[str, float]:
         """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
-        from optuna.importance import get_param_importances
+        return _importances(self._complete())
 
-        if len({trial.score for trial in self.trials if trial.complete}) < 2:
-            return {}  # Optuna would call all parameters equally important
-        with quiet(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few trials are worth a warning to Optuna
-            try:
-                return get_param_importances(self.study, target=lambda trial: -trial.values[0])
-            except (ValueError, RuntimeError):
-                return {}  # no parameter that all trials set
+    def importance_ranges(self) -> dict[str, tuple[float, float]]:
+        """Least and most of each importance if any one complete trial is left out, in the order of `importances`.
+
+        A parameter without an importance in some of these counts as 0 there. Of more than 50 trials, 50 are left out in
+        turn.
+        """
+        importances, complete = self.importances(), self._complete()
+        step = max(1, len(complete) // _LEFT_OUT)
+        others = [_importances([*complete[:n], *complete[n + 1 :]]) for n in range(0, len(complete), step)]
+        without = {name: [other.get(name, 0.0) for other in others] for name in importances}
+        return {name: (min(values), max(values)) for name, values in without.items()}
+
+    def _complete(self) -> list[FrozenTrial]:
+        return self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    from optuna import create_study
+    from optuna.importance import get_param_importances
+
+    if len({trial.values[0] for trial in trials}) < 2:
+        return {}  # Optuna would call all parameters equally important
+    with quiet(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few trials are worth a warning to Optuna
+        study = create_study(directions=["maximize"] * len(trials[0].values))
+        study.add_trials(trials)
+        try:
+            return get_param_importances(study, target=lambda trial: -trial.values[0])
+        except (ValueError, RuntimeError):
+            return {}  # no parameter that all trials set
 
 
 def read_study(study: Study, *, cost: str = "") -> StudyFacts:
@@ -181,4 +206,4 @@ def matching(
         wanted = {p: n for p, n in n_demos.items() if p in trial.demonstrations}
         if trial.complete and trial.values == values and demos == wanted:
             matches.append(trial)
-    return max(matches, key=lambda trial: (trial.score, -trial.number), default=None)
+    return min(matches, key=rank, default=None)

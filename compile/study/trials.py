@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = [
     "finished",
     "is_sealed",
     "parse_rule",
+    "rank",
     "seal",
 ]
 
@@ -124,14 +126,28 @@ def finished(study: Study) -> list[TrialResult]:
     return [TrialResult.of(trial) for trial in study.get_trials(deepcopy=False, states=states)]
 
 
+def rank(trial: TrialResult, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:
+    """The place of a trial among others, best first: the one rule by which the best is told.
+
+    The higher mean score comes first; among equals the cheaper one by `cost`, then by tokens, then the paper's
+    settings, then the earlier one.
+    """
+    return (
+        -round(trial.score, 12),
+        trial.costs[cost],
+        trial.costs.get("tokens", 0.0),
+        trial.label != PAPER,
+        trial.number,
+    )
+
+
 def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_calls") -> TrialResult:
     """Choose a complete trial.
 
     Args:
         trials: finished trials.
-        rule: "best" takes the highest mean score; among equals the paper's settings, then the cheapest, then the first.
-            "within 0.02" takes the cheapest trial whose score is at most 0.02 below the best. "under 12" takes the best
-            trial that costs at most 12 per question.
+        rule: "best" takes the highest mean score, by `rank`. "within 0.02" takes the cheapest trial whose score is at
+            most 0.02 below the best. "under 12" takes the best trial that costs at most 12 per question.
         cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
 
     Raises:
@@ -142,20 +158,17 @@ def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_ca
     if not complete:
         raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")
     kind, amount = parse_rule(rule)
-
-    def rank(trial: TrialResult) -> tuple[float, bool, float, int]:
-        return -round(trial.score, 12), trial.label != PAPER, trial.costs[cost], trial.number
-
-    best = min(complete, key=rank)
+    by_rank = partial(rank, cost=cost)
+    best = min(complete, key=by_rank)
     if kind == "within":
         near = [trial for trial in complete if trial.score >= best.score - amount - 1e-12]
-        return min(near, key=lambda trial: (trial.costs[cost], rank(trial)))
+        return min(near, key=lambda trial: (trial.costs[cost], by_rank(trial)))
     if kind == "under":
         affordable = [trial for trial in complete if trial.costs[cost] <= amount + 1e-12]
         if not affordable:
             least = min(trial.costs[cost] for trial in complete)
             raise StudyError(f"no trial costs {amount:g} {cost} or less: the cheapest costs {least:g}")
-        return min(affordable, key=rank)
+        return min(affordable, key=by_rank)
     return best
 
 

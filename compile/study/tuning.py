@@ -15,6 +15,7 @@ import orjson
 
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
 from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.evaluation.metrics.missing_gold import check_gold
 from knowgap.compile.evaluation.provenance import (
     digest,
     examples_digest,
@@ -150,6 +151,7 @@ def tune(
     config, limits, train = study or StudyConfig(), budget or Budget(), list(trainset or ())
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, program)
+    check_gold(devset, program.retriever, name)
     demos = (demos or DemoConfig()).resolved(model)
     limits.check_prices(lm_name(model))
     SearchSpace(program, config, known=config.start)  # refuses what does not fit before anything is opened

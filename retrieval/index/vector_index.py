@@ -106,6 +106,11 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         snapshot = self._snapshot()
         return (snapshot[position] for position in snapshot.live().tolist())
 
+    def missing_ids(self, ids: Iterable[str]) -> list[str]:
+        """Those of the ids that no passage has."""
+        snapshot = self._snapshot()
+        return [identifier for identifier in ids if snapshot.position(identifier) is None]
+
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:

@@ -227,6 +227,13 @@ class QdrantIndex(NeverCopied):
             if offset is None:
                 return
 
+    def missing_ids(self, ids: Iterable[str]) -> list[str]:
+        """Those of the ids that no passage has."""
+        points = {point_id(name): name for name in ids}
+        with self._access, reporting(self._connection.url):
+            found = self.client.retrieve(self._collection, list(points), with_payload=False)
+        return [name for point, name in points.items() if point not in {str(record.id) for record in found}]
+
     def search(
         self,
         queries: Sequence[str],

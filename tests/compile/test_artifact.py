@@ -16,6 +16,7 @@ from compile_helpers import Tunable, make_retriever, reading_lm
 
 from knowgap.compile import compile_program, evaluate, evaluate_on_test, load_artifact, save_artifact
 from knowgap.compile.data.dataset import Dataset
+from knowgap.compile.model_card import model_card
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
@@ -76,8 +77,18 @@ def test_the_folder_says_what_it_is(artifact):
     card = (artifact / "card.md").read_text()
     assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 1.0 |" in card
     assert "| `top_k` | `7` | `5` | passages retrieved and read |" in card
+    assert "Few questions (4): scores are known to within ±0.75 only." in card
+    assert "unreadable" not in card
     everything = "".join(path.read_text() for path in artifact.iterdir())
     assert not [secret for secret in ("sk-secret", "10.0.0.1", str(artifact.parent)) if secret in everything]
+
+
+def test_the_card_counts_replies_that_were_lost(artifact, compiled):
+    config = json.loads((artifact / "config.json").read_text())
+    config["evaluations"]["test"] |= {"unreadable": 3, "cut": 0}
+    card = model_card(config, compiled)
+    assert "| questions | failed | unreadable | LM calls per question |" in card
+    assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 3 | 1.0 |" in card
 
 
 def test_another_process_in_another_place(artifact, compiled, index, examples, tmp_path):
@@ -227,6 +238,8 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
     refused("has no config.json", folder=tmp_path)
     refused("holds the program 'rag', not 'migres'", expect="migres")
     refused("holds the program 'rag', not 'direct'", expect=Direct)
+    refused("holds the program 'rag', which has no reranker: leave it out", UsageError, reranker="embedded")
+    refused("holds the program 'rag', which has no entailment: leave it out", UsageError, entailment="embedded")
     with pytest.raises(IndexMissing):
         load_artifact(artifact, retriever=tmp_path / "no-index")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.app.cli.conftest import QUESTIONS, write_lines
+
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx")
 
 
@@ -51,3 +53,24 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     assert len(list((indexed.folder / "out").glob("*-artifact-questions-test.json"))) == 2
     assert list(indexed.json(*compare)) == programs.split(",")
     assert "--programs is empty" in indexed.refusal("compare", "--programs", " , ")
+
+
+def test_says_how_little_few_questions_tell(indexed):
+    printed, _ = indexed("compare", *EVAL[3:], "--programs", "direct,rag")
+    words = " ".join(printed.split())
+    assert "few questions (4): scores are known to within ±0.75 only" in words
+    assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
+
+
+def test_says_which_gold_passages_the_index_lacks(indexed):
+    lines = [*QUESTIONS[:3], {**QUESTIONS[3], "gold_ids": ["castle"]}]
+    write_lines(indexed.folder / "questions.jsonl", lines)
+    printed, remarks = indexed(*EVAL)
+    said = "warning: not in the index: 1 gold ids, of 1 of 4 questions ('castle'), which are not scored by their"
+    assert " ".join(remarks.split()).count(said) == 1
+    assert (
+        "3 gold passages in all; left out: 1 of 4 questions, whose gold passages are not all in the index"
+        in " ".join(printed.split())
+    )
+    assert indexed.json(*EVAL)["scores"]["found"]["n"] == 3
+    assert "which recall cannot score" in indexed.refusal(*EVAL, "--metric", "recall")

@@ -64,7 +64,16 @@ def test_failures_and_reasons_stand_in_their_cells_and_all_text_is_text():
     table = make_table(title=HOSTILE, notes=[HOSTILE], columns=columns, rows=rows, baseline="", paper=None)
     scored = Figure(metric="f1", ours=Interval(mean=0.5, low=0.1, high=0.9, n=4))
     cells = [
-        CellResult(row=0, column=0, questions=4, failed=1, figures=[scored], costs={"tokens": 0.0, "lm_calls": 0.0}),
+        CellResult(
+            row=0,
+            column=0,
+            questions=4,
+            failed=1,
+            unreadable=2,
+            cut=3,
+            figures=[scored],
+            costs={"tokens": 0.0, "lm_calls": 0.0},
+        ),
         *(
             CellResult(row=row, column=column, reason=reason, figures=[Figure(metric="f1")])
             for row, column, reason in ((0, 1, "no data"), (1, 0, "needs a train split"), (1, 1, "no data"))
@@ -75,14 +84,18 @@ def test_failures_and_reasons_stand_in_their_cells_and_all_text_is_text():
     page = read_page(html)
     group, first, second = page.tables[0][2:]
     assert group == [HOSTILE]
-    assert first == ["one" + HOSTILE, "50.0 10.0–90.0 1 of 4 failed", "–"]
+    assert first == ["one" + HOSTILE, "50.0 10.0–90.0 1 of 4 failed replies: 2 unreadable, 3 cut off", "–"]
     assert second == ["two" + HOSTILE, "– needs a train split", "–"]
     assert page.text.count("no data") == 1  # beside the name of the data set
     assert not page.having("figure", "plot")  # nothing has a cost
     assert render_cost_chart(experiment) == ""
     assert "<script" not in html
-    assert page.text.count(HOSTILE) == 8  # title, baseline, two data sets, group, two rows, note
+    assert page.text.count(HOSTILE) == 9  # title, baseline, two data sets, group, two rows, two notes
+    assert f"a{HOSTILE}: few questions (4): scores are known to within ±75 points only" in page.text
     assert "| one&lt;script>alert(1)&lt;/script> a\\|b |" in render_markdown(experiment)
+    assert "| 1; replies: 2 unreadable, 3 cut off |" in render_markdown(experiment)
+    assert "Few questions (4): scores are known to within ±75 points only." in table_markdown(experiment, 0)
+    assert ",4,1,2,3," in experiment.csv()
 
 
 def test_the_chart_orders_rows_by_cost_and_joins_those_that_nothing_cheaper_beats():

@@ -16,6 +16,7 @@ from knowgap import programs
 from knowgap.cli import report as cli_report
 from knowgap.compile import DemoConfig, Evaluation, evaluate, evaluate_on_test, save_artifact, tune
 from knowgap.compile.data import Dataset
+from knowgap.compile.evaluation.statistics import few_questions, mean_interval
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
 from knowgap.reports.report import render_report
 
@@ -68,8 +69,12 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     changes = {row[0]: tuple(row[1:3]) for row in page.table("what it does")[1:]}
     values = {name: change for name, change in tuning.changes().items() if name != "weight"}
     assert {name: cells for name, cells in changes.items() if name in values} == values
+    ranges = tuning.importance_ranges()
     for name, weight in list(tuning.importances().items())[:2]:
-        assert f"{name} {weight:.3f}" in page.text
+        assert "{} [{:.2f}, {:.2f}] {:.3f}".format(name, *ranges[name], weight) in page.text
+    few = few_questions([mean_interval(tuning.best.scores)])
+    assert few.startswith(f"few questions ({len(tuning.questions)}): scores are known to within ±0.")
+    assert few in page.text
     for count in (tuning.calls.spent, tuning.calls.without_sharing, tuning.calls.without_pruning):
         assert f"{count:,}" in page.text
     assert page.having("div", "multiples")
@@ -240,6 +245,10 @@ def test_bad_places_get_one_clear_line(tmp_path):
     assert not (tmp_path / "absent").exists()
     with pytest.raises(UsageError, match="no evaluations"):
         render_report({})
+    scored = evaluate(programs.get_program("direct")(), make_examples(2), ["f1"], lm=reading_lm()[0])
+    for option in ({"study_name": "s"}, {"cost": "tokens"}):
+        with pytest.raises(UsageError, match="goes with a report of study"):
+            render_report(scored, **option)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     optuna.create_study(study_name="plain", storage=f"sqlite:///{tmp_path / 'plain.db'}")
     with pytest.raises(StudyError, match="'plain' cannot be reported"):

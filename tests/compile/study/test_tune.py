@@ -269,19 +269,21 @@ def test_pareto_weighs_score_against_cost():
 
 
 def test_rules_choose_as_they_say():
-    def trial(number, score, cost, label="sampled"):
+    def trial(number, score, cost, label="sampled", tokens=0.0):
         scores = [1.0] * round(score * 100) + [0.0] * (100 - round(score * 100))
-        return TrialResult(
-            number=number, label=label, values={}, complete=True, scores=scores, costs={"lm_calls": cost}
-        )
+        costs = {"lm_calls": cost, "tokens": tokens}
+        return TrialResult(number=number, label=label, values={}, complete=True, scores=scores, costs=costs)
 
     trials = [trial(0, 0.50, 4, "paper"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
     assert choose(trials).number == 3  # the cheaper of the best
-    assert choose(trials[:2]).number == 0  # an equal one does not replace the paper's settings
+    assert choose(trials[:2]).number == 1  # even if the dearer one has the paper's settings
+    assert choose([trial(0, 0.5, 4, tokens=90), trial(1, 0.5, 4, tokens=80)]).number == 1  # as many calls: fewer tokens
+    assert choose([trial(0, 0.5, 4), trial(1, 0.5, 4, "paper")]).number == 1  # as dear: the paper's settings
+    assert choose([trial(1, 0.5, 4), trial(0, 0.5, 4)]).number == 0
     assert choose(trials, "within 0.01").number == 4
     assert choose(trials, "within 0.5").number == 1
     assert choose(trials, "under 5").number == 4
-    assert choose(trials, "under 4").number == 0
+    assert choose(trials, "under 4").number == 1
     for rule in ("bust", "within", "under -1", "within x", "best 3"):
         with pytest.raises(UsageError, match="rule"):
             choose(trials, rule)
@@ -313,7 +315,7 @@ def test_given_and_current_settings_are_tried():
         ({"storage": "study.txt"}, UsageError, "name a SQLite file"),
         ({"storage": TESTS}, UsageError, "is a folder"),
         ({"budget": {"calls": -1}}, UsageError, "Budget: calls=-1: Input should be greater than or equal to 0"),
-        ({"budget": {"time": 3}}, UsageError, "unknown setting of Budget .time."),
+        ({"budget": {"time": 3}}, UsageError, "unknown setting of Budget 'time': known are calls, money"),
     ],
 )
 def test_refusals(wrong, error, message):
@@ -344,6 +346,10 @@ def test_importances_name_what_matters(study):
     importances = study[0].importances()
     assert {*importances} <= {"top_k", "careful", "weight", "limit", "limit.set", "demos.answer"}
     assert next(iter(importances)) in ("top_k", "careful", "demos.answer")
+    ranges = study[0].importance_ranges()
+    assert list(ranges) == list(importances)
+    assert all(0 <= low <= high <= 1 for low, high in ranges.values())
+    assert any(low < high for low, high in ranges.values())
 
 
 def test_optuna_is_left_as_it_was(capfd):

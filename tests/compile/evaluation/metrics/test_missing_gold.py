@@ -1,0 +1,71 @@
+"""Questions whose gold passages the index lacks: said in one line, and no failure of the program."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import dspy
+import pytest
+from compile_helpers import make_examples, reading_lm
+
+from knowgap.compile import compile_program, evaluate, tune
+from knowgap.errors import DataError
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval import BM25Index, Passage
+
+
+def passages(examples: list[dspy.Example]) -> list[Passage]:
+    return [Passage(e.id, f"house {e.id}", f"{e.answer} lives in house {e.id}.") for e in examples]
+
+
+@pytest.fixture
+def partial() -> tuple[RAG, list[dspy.Example]]:
+    """Eight questions, and an index of the passages of six of them."""
+    examples = make_examples(8)
+    return RAG(BM25Index.from_passages(passages(examples[:6])), top_k=6), examples
+
+
+def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
+    program, examples = partial
+    with pytest.warns(UserWarning, match="gold ids") as said:
+        result = evaluate(program, examples, ["exact_match", "recall"], lm=reading_lm()[0])
+    text = "not in the index: 2 gold ids, of 2 of 8 questions ('q6', 'q7'), which are not scored by their passages"
+    assert [str(warning.message) for warning in said] == [text]
+    assert result.interval("exact_match").n == 8
+    assert result.interval("recall").n == result.interval("found").n == 6
+    assert result.mean("recall") == result.mean("found") == 1.0
+    assert sum(result.evidence().values()) == 6
+    assert result.provenance.model_extra["unindexed_gold"] == 2
+    assert all(example.gold_ids for example in examples)
+
+
+def test_an_index_that_holds_all_says_nothing():
+    examples = make_examples(4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = evaluate(RAG(BM25Index.from_passages(passages(examples))), examples, ["recall"], lm=reading_lm()[0])
+    assert result.interval("recall").n == 4
+    assert "unindexed_gold" not in result.provenance.model_extra
+
+
+def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial):
+    program, examples = partial
+    lm, engine = reading_lm()
+    message = "not in the index: 2 gold ids, of 2 of 8 questions .*, which recall@5 cannot score"
+    with pytest.raises(DataError, match=message):
+        evaluate(program, examples, ["recall@5"], lm=lm)
+    with pytest.raises(DataError, match=message):
+        tune(program, devset=examples, metric="recall@5", lm=lm)
+    with pytest.raises(DataError, match=message):
+        compile_program(program, examples, metric="recall@5", lm=lm)
+    assert engine.calls == []
+
+
+@pytest.mark.parametrize("engine", ["bm25", "dense", "hybrid"])
+def test_every_index_knows_what_it_lacks(engine: str, tmp_path: Path):
+    from knowgap.retrieval import open_index
+    from knowgap.retrieval.index.engines import engine_class
+
+    engine_class(engine).build(passages(make_examples(3)), tmp_path / "index")
+    assert open_index(tmp_path / "index").missing_ids(["q0", "other", "q2"]) == ["other"]
