@@ -48,6 +48,7 @@ __all__ = [
     "UnknownName",
     "UsageError",
     "ValueOutOfBounds",
+    "shorten",
     "without_credentials",
 ]
 
@@ -67,6 +68,14 @@ def without_credentials(text: str) -> str:
     return re.sub(r"(?:(?<=://)[^/\s@]*|[^\s/@:'\"]+:[^\s/@]+)@(?=[\w\[])", "", text)
 
 
+def shorten(text: object, width: int = 150) -> str:
+    """A text in one line of at most `width` characters, cut between words where it has any, and then ending in "…"."""
+    line = " ".join(str(text).split())
+    if len(line) <= width:
+        return line
+    return (line[:width].rpartition(" ")[0] or line[: width - 1]) + "…"
+
+
 class UsageError(KnowgapError):
     """Something the caller can correct: an option, an argument, a combination."""
 
@@ -82,7 +91,7 @@ class UnknownName(UsageError, LookupError):
     def among(cls, kind: str, name: str, known: Iterable[str]) -> UnknownName:
         """Build the error for `name`, a `kind`, with the nearest of the `known` names."""
         names = sorted(known)
-        close = get_close_matches(name, names, n=1)
+        close = get_close_matches(str(name), names, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         return cls(f"unknown {kind} {name!r}: {hint}known are {', '.join(names)}")
 
@@ -105,7 +114,7 @@ class DataError(KnowgapError, ValueError):
         self.problem, self.path, self.line, self.field = problem, path, line, field
         place = str(path) if path is not None else ""
         if line is not None:
-            place += f":{line}"
+            place = f"{place}:{line}" if place else f"number {line}"
         if field is not None:
             place += f" ({field})" if place else field
         super().__init__(f"{place}: {problem}" if place else problem)

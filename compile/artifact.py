@@ -11,13 +11,15 @@ import warnings
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
 
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram
+from knowgap.arguments import checked
+from knowgap.compile.data.dataset import Dataset
+from knowgap.compile.evaluation.delegating_program import AnyProgram, DelegatingProgram
 from knowgap.compile.evaluation.provenance import (
     connection_options,
     git_commit,
@@ -28,18 +30,16 @@ from knowgap.compile.evaluation.provenance import (
     state_of,
     versions,
 )
+from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.model_card import model_card
 from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
+from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.index.files import json_digest, restore_folder, write_file, write_folder
-
-if TYPE_CHECKING:
-    from knowgap.compile.data.dataset import Dataset
-    from knowgap.compile.evaluation.results import Evaluation
-    from knowgap.retrieval.index.search_settings import Quality
-    from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.index.search_settings import Quality
+from knowgap.retrieval.passage import RetrieverLike
 
 __all__ = ["load_artifact", "read_config", "save_artifact"]
 
@@ -53,8 +53,9 @@ _CONFIG_KEYS = {
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
+@checked
 def save_artifact(
-    program: Program,
+    program: AnyProgram,
     folder: str | Path,
     *,
     lm: dspy.BaseLM | str | None = None,
@@ -122,10 +123,11 @@ def save_artifact(
     return target
 
 
+@checked
 def load_artifact(
     folder: str | Path,
     *,
-    retriever: Retriever | str | Path | None = None,
+    retriever: RetrieverLike | None = None,
     quality: Quality | None = None,
     reranker: Any = None,
     entailment: Any = None,
@@ -139,7 +141,7 @@ def load_artifact(
 
     Args:
         folder: the folder of the artifact.
-        retriever: the index to search, or its folder.
+        retriever: the index to search, its folder, or the URL of its server.
         quality: how thoroughly the index in that folder is searched; see `open_index`.
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
@@ -165,17 +167,11 @@ def load_artifact(
         raise ArtifactError(f"{path} holds the program {name!r}, not {wanted!r}")
     cls = get_program(name)
     state = _read_state(path, config)
-    if isinstance(retriever, (str, Path)):
-        from knowgap.retrieval import open_index
-
-        retriever = open_index(retriever, quality=quality)
-    elif quality is not None:
-        raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
     given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
     for part in given:
         if part not in cls.part_names:
             raise UsageError(f"{path} holds the program {name!r}, which has no {part}: leave it out")
-    program = cls(retriever, **given)
+    program = cls(as_retriever(retriever, quality=quality), **given)
     try:
         program.load_state(_known_state(program, state, path))
     except ValueOutOfBounds as error:

@@ -13,7 +13,8 @@ from dspy.clients import DISK_CACHE_LIMIT
 from dspy.clients.cache import Cache
 from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeoutError, LMTransportError
 
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
+from knowgap.arguments import checked
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT
 
@@ -42,6 +43,7 @@ def extractive_lm(**kwargs: Any) -> dspy.LM:
     return dspy.LM(EXTRACTIVE, engine=ExtractiveEngine(), async_engine=AsyncExtractiveEngine(), **kwargs)
 
 
+@checked
 def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = None, **kwargs: Any) -> dspy.LM:
     """Make a language model by name.
 
@@ -59,7 +61,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     provider, slash, model = name.partition("/")
     local = name == "extractive" or provider == "hf"
     if local and (api_base or api_key):
-        raise UsageError(f"the language model {name!r} runs in this process: leave out --api-base and --api-key")
+        raise UsageError(f"the language model {name!r} runs in this process: leave out --api-base")
     if name == "extractive":
         _refuse_other_options(name, kwargs, ())
         return extractive_lm(**kwargs)
@@ -157,7 +159,7 @@ def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelEr
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return shorten(error, 200)
 
 
 def quiet_dspy(cache_dir: str | Path | None = None) -> None:

@@ -13,7 +13,7 @@ from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
-from knowgap.retrieval.passage import Hit, Passage, Retriever
+from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.signatures import (
     UNKNOWN,
     AnswerFromNote,
@@ -93,7 +93,7 @@ class AdaptiveNote(Program):
         when={"collect": [True], "review": [True]},
     )
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.init = dspy.Predict(InitNote)
         self.propose = dspy.Predict(ProposeQuestions)

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import dspy
 from typing_extensions import Self
 
-from knowgap.errors import EmptyQuestion, UnknownName, UsageError
+from knowgap.arguments import checked
+from knowgap.errors import EmptyQuestion, UnknownName, UsageError, shorten
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
-from knowgap.programs.outputs import is_blank, without_surrogates
+from knowgap.programs.outputs import ProgramPrediction, is_blank, without_surrogates
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.programs.reading.passage_numbering import number_passages
@@ -23,7 +24,8 @@ from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
-from knowgap.retrieval.passage import Hit, Passage, Retriever
+from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.signatures import STYLES
 
 __all__ = ["Program"]
@@ -51,7 +53,7 @@ class Program(Streamable, dspy.Module):
         part_names: attributes that copies of a program share instead of copying: the index and models.
 
     Args:
-        retriever: the index to search; None for programs that retrieve nothing.
+        retriever: the index to search, its folder, or the URL of its server; None for programs that retrieve nothing.
         concurrent: run independent calls within a question at the same time; the answer is the same either way.
         **hyperparameters: values for the declared hyperparameters.
 
@@ -67,9 +69,16 @@ class Program(Streamable, dspy.Module):
 
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
-    def __init__(self, retriever: Retriever | None = None, *, concurrent: bool = True, **hyperparameters: Any):
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = checked(cls.__init__)
+
+    @checked
+    def __init__(self, retriever: RetrieverLike | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
-        self.retriever, self.concurrent = retriever, concurrent
+        self.retriever: Retriever | None = as_retriever(retriever)
+        self.concurrent = concurrent
         self.apply_thresholds = True  # False leaves the decisions' thresholds as they are set on the predictors
         self.configure(**{name: declared.default for name, declared in _declared(type(self)).items()} | hyperparameters)
 
@@ -90,7 +99,7 @@ class Program(Streamable, dspy.Module):
         return dict(cls.presets[name])
 
     @classmethod
-    def from_preset(cls, name: str, retriever: Retriever | None = None, **kwargs: Any) -> Self:
+    def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
         """Make a program with the hyperparameters of a preset; `kwargs` are arguments of the class and override it.
 
         A δ for BGE-reranker-base is left out for another reranker, with a warning.
@@ -138,10 +147,12 @@ class Program(Streamable, dspy.Module):
 
         Raises:
             EmptyQuestion: the question has no visible character.
-            UsageError: the question is not valid Unicode.
+            UsageError: the question is no text, or not valid Unicode.
         """
         question = kwargs.get("question", args[0] if args else "")
-        if not isinstance(question, str) or is_blank(question):
+        if not isinstance(question, str):
+            raise UsageError(f"question must be str, not {type(question).__name__}: {shorten(repr(question), 60)}")
+        if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
         if without_surrogates(question) != question:
             raise UsageError(
@@ -249,7 +260,7 @@ class Program(Streamable, dspy.Module):
         self.record(step, *passages)
         if confidence is not None:
             added["confidence"] = confidence
-        return dspy.Prediction(answer=answer, passages=list(passages), **added)
+        return ProgramPrediction(answer=answer, passages=list(passages), **added)
 
     # What DSPy calls to load and copy a program.
 

@@ -15,7 +15,7 @@ from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Filtered, Judged, Reasoned, Rejected
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import (
     EXPECTED_RELEVANT,
     UNKNOWN,
@@ -103,7 +103,7 @@ class BlendFilter(Program):
     )
     always_shorten = Switch(False, "word every answer anew (appendix B), not only one longer than the style asks")
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.recall = dspy.Predict(InternalKnowledge)
         self.reason = dspy.Predict(ReasonRelevance)

@@ -24,7 +24,7 @@ from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment.model import EntailmentModel
-from knowgap.retrieval.passage import Hit, Passage, Retriever
+from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import (
     UNKNOWN,
@@ -127,7 +127,7 @@ class MIGRES(Program):
 
     def __init__(
         self,
-        retriever: Retriever | None = None,
+        retriever: RetrieverLike | None = None,
         *,
         reranker: Reranker | None = None,
         entailment: EntailmentModel | None = None,

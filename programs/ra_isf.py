@@ -16,7 +16,7 @@ from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.programs.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Rejected, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import (
     INTERMEDIATE,
     UNKNOWN,
@@ -120,7 +120,7 @@ class RAISF(Program):
 
     def __init__(
         self,
-        retriever: Retriever | None = None,
+        retriever: RetrieverLike | None = None,
         *,
         know_lm: dspy.LM | None = None,
         relevance_lm: dspy.LM | None = None,

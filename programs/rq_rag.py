@@ -16,7 +16,7 @@ from knowgap.programs.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 
 __all__ = ["RQRAG"]
@@ -93,7 +93,7 @@ class RQRAG(Program):
     )
     logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.rewrite = dspy.Predict(RewriteQuery)
         self.decompose = dspy.Predict(DecomposeQuery)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from knowgap.arguments import checked
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
 from knowgap.retrieval.index.build import Progress, no_progress, start_build
 from knowgap.retrieval.index.manifest import Manifest
@@ -64,6 +65,7 @@ class BM25Index(NeverCopied):
         self._store, self._engine, self._analyzer, self.manifest = store, engine, analyzer, manifest
 
     @classmethod
+    @checked
     def build(
         cls,
         passages: Iterable[Passage],
@@ -105,6 +107,7 @@ class BM25Index(NeverCopied):
         return cls.open(path)
 
     @classmethod
+    @checked
     def open(cls, path: str | Path) -> BM25Index:
         """Open an index that `build` wrote; its arrays are memory-mapped.
 

@@ -102,7 +102,7 @@ def examine_index(path: str | Path, engine: str | None = None) -> list[Finding]:
             getattr(index, "close", lambda: None)()
         return "a search found a passage" if hits else "a search ran, and found nothing"
 
-    remedy = "copy the index again, or build it again with `knowgap index`"
+    remedy = "copy the index again, or build it again with `knowgap index --corpus FILE --index FOLDER`"
     findings = [_check(f"{path} {check.__name__}", "", check, remedy) for check in (manifest, files, search)]
     unfinished = building_folder(path)
     if unfinished.exists():

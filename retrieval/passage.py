@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["Hit", "NeverCopied", "Passage", "Retriever", "check_k", "rank_hits"]
+__all__ = ["Hit", "NeverCopied", "Passage", "Retriever", "RetrieverLike", "check_k", "rank_hits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class Retriever(Protocol):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each of the `queries`, one list per query, in their order."""
         ...
+
+
+RetrieverLike = Retriever | str | Path
+"""A retriever, the folder of an index, or the http(s) URL of an index server."""
 
 
 class NeverCopied:

@@ -48,6 +48,7 @@ def demo(
     """
     from knowgap.compile import load_artifact, save_artifact
     from knowgap.compile.data import load_dataset
+    from knowgap.compile.evaluation.shared_cache import CachedRetriever
     from knowgap.programs import get_program
     from knowgap.retrieval.index.engines import open_or_build
 
@@ -60,7 +61,8 @@ def demo(
     with progress("indexing") as report:
         opened = open_or_build(output_dir / "index", dataset.corpus, "colbert", progress=report)
     out.print(f"index in {output_dir / 'index'}", markup=False)
-    with factories.closing(opened) as retriever:
+    with factories.closing(opened):
+        retriever = CachedRetriever(opened)  # all programs search for the questions themselves
         lm = factories.load_lm(None)
         options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
         job = Job(options, dataset, ["f1", "exact_match"], lm, retriever)
@@ -91,7 +93,7 @@ def demo(
 
 def _step(number: int, what: str) -> None:
     out.print()
-    out.rule(f"[bold]{number}. {what}", align="left")
+    out.print(f"[bold]{number}. {what}")
 
 
 def find_question(
@@ -167,7 +169,7 @@ def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tupl
                 tokens + cached,
             ]
         )
-    columns = ["program", "before", "best trial", "gain [95% interval]", "LM calls", "tokens"]
+    columns = ["program", "before", "best", "gain [95% interval]", "LM calls", "tokens"]
     show_table("f1 on dev, which flatters what was chosen there; and what the studies cost", columns, rows)
     chosen = max(studies, key=lambda name: studies[name].gain().difference)
     out.print(
@@ -185,7 +187,7 @@ def _compare(job: Job, before: Program, tuned: Program) -> dict[str, Evaluation]
 
     programs = {"direct": get_program("direct")()}
     programs |= {name: get_program(name)(job.retriever) for name in ("rag", *_METHODS)}
-    label = f"{before.name}, tuned"
+    label = f"{before.name} tuned"
     programs[label] = tuned
     results = {name: job.evaluate(program, "test", name) for name, program in programs.items()}
     number = len(results["rag"].records)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from knowgap.errors import without_credentials
 from knowgap.retrieval.index.files import naming
@@ -18,28 +21,38 @@ from knowgap.retrieval.index.files import naming
 __all__ = ["Report", "err", "out", "progress", "remark", "show_table", "show_wait"]
 
 Report = Callable[..., None]
-_WIDTH = 220  # columns where there is no terminal
+_WIDTH = 80  # columns where there is no terminal and COLUMNS does not say
+_TEXT = 16  # columns that a text has at least
+_LONGEST = 24  # a longer word may be cut
+_BORDER = 3  # columns that a table adds to each of its own
 _INTERVAL = 5.0  # seconds between lines of progress
 
 
-_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
+_CONTROLS += [*range(0x2066, 0x206A), *range(0xD800, 0xE000)]
 _ESCAPED = {code: f"\\u{code:04x}" for code in _CONTROLS if chr(code) not in "\n\t"}
 
 
 class _SafeConsole(Console):
     """Writes control characters of texts as escapes: those of terminals, and those that reverse the direction.
 
-    A passage or an answer could otherwise command the terminal. JSON stays what it was.
+    A passage or an answer could otherwise command the terminal. JSON stays what it was. Where there is no terminal, a
+    line of text stays one line.
     """
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(text.translate(_ESCAPED), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(segment.text.translate(_ESCAPED), segment.style)
 
-    def print(self, *objects: Any, **options: Any) -> None:
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
         """Print; if the disk of a file that the output goes to is full, the error says so."""
+        if soft_wrap is None and not self.is_terminal:
+            soft_wrap = all(isinstance(each, str) for each in objects)
         with naming("standard error" if self.stderr else "standard output"):
-            super().print(*objects, **options)
+            super().print(*objects, soft_wrap=soft_wrap, **options)
 
     def on_broken_pipe(self) -> None:
         """Go on without standard error, where nobody reads it; raise `BrokenPipeError` for standard output."""
@@ -49,8 +62,11 @@ class _SafeConsole(Console):
 
 
 def _console(*, stderr: bool = False) -> Console:
-    console = _SafeConsole(highlight=False, stderr=stderr)
-    return console if console.is_terminal else _SafeConsole(highlight=False, stderr=stderr, width=_WIDTH)
+    console = _SafeConsole(highlight=False, emoji=False, stderr=stderr)
+    if not console.is_terminal:
+        columns = os.environ.get("COLUMNS", "")
+        console.width = (int(columns) if columns.isdecimal() else 0) or _WIDTH
+    return console
 
 
 out = _console()
@@ -65,15 +81,55 @@ def remark(text: str) -> None:
 def show_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, caption: str | None = None
 ) -> None:
-    """Print a table on standard output; columns of numbers are aligned right."""
-    table = Table(title=escape(title), caption=escape(caption) if caption else None, title_justify="left")
-    for number, column in enumerate(columns):
-        cells = [str(row[number]) for row in rows]
-        numeric = number > 0 and all(cell[:1] in "-–+0123456789" for cell in cells if cell)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
-    out.print(table)
+    """Print a table on standard output, no wider than it; columns of numbers are aligned right.
+
+    Texts go over several lines where they have to, numbers do not. Columns that do not fit beside the others follow in
+    a second table, which has the first column, too.
+    """
+    every = [_Column(*(str(cell).translate(_ESCAPED) for cell in cells)) for cells in zip(columns, *rows, strict=True)]
+    groups = [[every[0]]]
+    for column in every[1:]:
+        if len(groups[-1]) > 1 and _room([*groups[-1], column]) < 0:
+            groups.append([every[0]])
+        groups[-1].append(column)
+    for group in groups:
+        table = Table(title=escape(title) if group is groups[0] else None, title_justify="left")
+        table.caption = escape(caption) if caption and group is groups[-1] else None
+        for column, width in zip(group, _widths(group), strict=True):
+            right = column.is_numeric and column is not every[0]
+            table.add_column(escape(column.header), justify="right" if right else "left", overflow="fold", width=width)
+        for cells in zip(*(column.cells for column in group), strict=True):
+            table.add_row(*map(escape, cells))
+        out.print(table)
+
+
+class _Column:
+    """A column of a table: its cells, the width it would like to have, and the least that cuts no word or number."""
+
+    def __init__(self, header: str, *cells: str):
+        self.header, self.cells = header, cells
+        self.is_numeric = all(cell[:1] in "<-–+0123456789" for cell in cells if cell)
+        self.natural = max(map(cell_len, [header, *cells]))
+        words = [*header.split(), *(cells if self.is_numeric else " ".join(cells).split())]
+        self.least = min(_LONGEST, max(map(cell_len, words), default=0))
+        if not self.is_numeric:
+            self.least = max(self.least, min(_TEXT, self.natural))
+
+
+def _room(group: Sequence[_Column]) -> int:
+    """Columns of the console that are left beside a table of the least width; negative if it does not fit."""
+    return out.width - 1 - sum(column.least + _BORDER for column in group)
+
+
+def _widths(group: Sequence[_Column]) -> list[int]:
+    """The width of each column: the least, and of the room that is left as much as it would like to have."""
+    widths = [column.least for column in group]
+    for _ in range(_room(group)):
+        wanting = [n for n, column in enumerate(group) if widths[n] < column.natural]
+        if not wanting:
+            break
+        widths[min(wanting, key=widths.__getitem__)] += 1
+    return widths
 
 
 @contextmanager

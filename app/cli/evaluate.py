@@ -100,16 +100,25 @@ def _evaluate_all(
         if options.dry_run:
             show_estimates({label: job.estimate(each, options.split) for label, each in programs.items()}, job, as_json)
             return {}
+        ending = f"{job.dataset.name}-{options.split}"
+        if options.output_dir is not None and len(programs) > 1:
+            from knowgap.reports.sources import write_comparison
+
+            write_comparison(options.output_dir, {label: f"{_file_name(label)}-{ending}" for label in programs})
         for label, program in programs.items():
             if options.output_dir is None:
                 results[label] = job.evaluate(program, options.split, label)
                 continue
-            file_name = f"{label.strip('./').replace('/', '-')}-{job.dataset.name}-{options.split}"
-            output = options.output_dir / f"{file_name}.jsonl"
+            output = options.output_dir / f"{_file_name(label)}-{ending}.jsonl"
             results[label] = job.evaluate(program, options.split, label, output=output, traces=True)
             results[label].save(output.with_suffix(".json"))
             remark(f"written to {output.with_suffix('.json')}")
     return results
+
+
+def _file_name(label: str) -> str:
+    """What the files of a program or an artifact folder are called."""
+    return label.strip("./").replace("/", "-")
 
 
 @dataclass(frozen=True)
@@ -286,10 +295,10 @@ def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     for label, result in others:
         c = compare(base, result, metric)
         comparisons.append(c)
-        rows.append([f"{label} − {base_label}", format_gain(c), c.wins, c.losses, c.ties, format_p(c.p_value)])
+        rows.append([label, format_gain(c), c.wins, c.losses, c.ties, format_p(c.p_value)])
     if rows:
-        columns = ["difference", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
-        show_table("question by question", columns, rows, caption=undecidable(comparisons))
+        columns = ["program", f"{metric} [95% interval]", "wins", "losses", "ties", "p (paired)"]
+        show_table(f"question by question against {base_label}", columns, rows, caption=undecidable(comparisons))
 
 
 COMMANDS = {"eval": evaluate, "compare": compare}

@@ -173,7 +173,9 @@ def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriev
             remark(_SAMPLE_NOTICE)
         dataset = load_dataset(options.data)
     if not dataset.corpus:
-        raise IndexMissing("no index: name one with --index FOLDER (`knowgap index` builds it)")
+        raise IndexMissing(
+            "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
+        )
     engine = options.engine or o.NEW_INDEX
     folder = _home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:

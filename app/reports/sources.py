@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,9 +20,11 @@ from knowgap.compile.study.storage import describe_storage, open_storage, storag
 from knowgap.compile.study.summary import StudyFacts, matching, read_study
 from knowgap.compile.study.tuning import Tuning
 from knowgap.errors import StudyError, UsageError
+from knowgap.retrieval.index.files import write_file
 
-__all__ = ["ReportSource", "Source", "read_source"]
+__all__ = ["ReportSource", "Source", "read_source", "write_comparison"]
 
+_COMPARISON = "comparison.json"
 Source = str | Path | Tuning[Any] | Evaluation | Mapping[str, Evaluation]
 
 
@@ -78,6 +82,7 @@ def _read_files(place: Path, files: list[Path], study_name: str | None, cost: st
         raise UsageError(f"{place} holds several studies ({names}): name one of these files")
     evaluations = {path.stem: Evaluation.load(path) for path, kind in kinds.items() if kind == "evaluation"}
     answers = {p.stem: load_answers(p) for p, kind in kinds.items() if kind == "answers" and p.stem not in evaluations}
+    labels = _labels(place, evaluations | answers)
     artifact = next((p for p in (place, place / "artifact") if (p / "config.json").exists()), None)
     config = read_config(artifact) if artifact is not None else None
     study = None
@@ -89,11 +94,34 @@ def _read_files(place: Path, files: list[Path], study_name: str | None, cost: st
             study = replace(study, chosen=saved or study.chosen)
     return ReportSource(
         study=study,
-        evaluations={**evaluations, **answers},
+        evaluations={label: (evaluations | answers)[stem] for stem, label in labels.items()},
         artifact=config,
         place=place.name or str(place),
-        unfinished=tuple(answers),
+        unfinished=tuple(labels[stem] for stem in answers),
     )
+
+
+def write_comparison(folder: Path, stems: Mapping[str, str]) -> None:
+    """Write down what is compared in a folder: by label the names of the evaluations' files, the base first."""
+    write_file(folder / _COMPARISON, json.dumps(stems))
+
+
+def _labels(place: Path, evaluations: Mapping[str, Evaluation]) -> dict[str, str]:
+    """The labels of evaluations by the names of their files, in the order of the comparison in their folder, if any.
+
+    An evaluation that belongs to none is called after its program, or after its file if another has that name.
+    """
+    try:
+        compared = {stem: label for label, stem in json.loads((place / _COMPARISON).read_text("utf-8")).items()}
+    except (OSError, ValueError, AttributeError):
+        compared = {}
+    labels = {stem: str(label) for stem, label in compared.items() if stem in evaluations}
+    programs = Counter(evaluation.provenance.program for evaluation in evaluations.values())
+    for stem, evaluation in evaluations.items():
+        program = evaluation.provenance.program
+        is_clear = program and programs[program] == 1 and program not in labels.values()
+        labels.setdefault(stem, program if is_clear else stem)
+    return labels
 
 
 def _kind(path: Path) -> str:

@@ -15,6 +15,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+from knowgap.arguments import checked
 from knowgap.compile.data.records import read_json_lines, read_lines
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
@@ -22,6 +23,7 @@ from knowgap.retrieval.passage import Passage
 __all__ = ["read_corpus"]
 
 
+@checked
 def read_corpus(path: str | Path) -> Iterator[Passage]:
     """Yield the passages of a corpus file; only their ids are kept in memory.
 

@@ -51,6 +51,10 @@ class Dataset:
     corpus: Sequence[Passage]
     fingerprint: str
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(examples)} {name}" for name, examples in self.splits.items())
+        return f"Dataset({self.name}: {sizes} questions; {len(self.corpus)} passages)"
+
     def questions(self, split: str, limit: int | None = None) -> list[dspy.Example]:
         """The questions of one split, the first `limit` of them.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import dspy
 
+from knowgap.arguments import checked
 from knowgap.compile.data.beir import is_beir, read_beir
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
@@ -35,6 +36,7 @@ _NOT_QUESTIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases|.*_quest
 _UNDIVIDED = "all"
 
 
+@checked
 def load_dataset(
     name_or_path: str | Path | Mapping[str, str | Path] = "sample",
     *,

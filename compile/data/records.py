@@ -25,7 +25,7 @@ from typing import Any
 import ijson
 import ujson
 
-from knowgap.errors import DataError
+from knowgap.errors import DataError, shorten
 
 __all__ = [
     "Record",
@@ -121,8 +121,7 @@ class Record:
 
 
 def _shorten(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    return shorten(repr(value), 60)
 
 
 @contextmanager

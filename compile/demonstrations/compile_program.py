@@ -9,6 +9,7 @@ from typing import Any, cast
 import dspy
 from dspy.utils.callback import BaseCallback
 
+from knowgap.arguments import checked
 from knowgap.compile.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
 from knowgap.compile.evaluation.delegating_program import DelegatingProgram
 from knowgap.compile.evaluation.metrics import Metric, named_metrics
@@ -24,6 +25,7 @@ from knowgap.retrieval.index.build import Progress
 __all__ = ["compile_program"]
 
 
+@checked
 def compile_program(
     program: Program,
     trainset: Sequence[dspy.Example],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dspy
 from dspy.predict.parameter import Parameter
@@ -13,7 +13,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.streaming import Streamable
 from knowgap.retrieval.candidates import CandidateRetriever
 
-__all__ = ["DelegatingProgram", "ask_among"]
+__all__ = ["AnyProgram", "DelegatingProgram", "ask_among"]
 
 
 class DelegatingProgram(Streamable):
@@ -53,6 +53,13 @@ class DelegatingProgram(Streamable):
         """Set hyperparameters of the program, and return self."""
         self.program.configure(**values)
         return self
+
+
+if TYPE_CHECKING:
+    AnyProgram = Program
+else:
+    AnyProgram = Program | DelegatingProgram
+"""A program, or what stands in for one; type checkers take the two for the same."""
 
 
 def ask_among(program: Program, index: Any, question: str, ids: Collection[str] | None) -> dspy.Prediction:

@@ -7,11 +7,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dspy
 
+from knowgap.arguments import checked
+from knowgap.compile.data.dataset import Dataset
 from knowgap.compile.evaluation.answers_file import AnswersFile, identity_of
+from knowgap.compile.evaluation.delegating_program import AnyProgram
 from knowgap.compile.evaluation.metrics import Metrics, named_metrics
 from knowgap.compile.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compile.evaluation.provenance import provenance_of
@@ -25,20 +28,17 @@ from knowgap.compile.evaluation.runner import (
     stop_if_unreadable,
 )
 from knowgap.errors import LanguageModelUnreachable, UsageError
-from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import without_history
 from knowgap.retrieval.index.build import Progress
-
-if TYPE_CHECKING:
-    from knowgap.compile.data.dataset import Dataset
 
 __all__ = ["evaluate", "evaluate_on_test", "evaluate_split"]
 
 _LOG = logging.getLogger("knowgap")
 
 
+@checked
 def evaluate(
-    program: Program,
+    program: AnyProgram,
     examples: Sequence[dspy.Example],
     metrics: Metrics = ("exact_match", "f1"),
     *,
@@ -119,8 +119,9 @@ def evaluate(
     return result
 
 
+@checked
 def evaluate_on_test(
-    program: Program, dataset: Dataset, metrics: Metrics = ("exact_match", "f1"), **options: Any
+    program: AnyProgram, dataset: Dataset, metrics: Metrics = ("exact_match", "f1"), **options: Any
 ) -> Evaluation:
     """Evaluate on the test split of a data set: the one way to a score that counts as a test score.
 
@@ -129,8 +130,9 @@ def evaluate_on_test(
     return evaluate_split(program, dataset, "test", metrics, **options)
 
 
+@checked
 def evaluate_split(
-    program: Program,
+    program: AnyProgram,
     dataset: Dataset,
     split: str,
     metrics: Metrics = ("exact_match", "f1"),

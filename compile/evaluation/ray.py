@@ -17,7 +17,7 @@ from typing import Any
 import dspy
 
 from knowgap.compile.evaluation.delegating_program import ask_among
-from knowgap.errors import MissingDependency, UsageError
+from knowgap.errors import MissingDependency, UsageError, shorten
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage, without_history
 from knowgap.retrieval.index.search_settings import Quality
@@ -56,8 +56,7 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise UsageError(f"no Ray cluster at {address!r}: {reason}") from error
+            raise UsageError(f"no Ray cluster at {address!r}: {shorten(error, 200)}") from error
     task: Any = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
 
     def publish(make_program: Callable[..., Program], index: Path | None, quality: Quality | None, lm: Any) -> Ask:

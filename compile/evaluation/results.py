@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
+from knowgap.arguments import checked
 from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.metrics import EVIDENCE
 from knowgap.compile.evaluation.provenance import Provenance
@@ -33,6 +34,21 @@ class Evaluation(BaseModel, extra="forbid"):
     records: list[QuestionRecord]
     metrics: list[str]
     provenance: Provenance
+
+    def __repr__(self) -> str:
+        origin: Any = self.provenance
+        place = "/".join(filter(None, (getattr(origin, "dataset", None), origin.split)))
+        means = [f"{name} {self.interval(name)}" for name in self.metrics if self.defines(name)]
+        costs = self.costs()
+        parts = [
+            f"{origin.program or 'evaluation'}{f' on {place}' if place else ''}",
+            f"{len(self.records)} questions, {len(self.failures)} failed",
+            ", ".join(means),
+            f"{costs['lm_calls']:.1f} LM calls and {costs['tokens']:.0f} tokens a question",
+        ]
+        return f"Evaluation({'; '.join(filter(None, parts))})"
+
+    __str__ = __repr__
 
     @property
     def failures(self) -> list[QuestionRecord]:
@@ -136,6 +152,7 @@ class Evaluation(BaseModel, extra="forbid"):
             raise DataError(f"not an evaluation saved by knowgap: {problem['msg']}", path=path) from None
 
 
+@checked
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:
     """Compare two evaluations of the same questions, on those for which the metric is defined in both.
 

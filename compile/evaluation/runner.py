@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
-from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError
+from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.replies.calls import is_garbled
@@ -174,7 +174,7 @@ def run_example(
         cause = fatal_cause(error)
         if cause is not None:
             raise cause from error
-        record.error = f"{type(error).__name__}: {' '.join(str(error).split())}"[:1000]
+        record.error = shorten(f"{type(error).__name__}: {error}", 1000)
         record.scores = dict.fromkeys([*metrics, *(EVIDENCE if record.gold else ())], 0.0)
         record.evidence = dict.fromkeys(record.gold, FAILED)
         return record

@@ -142,7 +142,7 @@ def paired_comparison(metric: str, before: Sequence[float], after: Sequence[floa
     gain = y - x
     interval = mean_interval(gain.tolist(), seed)
     p_value = 1.0
-    if np.any(gain):
+    if gain.size > 1 and np.any(gain):
         test = permutation_test(
             (y, x),
             lambda a, b, axis: np.mean(a - b, axis=axis),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import dspy
 
+from knowgap.arguments import checked
 from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compile.evaluation.estimate import Estimate, measure_question
 from knowgap.compile.evaluation.metrics import JUDGING_CALLS
@@ -22,6 +23,7 @@ _SETTINGS = 4  # settings that are tried out
 _SHOWN_DEMOS = 4  # demonstrations that an optimizer shows at most
 
 
+@checked
 def estimate_study(
     program: Program,
     *,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from knowgap.errors import KnowgapError, MissingDependency, StudyError, UsageError
+from knowgap.errors import KnowgapError, MissingDependency, StudyError, UsageError, shorten
 from knowgap.retrieval.index.files import naming
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _serialize_transactions(engine: Engine) -> None:
 
 def _first_line(error: object) -> str:
     origin = getattr(error, "orig", None) or error
-    return (str(origin).strip() or type(origin).__name__).splitlines()[0][:300]
+    return shorten((str(origin).strip() or type(origin).__name__).splitlines()[0], 300)
 
 
 def _open_journal(path: Path) -> BaseStorage:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import dspy
 import orjson
 
+from knowgap.arguments import checked
 from knowgap.compile.evaluation.evaluator import Progress, named_metrics
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.metrics.missing_gold import check_gold
@@ -63,6 +64,14 @@ class Tuning(StudyFacts, Generic[P]):
     stopped: str
     base: P
 
+    def __repr__(self) -> str:
+        best, base = self.best, super().paper
+        before = f"; {base.score:.3f} with the paper's settings" if base is not None else ""
+        return (
+            f"Tuning({self.base.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
+            f"trial {best.number} is chosen with {self.metric} {best.score:.3f} on dev{before})"
+        )
+
     @property
     def best(self) -> TrialResult:
         """The chosen trial."""
@@ -98,6 +107,7 @@ class Tuning(StudyFacts, Generic[P]):
         return super().gain(before or self.paper)
 
 
+@checked
 def tune(
     program: P,
     *,
@@ -159,35 +169,39 @@ def tune(
     random.Random(seed).shuffle(questions)
     identity = _identity(program, devset, train, model)
     identity |= {"metric": name, "seed": seed, "demonstrations": demos.model_dump(), **config.identity()}
-
-    def report(done: int, total: int, text: str) -> None:
-        if progress is not None:
-            progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
-
-    with _reusing(program, model, config) as cached:
-        make = partial(make_set_up, cached, train, measure, config, demos, seed=seed, prices=limits.prices)
-        with shared_study(
+    report = partial(_report_bootstrapping, progress, n_trials)
+    with (
+        _reusing(program, model, config) as cached,
+        shared_study(
             study_name or program.name,
             storage,
             config=config,
             fingerprint=orjson.loads(orjson.dumps(identity, default=str)),
-            make=partial(make, progress=report),
-        ) as (optuna_study, set_up):
-            optuna_study.sampler = TrialSeededSampler(seed)
-            stopped = Worker(
-                study=optuna_study,
-                set_up=set_up,
-                program=cached,
-                space=SearchSpace(program, config, num_demo_sets=set_up.pool.sizes, known=set_up.known),
-                questions=questions,
-                metric=(name, measure),
-                n_trials=n_trials,
-                num_threads=num_threads,
-                config=config,
-                budget=limits,
-                progress=progress,
-            ).run()
-            return _conclude(program, optuna_study, [each for each, _ in questions], config.rule, config.cost, stopped)
+            make=partial(
+                make_set_up, cached, train, measure, config, demos, seed=seed, prices=limits.prices, progress=report
+            ),
+        ) as (optuna_study, set_up),
+    ):
+        optuna_study.sampler = TrialSeededSampler(seed)
+        worker = Worker(
+            study=optuna_study,
+            set_up=set_up,
+            program=cached,
+            space=SearchSpace(program, config, num_demo_sets=set_up.pool.sizes, known=set_up.known),
+            questions=questions,
+            metric=(name, measure),
+            n_trials=n_trials,
+            num_threads=num_threads,
+            config=config,
+            budget=limits,
+            progress=progress,
+        )
+        return _conclude(program, optuna_study, [each for each, _ in questions], config.rule, config.cost, worker.run())
+
+
+def _report_bootstrapping(progress: Progress | None, n_trials: int, done: int, total: int, text: str) -> None:
+    if progress is not None:
+        progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
 
 
 def _conclude(base: P, study: Study, questions: list[str], rule: str, cost: str, stopped: str) -> Tuning[P]:

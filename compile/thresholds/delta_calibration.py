@@ -9,6 +9,7 @@ from typing import TypeVar, cast
 import dspy
 from pydantic import BaseModel
 
+from knowgap.arguments import checked
 from knowgap.compile.evaluation.provenance import model_name
 from knowgap.compile.evaluation.runner import check_examples
 from knowgap.errors import UsageError, ValueOutOfBounds
@@ -57,6 +58,7 @@ class Calibration(BaseModel, extra="forbid"):
         return cast("P", program.deepcopy().configure(delta=self.delta))
 
 
+@checked
 def calibrate(
     program: Program, examples: Sequence[dspy.Example], *, share: float = 0.8, progress: Progress | None = None
 ) -> Calibration:

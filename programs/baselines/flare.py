@@ -13,7 +13,7 @@ from knowgap.programs.logprobs import ask_for_tokens
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Judged, Queried, Reasoned, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import NextSentence, ShortenAnswer
 
 __all__ = ["FLARE"]
@@ -60,7 +60,7 @@ class FLARE(Program):
     top_k = Integer(5, "passages read at a time", low=1, high=50)
     logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.sentence = dspy.Predict(NextSentence)
         self.final = dspy.Predict(ShortenAnswer)

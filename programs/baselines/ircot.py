@@ -11,7 +11,7 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import NextStep, ReasonedAnswer
 
 __all__ = ["IRCoT"]
@@ -36,7 +36,7 @@ class IRCoT(Program):
     top_k = Integer(4, "passages retrieved per sentence (section 4)", low=1, high=20)
     max_collected = Integer(15, "passages collected at most (section 3.1)", low=1, high=50)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.step = dspy.Predict(NextStep)
         self.reader = dspy.Predict(ReasonedAnswer)

@@ -10,7 +10,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import ReasonedAnswer
 
 __all__ = ["IterRetGen"]
@@ -33,7 +33,7 @@ class IterRetGen(Program):
     iterations = Integer(2, "rounds of retrieval and generation", low=1, high=7)
     top_k = Integer(5, "passages retrieved and read per round", low=1, high=50)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.answer = dspy.Predict(ReasonedAnswer)
 

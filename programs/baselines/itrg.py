@@ -11,7 +11,7 @@ from knowgap.programs.hyperparameters import Choice, Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Noted, Queried, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerFromNote, InitNote, UpdateNote
 
 __all__ = ["ITRG"]
@@ -34,7 +34,7 @@ class ITRG(Program):
     top_k = Integer(5, "passages retrieved per round", low=1, high=50)
     strategy = Choice("refresh", "write each document anew, or refine the last one", choices=("refresh", "refine"))
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.refresh = dspy.Predict(InitNote)
         self.refine = dspy.Predict(UpdateNote)

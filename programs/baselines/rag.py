@@ -9,7 +9,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.signatures import AnswerFromPassages
 
 __all__ = ["RAG"]
@@ -26,7 +26,7 @@ class RAG(Program):
 
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.answer = dspy.Predict(self.signature)
 

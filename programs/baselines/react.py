@@ -12,7 +12,7 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerBySearching
 
 __all__ = ["ReAct"]
@@ -35,7 +35,7 @@ class ReAct(Program):
     iterations = Integer(7, "turns at most (section 3.2)", low=1, high=20)
     top_k = Integer(5, "passages retrieved per search", low=1, high=50)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         agent = dspy.ReAct(AnswerBySearching, tools=[self.search])
         self.turn, self.extract = agent.react, agent.extract

@@ -17,7 +17,7 @@ from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Selected
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment.model import EntailmentModel
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import AnswerWithCitations
 
@@ -51,7 +51,7 @@ class CitationRerank(Program):
 
     def __init__(
         self,
-        retriever: Retriever | None = None,
+        retriever: RetrieverLike | None = None,
         *,
         reranker: Reranker | None = None,
         entailment: EntailmentModel | None = None,

@@ -11,7 +11,7 @@ from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Judged, Queried, Stopped
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
 
 __all__ = ["SelfAsk"]
@@ -38,7 +38,7 @@ class SelfAsk(Program):
         "follow_up", "needed", "probability from which a follow-up counts as needed; none asks for a plain yes or no"
     )
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.follow_up = dspy.Predict(FollowUp)
         self.intermediate = dspy.Predict(AnswerFromPassages)

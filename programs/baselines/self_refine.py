@@ -10,7 +10,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Noted
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.signatures import AnswerFromNote, InitNote
 
 __all__ = ["SelfRefine"]
@@ -28,7 +28,7 @@ class SelfRefine(Program):
 
     top_k = Integer(5, "passages retrieved and refined", low=1, high=50)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.refine = dspy.Predict(InitNote)
         self.answer = dspy.Predict(AnswerFromNote)

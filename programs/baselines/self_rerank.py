@@ -11,7 +11,7 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited
 from knowgap.programs.trace.steps import Filtered
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.signatures import AnswerFromPassages, RankPassages
 
 __all__ = ["SelfRerank"]
@@ -29,7 +29,7 @@ class SelfRerank(Program):
 
     top_k = Integer(5, "passages retrieved and ranked", low=1, high=50)
 
-    def __init__(self, retriever: Retriever | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.rank = dspy.Predict(RankPassages)
         self.answer = dspy.Predict(AnswerFromPassages)

@@ -20,7 +20,7 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.bm25 import BM25Index
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, Retriever, RetrieverLike
 from knowgap.signatures import AnswerDirectly, AnswerFromPassages
 
 __all__ = ["SKR", "LabelledQuestion", "LabelledQuestions"]
@@ -109,7 +109,7 @@ class SKR(Program):
 
     def __init__(
         self,
-        retriever: Retriever | None = None,
+        retriever: RetrieverLike | None = None,
         *,
         examples: Iterable[LabelledQuestion | Mapping[str, Any]] = (),
         index: Callable[[Sequence[Passage]], Retriever] = BM25Index.from_passages,

@@ -11,7 +11,7 @@ from knowgap.programs.hyperparameters import Integer
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import compress, rerank
 from knowgap.retrieval import EmbeddedReranker
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import AnswerFromPassages, SummarisePassage
 
@@ -40,7 +40,7 @@ class Summ(Program):
     compressed = Integer(20, "passages compressed at most", low=1, high=100)
     retrieve_k = Integer(50, "passages retrieved and reranked (MIGRES, table 12)", low=1, high=200)
 
-    def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.reranker = reranker or EmbeddedReranker()
         self.compress = dspy.Predict(self.signature)

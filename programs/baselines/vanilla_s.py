@@ -11,7 +11,7 @@ from knowgap.programs.hyperparameters import Integer, OptionalReal, Switch
 from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank, resolve_threshold
 from knowgap.retrieval import EmbeddedReranker
-from knowgap.retrieval.passage import Retriever
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import AnswerFromPassages
 
@@ -52,7 +52,7 @@ class VanillaS(Program):
     top_k = Integer(5, "passages read at most (section 4.4)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved and reranked (table 12)", low=1, high=200)
 
-    def __init__(self, retriever: Retriever | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, *, reranker: Reranker | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.reranker = reranker or EmbeddedReranker()
         self.answer = dspy.Predict(AnswerFromPassages)

@@ -15,7 +15,7 @@ from knowgap.programs.reading.passage_numbering import distinct
 from knowgap.programs.trace.steps import Missing, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.model import EntailmentModel
-from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerWithCitations, LastAnswer, ProposeQueries
 
 __all__ = ["VTG"]
@@ -50,7 +50,9 @@ class VTG(Program):
     memory = Integer(10, "passages that a draft reads at most, verified ones first", low=1, high=50)
     entailment_threshold = Real(0.5, "probability from which passages entail a statement", low=0.0, high=1.0)
 
-    def __init__(self, retriever: Retriever | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any):
+    def __init__(
+        self, retriever: RetrieverLike | None = None, *, entailment: EntailmentModel | None = None, **kwargs: Any
+    ):
         super().__init__(retriever, **kwargs)
         self.entailment = entailment or EmbeddedEntailment()
         self.draft = dspy.Predict(AnswerWithCitations)

@@ -9,6 +9,7 @@ import dspy
 from dspy.clients.execution import IGNORED_CACHE_KEYS, prepare
 from dspy.utils.exceptions import AdapterParseError
 
+from knowgap.errors import shorten
 from knowgap.programs.replies.asking import call_predictor, lm_of
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
 
@@ -73,7 +74,7 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
         # something is wrong with the request itself.
         if not tracker.usage.asked:
             raise
-        problem = " ".join(str(error).split())[:300] or type(error).__name__
+        problem = shorten(error, 300) or type(error).__name__
     if prediction is None or tracker.usage.cut:
         _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
     return Reply(prediction, problem, tracker.usage)

@@ -96,6 +96,12 @@ class Trace(BaseModel):
         """Read what `to_json` wrote."""
         return cls.model_validate_json(text)
 
+    def __repr__(self) -> str:
+        tokens = self.cost.prompt_tokens + self.cost.completion_tokens
+        return f"Trace({self.program}: {len(self.steps)} steps, {self.cost.lm_calls} LM calls, {tokens} tokens)"
+
+    __str__ = __repr__
+
     def __rich__(self) -> Tree:
         from knowgap.programs.trace.view import trace_tree
 

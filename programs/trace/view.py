@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from knowgap.errors import shorten
 from knowgap.programs.trace import steps as s
 
 if TYPE_CHECKING:
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["describe_step", "trace_tree"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
-def _short(text: str, width: int = 150) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _title(trace: Trace, passage_id: str) -> str:
@@ -38,7 +34,7 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             return [f"asked: {step.question}"]
         case s.Retrieved():
             return ["retrieved"] + [
-                f"{_short(query)} → {_titles(trace, hits, 5)}"
+                f"{shorten(query)} → {_titles(trace, hits, 5)}"
                 for query, hits in zip(step.queries, step.hits, strict=True)
             ]
         case s.Reranked():
@@ -50,24 +46,24 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             ]
             return [f"reranked: kept {len(step.kept)}, dropped {len(step.dropped)}{limit}", *kept]
         case s.Compressed():
-            return [f"{_titles(trace, [step.passage])}, {step.how}: {_short(step.text)}"]
+            return [f"{_titles(trace, [step.passage])}, {step.how}: {shorten(step.text)}"]
         case s.Prompted():
-            return [f"the model's own knowledge: {_short(step.text)}"]
+            return [f"the model's own knowledge: {shorten(step.text)}"]
         case s.Extracted():
             pairs = zip(step.statements, step.sources, strict=True)
             return ["learnt" if step.statements else "learnt nothing"] + [
-                f"{_short(statement)} [{_titles(trace, ids)}]" for statement, ids in pairs
+                f"{shorten(statement)} [{_titles(trace, ids)}]" for statement, ids in pairs
             ]
         case s.Rejected():
             cited = f" [{_titles(trace, step.passages)}]" if step.passages else ""
-            return [f"rejected ({step.why}): {_short(step.what)}{cited}"]
+            return [f"rejected ({step.why}): {shorten(step.what)}{cited}"]
         case s.Missing():
-            return [f"missing: {_short(step.missing)}"]
+            return [f"missing: {shorten(step.missing)}"]
         case s.Queried():
-            again = [f"asked before: {_short(query)}" for query in step.repeated]
-            return ["asks next", *(_short(query) for query in step.queries), *again]
+            again = [f"asked before: {shorten(query)}" for query in step.repeated]
+            return ["asks next", *(shorten(query) for query in step.queries), *again]
         case s.Noted():
-            return [f"note: {_short(step.note, 400)}"]
+            return [f"note: {shorten(step.note, 400)}"]
         case s.Compared():
             return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
         case s.Judged():
@@ -78,22 +74,22 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
         case s.Decomposed():
             return ["decomposed into", *step.questions]
         case s.Refined():
-            return [f"{step.action}: {_short(step.query)}"]
+            return [f"{step.action}: {shorten(step.query)}"]
         case s.Reasoned():
-            return [f"{step.what}: {_short(step.text, 300)}"]
+            return [f"{step.what}: {shorten(step.text, 300)}"]
         case s.Answered():
             sure = "" if step.confidence is None else f" (confidence {step.confidence:g})"
             return [f"answer: {step.answer or '(empty)'}{sure}"]
         case s.Selected():
             return [f"selected by {step.strategy}: {step.answer}"]
         case s.Malformed():
-            return [f"unreadable output of {step.act}: {_short(step.problem, 100)}"]
+            return [f"unreadable output of {step.act}: {shorten(step.problem, 100)}"]
     assert isinstance(step, s.Stopped)
     return [f"stopped: {step.reason}"]
 
 
 def _because(reason: str) -> str:
-    return f": {_short(reason)}" if reason else ""
+    return f": {shorten(reason)}" if reason else ""
 
 
 def trace_tree(trace: Trace) -> Tree:
@@ -122,12 +118,9 @@ def trace_tree(trace: Trace) -> Tree:
             step_node.add(plain(line))
     cost = trace.cost
     spoilt = f"{cost.unreadable} unreadable, {cost.cut} cut off, " if cost.unreadable or cost.cut else ""
-    root.add(
-        plain(
-            f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
-            f"{cost.prompt_tokens + cost.completion_tokens} tokens, {cost.retrievals} retrievals, "
-            f"{cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, {cost.seconds:.2f} s",
-            "dim",
-        )
-    )
+    calls = f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
+    calls += f"{cost.prompt_tokens + cost.completion_tokens} tokens"
+    reading = f"{cost.retrievals} retrievals, {cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, "
+    reading += f"{cost.seconds:.2f} s"
+    root.add(Text(f"{calls}\n{reading}", style="dim"))
     return root

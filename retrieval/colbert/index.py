@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
+from knowgap.arguments import checked
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -44,6 +45,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         self._checkpoint, self.quality = checkpoint, quality
 
     @classmethod
+    @checked
     def build(
         cls,
         passages: Iterable[Passage],
@@ -106,6 +108,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         return cls.open(path, checkpoint=checkpoint, device=device)
 
     @classmethod
+    @checked
     def open(
         cls,
         path: str | Path,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 __all__ = ["EntailmentModel", "make_entailment"]
 
 
+@runtime_checkable
 class EntailmentModel(Protocol):
     """Judges whether a premise says that a hypothesis is true.
 

@@ -106,7 +106,7 @@ class RemoteRetriever(NeverCopied):
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise IndexMissing(
                 f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
-                "start one with `knowgap serve-index`"
+                "start one with `knowgap serve-index --index FOLDER`"
             ) from error
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.index.files import acquire_lock, naming, release_lock, replace_folder
@@ -20,6 +20,7 @@ __all__ = ["IndexBuild", "Progress", "no_progress", "start_build"]
 _CHANGED = ("changes.*", "compacted-*", "history.json")  # what an index that was changed after its build holds
 
 
+@runtime_checkable
 class Progress(Protocol):
     """A callback that long work calls as it goes on."""
 

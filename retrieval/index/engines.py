@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import IndexForeign, UnknownName, UsageError
+from knowgap.arguments import checked
+from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Passage, Retriever
 
-__all__ = ["ENGINES", "check_quality", "engine_class", "open_index", "open_or_build", "takes_quality"]
+__all__ = ["ENGINES", "as_retriever", "check_quality", "engine_class", "open_index", "open_or_build", "takes_quality"]
 
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
@@ -24,6 +25,7 @@ ENGINES = {
 """Engine name → `module:class`; the class has `open(path)`."""
 
 
+@checked
 def open_index(
     path: str | Path, *, engine: str | None = None, quality: Quality | None = None, **options: Any
 ) -> Retriever:
@@ -59,6 +61,30 @@ def open_index(
         )
     check_quality(path, [manifest.engine], quality)
     return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
+
+
+def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
+    """What searches: a retriever itself, the index in a folder, the index server of an http(s) URL, or None for None.
+
+    Raises:
+        IndexFolderError: the index in the folder cannot be opened.
+        UsageError: nothing that searches, or a quality for something that takes none.
+    """
+    is_url = isinstance(retriever, str) and retriever.startswith(("http://", "https://"))
+    if isinstance(retriever, (str, Path)) and not is_url:
+        return open_index(retriever, quality=quality)
+    if quality is not None:
+        raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
+    if is_url:
+        from knowgap.retrieval.http.client import RemoteRetriever
+
+        return RemoteRetriever(str(retriever))
+    if retriever is None or isinstance(retriever, Retriever):
+        return retriever
+    raise UsageError(
+        f"retriever must be an index, its folder or the URL of its server, not {type(retriever).__name__}: "
+        f"{shorten(repr(retriever), 60)}"
+    )
 
 
 def open_or_build(

@@ -54,6 +54,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
@@ -73,6 +74,7 @@ FORMAT_VERSION = 1
 MANIFEST, CHECKED = "manifest.json", ".checked.json"
 _DIGEST = "sha256"  # of everything else in the manifest
 _FORMAT = "knowgap-index"
+_REMEDY = "build one with `knowgap index --corpus FILE --index FOLDER`"
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Manifest:
         except (OSError, ValueError, RecursionError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
         if not isinstance(record, dict) or record.get("format") != _FORMAT:
-            raise IndexForeign(f"{folder}: {MANIFEST} is not that of a knowgap index; build one with `knowgap index`")
+            raise IndexForeign(f"{folder}: {MANIFEST} is not that of a knowgap index; {_REMEDY}")
         if not isinstance(record.get("version"), int) or record["version"] > FORMAT_VERSION:
             raise IndexForeign(
                 f"{folder}: format {record.get('version')!r}, and this knowgap reads up to {FORMAT_VERSION}; "
@@ -205,13 +207,15 @@ def _check_is_index(folder: Path) -> None:
             raise IndexMissing(
                 f"{folder}: the build of this index was not finished; run the same command again to continue it"
             )
-        raise IndexMissing(f"{folder}: no index there; build one with `knowgap index`")
+        raise IndexMissing(
+            f"{folder}: no index there; build one with `knowgap index --corpus FILE --index {quote(str(folder))}`"
+        )
     if not folder.is_dir():
         raise IndexForeign(f"{folder}: a file, not an index folder")
     if not (folder / MANIFEST).is_file():
         if folder.name.startswith(".") and folder.name.endswith(".building"):
             raise IndexDamaged(f"{folder}: a half-built index; run its build again to finish it")
-        raise IndexForeign(f"{folder}: not an index (it has no {MANIFEST}); build one with `knowgap index`")
+        raise IndexForeign(f"{folder}: not an index (it has no {MANIFEST}); {_REMEDY}")
 
 
 def building_folder(target: Path) -> Path:

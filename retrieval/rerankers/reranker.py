@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 __all__ = ["Reranker", "is_bge_base", "make_reranker"]
 
 
+@runtime_checkable
 class Reranker(Protocol):
     """Scores how relevant a text is to a query, from both together.
 

@@ -1,9 +1,11 @@
-"""Eight questions, and a language model that reads."""
+"""Eight questions, a program, and a language model that reads."""
 
 from __future__ import annotations
 
 import pytest
-from compile_helpers import make_examples, reading_lm
+from compile_helpers import make_examples, make_retriever, reading_lm
+
+from knowgap.programs.baselines.rag import RAG
 
 
 @pytest.fixture
@@ -14,3 +16,8 @@ def examples():
 @pytest.fixture
 def lm():
     return reading_lm()[0]
+
+
+@pytest.fixture
+def program(examples):
+    return RAG(make_retriever(examples), top_k=5)

@@ -2,4 +2,4 @@
 
 import pytest
 
-pytest.register_assert_rewrite("conformance.program_suite")
+pytest.register_assert_rewrite("conformance.program_suite", "conformance.material")

@@ -10,6 +10,7 @@ from typing import Any
 
 from knowgap.compile.data.dataset import Examples, PassagePool, make_example
 from knowgap.compile.data.records import Record, read_json_array
+from knowgap.errors import shorten
 
 __all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]
 
@@ -54,5 +55,5 @@ def read_supporting_titles(record: Record) -> list[str]:
 
 def _pair(record: Record, value: Any, field: str, shape: str) -> tuple[str, Any]:
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
-        raise record.error(f"must hold {shape}, holds {str(value)[:60]}", field)
+        raise record.error(f"must hold {shape}, holds {shorten(value, 60)}", field)
     return value[0], value[1]

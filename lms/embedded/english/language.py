@@ -228,9 +228,17 @@ def find_dates(text: str) -> list[tuple[int, int, tuple[float, ...]]]:
     return found
 
 
-@lru_cache(maxsize=4_000)
 def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sentence:
     """Split a sentence into tokens and find the spans that can be answers."""
+    return Sentence(text, title, source, order, *_analysed(text))
+
+
+_Analysis = tuple[tuple[Token, ...], tuple[Span, ...], frozenset[str], dict[str, tuple[int, ...]]]
+
+
+@lru_cache(maxsize=10_000)
+def _analysed(text: str) -> _Analysis:
+    """Tokens, spans, stems and places of a sentence, which are the same wherever it stands."""
     found = list(_TOKEN.finditer(text))
     after = [*(fold(m.group()) for m in found[1:]), ""]
     tokens = tuple(
@@ -253,7 +261,7 @@ def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sent
         places.setdefault(token.folded, []).append(i)
     content = frozenset(t.stem for t in tokens if t.text[0].isalnum() and t.folded not in STOP_WORDS)
     frozen = {word: tuple(positions) for word, positions in places.items()}
-    return Sentence(text, title, source, order, tokens, tuple(spans), content, frozen)
+    return tokens, tuple(spans), content, frozen
 
 
 def _numbers(tokens: tuple[Token, ...], taken: set[int]) -> list[Span]:

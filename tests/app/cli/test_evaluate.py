@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from knowgap.reports.evaluations import group_evaluations
+from knowgap.reports.sources import read_source
 from tests.app.cli.conftest import QUESTIONS, write_lines
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx")
@@ -48,8 +50,9 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
     programs = "direct,one/artifact,two/artifact"
     compare = ("compare", *data[:4], "--whole", "--programs", programs)
     printed, _ = indexed(*compare, "-o", "out")
-    assert "one/artifact − direct" in printed
-    assert "two/artifact − direct" in printed
+    table = printed[printed.index("question by question against direct") :]
+    assert "one/artifact" in table
+    assert "two/artifact" in table
     assert len(list((indexed.folder / "out").glob("*-artifact-questions-test.json"))) == 2
     assert list(indexed.json(*compare)) == programs.split(",")
     assert "--programs is empty" in indexed.refusal("compare", "--programs", " , ")
@@ -74,3 +77,18 @@ def test_says_which_gold_passages_the_index_lacks(indexed):
     )
     assert indexed.json(*EVAL)["scores"]["found"]["n"] == 3
     assert "which recall cannot score" in indexed.refusal(*EVAL, "--metric", "recall")
+
+
+def test_the_report_of_a_comparison_has_its_base_and_its_names(indexed):
+    compare = ("compare", *EVAL[3:], "--programs", "rag,direct,cot")
+    indexed(*compare, "-o", "out")
+    source = read_source("out")
+    assert list(source.evaluations) == ["rag", "direct", "cot"]
+    [group] = group_evaluations(source.evaluations)
+    assert group.base == "rag"
+    indexed(*EVAL[:2], "rag_cot", *EVAL[3:], "-o", "out")  # one more, which was not compared
+    assert list(read_source("out").evaluations) == ["rag", "direct", "cot", "rag_cot"]
+    indexed(*EVAL, "-o", "alone")
+    assert list(read_source("alone").evaluations) == ["rag"]
+    indexed("report", "out", "--base", "cot", "-o", "page.html")
+    assert "unknown evaluation 'none'" in indexed.refusal("report", "out", "--base", "none")

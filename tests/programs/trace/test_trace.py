@@ -158,8 +158,8 @@ def test_the_tree_groups_iterations_and_branches():
         "x: two",
         "iteration 2",
         "x: three",
-        "3 LM calls (1 from cache, 2 in sequence), 15 tokens, 0 retrievals, 0 passages read, 7 knowledge tokens, "
-        "0.25 s",
+        "3 LM calls (1 from cache, 2 in sequence), 15 tokens",
+        "0 retrievals, 0 passages read, 7 knowledge tokens, 0.25 s",
     ]
 
 

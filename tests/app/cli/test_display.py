@@ -1,0 +1,118 @@
+"""What commands print fits its width, is cut between words, and commands no terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from rich.cells import cell_len
+
+from knowgap.cli.display import out, show_table
+from knowgap.errors import shorten
+from tests.app.cli.conftest import write_lines
+
+DATA = ("--data", "questions.jsonl", "--whole", "--index", "idx")
+ESCAPES = "\x1b]0;owned\x07 \x1b[2K \r \x9b31m \u202e\u2066 \u2028"
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def widths(text: str) -> int:
+    return max(map(cell_len, text.splitlines()))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkeypatch, width: int):
+    monkeypatch.setattr(out, "_width", width)
+    names = ["adaptive_note", "blend_filter tuned", "京都 and a longer name than fits"]
+    numbers = ["0.350 [0.220, 0.480]", "+0.140 [-0.050, +0.240]", "12,345", "< 0.001", "7"]
+    rows = [[name, *numbers, "a sentence about it that goes on " * 3, "\x1b[31m[red]"] for name in names]
+    show_table(
+        "a title", ["program", "f1", "gain [95% interval]", "tokens", "p", "n", "what", "colour"], rows, caption="c"
+    )
+    printed = capsys.readouterr().out
+    assert widths(printed) <= width
+    assert printed.count("a title") == 1
+    cells = [cell.strip() for line in printed.splitlines() for cell in re.split("[│┃]", line)]
+    assert all(cells.count(number) == len(names) for number in numbers)
+    assert {word for cell in cells for word in cell.split()} >= set(" ".join(names).split()) | {
+        "sentence",
+        "\\u001b[31m[red]",
+    }
+
+
+def test_no_table_is_wider_than_80_columns(indexed):
+    compare = ["compare", *DATA, "--programs", "direct,rag,cot,rag_cot"]
+    commands = [
+        ["ls"],
+        ["ls", "migres"],
+        ["search", "Orle Bridge", "--index", "idx"],
+        ["doctor", "--index", "idx"],
+        ["eval", "--program", "rag", *DATA, "--metric", "f1", "--metric", "exact_match", "--metric", "accuracy"],
+        compare,
+        ["experiment", "--list"],
+        ["ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rag"],
+    ]
+    for words in commands:
+        printed, _ = indexed(*words)
+        tables = [line for line in printed.splitlines() if line[:1] in "┏┃┡│└├"]
+        assert tables, words
+        assert widths("\n".join(tables)) <= 80, words
+
+
+def test_a_line_stays_one_line_where_there_is_no_terminal(indexed):
+    message = indexed("ask", "x", "--index", "no/such/folder " + "x" * 60, code=2)[1]
+    [error] = [line for line in message.splitlines() if line.startswith("error:")]
+    assert error.endswith("`")
+
+
+def test_texts_are_cut_between_words():
+    assert shorten("as it is", 8) == "as it is"
+    assert shorten("a word that\nis cut", 13) == "a word that…"
+    assert shorten("unbreakable" * 3, 12) == "unbreakable…"
+    text = "the errors of a provider end at a word"
+    for width in range(4, 40):
+        assert len(shorten(text, width)) <= width
+        assert {*shorten(text, width).removesuffix("…").split()} <= {*text.split()}
+
+
+def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
+    passage = {
+        "id": f"orle{ESCAPES}",
+        "title": f"Orle {ESCAPES}",
+        "text": f"The Orle Bridge was designed by Ada {ESCAPES}Venn.",
+    }
+    question = {
+        "id": f"q {ESCAPES}",
+        "question": f"Who designed {ESCAPES} the Orle Bridge?",
+        "answer": f"Ada {ESCAPES}",
+    }
+    write_lines(knowgap.folder / "docs.jsonl", [passage])
+    write_lines(
+        knowgap.folder / "questions.jsonl", [{**question, "gold_ids": [passage["id"]], "type": f"kind {ESCAPES}"}]
+    )
+    name = "idx\x1b[31m\u202e"
+    seen = [knowgap("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", name)]
+    whole = ("--data", "questions.jsonl", "--whole", "--index", name)
+    for words in (
+        ["search", f"Orle {ESCAPES}", "--index", name],
+        ["ask", question["question"], "--index", name, "--program", "rag"],
+        ["eval", "--program", "rag", *whole, "-o", "out\x1b[1m"],
+        ["compare", "--programs", "rag,direct", *whole],
+        ["doctor", "--index", name],
+    ):
+        seen += [knowgap(*words), knowgap(*words, "--json")]
+        json.loads(seen[-1][0])
+    seen.append(knowgap("report", "out\x1b[1m", "-o", "page\x1b[2J.html"))
+    for words in (
+        ["search", "x", "--index", f"none {ESCAPES}"],
+        ["ls", f"none {ESCAPES}"],
+        ["report", f"none {ESCAPES}"],
+    ):
+        seen.append(knowgap(*words, code=2))
+    for printed in seen:
+        for text in printed:
+            assert not RAW.search(text), RAW.search(text)
+    page = (knowgap.folder / "page\x1b[2J.html").read_text(encoding="utf-8")
+    assert not {"\x1b", "\x07", "\u202e", "\u2066"} & set(page)
+    assert "Content-Security-Policy" in page

@@ -1,0 +1,65 @@
+"""Questions that are lost or fail: the study goes on, and says so; replies that nobody can read stop it."""
+
+from __future__ import annotations
+
+import optuna
+import pytest
+from compile_worker import plain, study_arguments
+from support import UNREADABLE
+
+from knowgap.compile import DemoConfig, StudyConfig, tune
+from knowgap.errors import (
+    LanguageModelError,
+    LanguageModelUnreachable,
+)
+
+NO_DEMOS = DemoConfig(mode="none")
+
+
+def test_a_study_whose_first_replies_are_all_unreadable_stops():
+    arguments, engine = study_arguments()
+    arguments["study"] = StudyConfig(reuse=False)
+    engine.rule = lambda *_: UNREADABLE
+    with pytest.raises(LanguageModelError, match="none of 6 replies"):
+        tune(n_trials=2, **arguments)
+
+
+@pytest.mark.parametrize(("losses", "failing"), [([7], 0), ([2, 3, 4], 1), ([61, 62, 63, 71, 72, 73], 2)])
+def test_a_study_goes_on_after_lost_questions(caplog, losses, failing):
+    arguments, engine = study_arguments()
+    arguments["study"] = StudyConfig(reuse=False)
+    arguments["demos"] = NO_DEMOS
+    complete, calls = engine.complete, [0]
+
+    def losing(request):
+        calls[0] += 1
+        if calls[0] in losses:
+            raise LanguageModelUnreachable("connection reset")
+        return complete(request)
+
+    expected = tune(n_trials=8, num_threads=1, **arguments)
+    engine.complete = losing
+    tuning = tune(n_trials=8, num_threads=1, **arguments)
+    assert plain(tuning) == plain(expected)
+    failed = [t for t in tuning.study.trials if t.state == optuna.trial.TrialState.FAIL]
+    assert len(failed) == failing
+    said = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
+    assert len(said) == failing
+    assert all("connection reset; the study goes on" in text for text in said)
+
+
+def test_failed_questions_score_nothing_but_count():
+    arguments, engine = study_arguments()
+    complete = engine.complete
+
+    def stumbling(request):
+        if "house q7?" in (request.messages[-1].text or ""):
+            raise RuntimeError("stumbled")
+        return complete(request)
+
+    engine.complete = stumbling
+    tuning = tune(n_trials=3, **{**arguments, "study": StudyConfig(prune=False, reuse=False)})
+    for trial in tuning.trials:
+        assert trial.failed == 1
+        assert len(trial.scores) == 10
+        assert trial.scores[tuning.questions.index("q7")] == 0.0
