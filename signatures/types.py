@@ -40,7 +40,7 @@ class Statement(BaseModel):
         if not text:
             raise ValueError("no statement")
         sources = next((named[name] for name in _SOURCES if name in named), None)
-        if sources is None and (cited := _CITED.search(text)):
+        if sources is None and (cited := _CITED.search(text, max(0, len(text) - _LONGEST_CITATION))):
             sources, text = cited[1] or cited[2], text[: cited.start()].rstrip() + cited[3]
         return {"statement": text, "sources": read_ids(sources)}
 
@@ -51,6 +51,8 @@ _CITED = re.compile(
     re.I,
 )
 """Citations at the end of a statement: `[1][2]`, `(1)`, `Sources: [1, 2]`."""
+_LONGEST_CITATION = 300
+"""Characters at the end of a statement in which citations are looked for: the time grows with their square."""
 _STATEMENT = ("statement", "fact", "claim", "sentence", "text")
 _SOURCES = ("sources", "source", "source_ids", "ids", "id", "passages", "passage", "citations", "cites", "references")
 

@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin
 
 import dspy
-import json_repair
 from annotated_types import Ge, Le
 from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from pydantic import TypeAdapter
@@ -34,8 +33,12 @@ Raw = dict[str, Any]
 _THOUGHT = re.compile(r"<(think|thinking|reasoning_content)>.*?</\1>|\A(?:(?!<think).)*?</think(?:ing)?>", re.S)
 _OBJECTS = 100
 """Braces of a reply at which a JSON object is looked for."""
-_REPAIRED = 8_000
-"""Characters of a damaged JSON object that are repaired: the time for it grows with the square."""
+_LONGEST = 50_000
+"""Characters of a reply that are read, half of them from its beginning and half from its end."""
+_ITEMS = 200
+"""Items of a list of objects that are read."""
+_REPAIRED = 2_000
+"""Characters of a text of another type that DSPy reads: its time grows with the square, and more."""
 _UNREADABLE = (ValueError, TypeError, RecursionError, MemoryError)
 
 
@@ -51,6 +54,8 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         The values of all output fields, or None if a field without a default cannot be read, or no field at all.
     """
     text = _THOUGHT.sub("", reply) if "</think" in reply else reply
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     names = tuple(signature.output_fields)
     finders = {"chat": _marked, "json": _objects, "xml": _tagged, "label": _labelled}
     for finder in (finders.pop(form), *finders.values()):
@@ -97,7 +102,11 @@ def _read_value(value: Any, name: str, field: FieldInfo) -> Any:
         return _read_items(values.read_list(value), get_args(kind)[0])
     if getattr(kind, "__name__", "") == "NoulEvidence":  # DSPy's form of a boolean with a probability
         return parse_value({"noul": _probability(value)}, kind)
-    return parse_value(values.unwrap(value)[:_REPAIRED] if isinstance(value, str) else value, kind)
+    if isinstance(value, str):
+        text = values.unwrap(value)
+        value = values.parse_literal(text, repair=True)
+        value = text[:_REPAIRED] if value is None else value
+    return parse_value(value, kind)
 
 
 def _probability(value: Any) -> float:
@@ -113,7 +122,7 @@ _BOUNDS = ((Ge, "ge"), (Le, "le"))
 def _read_items(items: Sequence[Any], kind: Any) -> list[Any]:
     """Read the items of a list, without those that cannot be read; all of them unreadable is an error."""
     read = []
-    for item in items:
+    for item in items[:_ITEMS]:
         with suppress(*_UNREADABLE):
             read.append(_type_adapter(kind).validate_python(item))
     if items and not read:
@@ -191,11 +200,8 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
         found = _decoded(text)
     yield from filter(None, (_named(value, names) for value in reversed(found)))
     start = text.find("{")
-    broken = text[start : start + _REPAIRED] if start >= 0 else ""
-    if broken and sum(map(broken.count, "{[(")) <= _OBJECTS:
-        value = None
-        with suppress(*_UNREADABLE):
-            value = json_repair.loads(broken)
+    value = values.repair_json(text[start:]) if start >= 0 else None
+    if value is not None:
         yield from filter(None, (_named(item, names) for item in (value if isinstance(value, list) else [value])[::-1]))
 
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from knowgap.signatures.values.texts import parse_literal, says_nothing, unwrap
+from knowgap.signatures.values.literals import parse_literal
+from knowgap.signatures.values.texts import says_nothing, unwrap
 
 __all__ = ["read_ids", "read_list", "read_strings", "strip_list_marks"]
 

@@ -1,28 +1,19 @@
-"""Read texts: without the code fence, quotes, emphasis or label around them; and the JSON or Python that they spell."""
+"""Read texts: without the code fence, quotes, emphasis or label around them."""
 
 from __future__ import annotations
 
-import ast
-import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
-import json_repair
-
+from knowgap.signatures.values.literals import parse_literal
 from knowgap.signatures.values.wordings import NOTHING
 
-__all__ = ["STRAIGHT_QUOTES", "parse_literal", "read_text", "says_nothing", "unwrap"]
+__all__ = ["read_text", "says_nothing", "unwrap"]
 
-STRAIGHT_QUOTES = str.maketrans(dict.fromkeys("“”„«»「」", '"') | dict.fromkeys("‘’‹›", "'"))
-"""Translates typographic quotes into straight ones."""
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "„": "“", "«": "»", "»": "«", "‘": "’", "「": "」", "‹": "›"}
 _FENCE = re.compile(r"\A```(?:[\w+-]*[ \t]*\n)?(?!.*```.*```)(.*?)\n?[ \t]*```\Z", re.S)
 _BOXED = re.compile(r"\A\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*\Z")
-_REPAIRED = 8_000
-"""Characters of damaged JSON that are repaired: the time for it grows with the square."""
-_UNREADABLE = (ValueError, SyntaxError, RecursionError, MemoryError)
 
 
 def unwrap(text: str) -> str:
@@ -87,40 +78,3 @@ def _without_name(text: str, name: str) -> str:
     if label := re.match(rf"[*_`\"']*{spelled}[*_`\"']*\s*[:：][*_`\s]*(?=\S)", text, re.I):
         return unwrap(text[label.end() :])
     return text
-
-
-def parse_literal(text: str, *, repair: bool = False) -> Any:
-    """The JSON or Python value that a text spells, also with typographic quotes; None if it spells none.
-
-    Args:
-        text: a list, an object, or a call such as `Statement(statement="…")`, which becomes an object.
-        repair: whether to repair what is damaged, such as a list that was cut off.
-    """
-    if text[:1] not in ("[", "{", "(") or len(text) > 50_000:
-        return None
-    for spelled in (text, text.translate(STRAIGHT_QUOTES)):
-        for parse in (json.loads, _parse_python):
-            with suppress(*_UNREADABLE):
-                return parse(spelled)
-    if items := re.findall(r"[“„«「‘‹](.*?)[”“»」’›](?=\s*[,\]])", text):
-        return items
-    text = text[:_REPAIRED]
-    if repair and re.match(r"[\[{]\s*[\"'{]", text) and sum(map(text.count, "{[(")) <= 100:
-        with suppress(*_UNREADABLE):
-            return json_repair.loads(text) or None
-    return None
-
-
-def _parse_python(text: str) -> Any:
-    return _plain(ast.parse(text, mode="eval").body)
-
-
-def _plain(node: ast.expr) -> Any:
-    """The value of a literal; calls with keywords become objects."""
-    if isinstance(node, ast.Call):
-        return {keyword.arg: _plain(keyword.value) for keyword in node.keywords}
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return [_plain(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        return {_plain(key): _plain(item) for key, item in zip(node.keys, node.values, strict=True) if key is not None}
-    return ast.literal_eval(node)
