@@ -89,13 +89,14 @@ class ResidualVectors:
         np.save(folder / BUCKETS, buckets)
         codec = _codec(centroids, nbits, buckets)
         shape = (len(vectors), vectors.shape[1] * nbits // 8)
-        residuals = np.lib.format.open_memmap(folder / RESIDUALS, mode="w+", dtype=np.uint8, shape=shape)
-        for first in range(0, len(vectors), _TOKENS_AT_ONCE):
-            progress(first, len(vectors), "compressing token vectors")
-            rows = slice(first, first + _TOKENS_AT_ONCE)
-            difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
-            residuals[rows] = codec.binarize(torch.from_numpy(difference)).numpy()
-        residuals.flush()
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False, "shape": shape}
+        with (folder / RESIDUALS).open("wb") as file:  # not a memory map, which a full disk would crash
+            np.lib.format.write_array_header_1_0(file, header)
+            for first in range(0, len(vectors), _TOKENS_AT_ONCE):
+                progress(first, len(vectors), "compressing token vectors")
+                rows = slice(first, first + _TOKENS_AT_ONCE)
+                difference = vectors[rows].astype(np.float32) - centroids[codes[rows]]
+                file.write(codec.binarize(torch.from_numpy(difference)).numpy().tobytes())
         progress(len(vectors), len(vectors), "compressing token vectors")
         return cls(folder, centroids, nbits)
 

@@ -120,5 +120,23 @@ def test_near_misses_are_read():
         assert int(row["by DSPy's adapter alone"]) < int(row["read"]) == int(row["replies"])
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="benchmarks of damage and kills fork")
+def test_damage_is_refused_or_harmless():
+    [rows] = tables(run("damage", "--damaged", "artifact", "--damages", "12")[0]).values()
+    assert {row["file"] for row in rows[:-1]} == {"card.md", "config.json", "program.json"}
+    assert {(row["wrong in silence"], row["traceback"]) for row in rows} == {("0", "0")}
+    assert int(rows[-1]["refused in one line"]) >= 22  # not the card, which nothing reads
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="benchmarks of damage and kills fork")
+def test_killed_jobs_end_with_the_same_result():
+    [rows] = tables(run("kills", "--jobs", "eval;replacing an artifact", "--job-kills", "2")[0]).values()
+    assert [row["job"] for row in rows] == ["eval", "replacing an artifact"]
+    for row in rows:
+        assert int(row["kills"]) >= 2
+        assert row["ended"] == row["identical"] != "0"
+        assert row["leftovers"] == "none"
+
+
 def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]

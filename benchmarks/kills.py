@@ -1,0 +1,267 @@
+"""Every kind of long job, killed (SIGKILL) at random moments and started again until it ends.
+
+`identical`: of the jobs that were killed and then ended, those with the result of an undisturbed one. `calls repeated`:
+calls of the language model beyond those of an undisturbed job, for each kill; what ran at the moment of a kill is asked
+again. `leftovers`: files that an undisturbed job does not leave.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from forked import count_words, in_fork, sample
+from table import Table, note, seconds
+
+THREADS = 2
+_EXPERIMENT = """
+name = "tiny"
+title = "Two programs"
+[[columns]]
+dataset = "sample"
+split = "dev"
+metrics = ["f1"]
+[[rows]]
+label = "direct"
+program = "direct"
+[[rows]]
+label = "rag"
+program = "rag"
+"""
+
+
+def add_arguments(group: Any) -> None:
+    """Add the options of this benchmark."""
+    group.add_argument("--job-kills", type=int, help="of each kind of job (10; quick 1)")
+    group.add_argument("--jobs", default=";".join(JOBS), help="kinds of jobs (%(default)s)")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """Kill every kind of job."""
+    import torch
+
+    torch.set_num_threads(1)  # a fork has no other threads
+    _import()
+    count = options.job_kills or (1 if options.quick else 10)
+    with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
+        rows = [_kill_job(kind, Path(name), count) for kind in options.jobs.split(";")]
+    yield Table(
+        f"{sum(row[1] for row in rows)} kills",
+        ["job", "kills", "ended", "identical", "undisturbed", "calls", "calls repeated per kill", "leftovers"],
+        rows,
+    )
+
+
+def _kill_job(kind: str, folder: Path, count: int) -> list[Any]:
+    """Kill a kind of job so many times; when one has ended all the same, another is begun."""
+    job, draw = JOBS[kind], random.Random(kind)
+    template, place = folder / f"{kind} template", folder / "job"
+    template.mkdir()
+    if kind in PREPARED:
+        _value(functools.partial(PREPARED[kind], template))
+
+    def begin() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(template, place)
+
+    begin()
+    started = time.perf_counter()
+    expected = _value(functools.partial(job, place))
+    whole = time.perf_counter() - started
+    calls, files = _calls(place), _files(place)
+    note(f"kills: {kind}, {seconds(whole)} undisturbed")
+    kills = ended = identical = repeated = 0
+    leftovers: set[str] = set()
+    while kills < count:
+        begin()
+        outcome = "killed"
+        while outcome == "killed":
+            moment = draw.uniform(0, 0.7) * whole if kills < count else None
+            outcome, value = in_fork(functools.partial(job, place), kill_after=moment)
+            kills += outcome == "killed"
+        ended += outcome == "value"
+        identical += outcome == "value" and value == expected
+        if outcome != "value" or value != expected:
+            note(f"kills: {kind}: {outcome}, {str(value)[-500:]}")
+        repeated += _calls(place) - calls
+        leftovers |= _files(place) - files
+    per_kill = f"{repeated / kills:.1f}" if calls else ""
+    shutil.rmtree(template)
+    told = ", ".join(sorted(leftovers)) or "none"
+    return [kind, kills, ended, identical, seconds(whole), calls or "", per_kill, told]
+
+
+def _value(work: Callable[[], Any]) -> Any:
+    outcome, value = in_fork(work)
+    assert outcome == "value", value
+    return value
+
+
+def _calls(place: Path) -> int:
+    path = place / "calls"
+    return path.stat().st_size if path.exists() else 0
+
+
+def _files(place: Path) -> set[str]:
+    """Files and folders below a folder, apart from those of caches, whose names follow from moments."""
+    names = {path.relative_to(place).as_posix() for path in place.rglob("*")}
+    return {name for name in names if "cache" not in name}
+
+
+def _import() -> None:
+    """Import what jobs need, so that a fork has it."""
+    import knowgap.compile.experiments.runner
+    import knowgap.lms.embedded.engine
+    from knowgap.compile import compile_program, evaluate, tune
+    from knowgap.retrieval import DenseIndex
+
+    assert all((knowgap, compile_program, evaluate, tune, DenseIndex))
+    sample()
+
+
+def _lm(place: Path, *, cache: bool = False) -> Any:
+    """The embedded reader, which takes 20 ms longer and counts its calls in a file."""
+    import dspy
+
+    from knowgap.lms.embedded.engine import ExtractiveEngine
+    from knowgap.lms.providers import EXTRACTIVE, quiet_dspy
+
+    class Counting(ExtractiveEngine):
+        def complete(self, request: Any) -> Any:
+            time.sleep(0.02)
+            handle = os.open(place / "calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.write(handle, b".")
+            os.close(handle)
+            return super().complete(request)
+
+    quiet_dspy(place / "lm-cache" if cache else None)
+    return dspy.LM(EXTRACTIVE, engine=Counting(), cache=cache)
+
+
+def _data(questions: int) -> tuple[Any, Any]:
+    """A program over the sample's passages, and some of its questions."""
+    from knowgap.programs.baselines.rag import RAG
+
+    dataset, index = sample()
+    return RAG(index), dataset.questions("dev", questions)
+
+
+def _slow_encoder(texts: Sequence[str]) -> Any:
+    time.sleep(0.1)
+    return count_words(texts)
+
+
+def _build(place: Path) -> Any:
+    from knowgap.retrieval import DenseIndex, Passage
+
+    texts = [passage.text for passage in sample()[0].corpus]
+    passages = [Passage(str(number), "", f"{number} {texts[number % len(texts)]}") for number in range(8000)]
+    DenseIndex.build(passages, place / "index", encoder=_slow_encoder)
+    return json.loads((place / "index" / "manifest.json").read_text(encoding="utf-8"))["files"]
+
+
+def _prepare_update(place: Path) -> None:
+    from knowgap.retrieval import DenseIndex
+
+    DenseIndex.build(sample()[0].corpus[:50], place / "index", encoder=count_words)
+
+
+def _update(place: Path) -> Any:
+    """Add and delete in 20 steps, with a compaction in between; a step that was done is done again."""
+    from knowgap.retrieval import DenseIndex
+
+    passages = sample()[0].corpus
+    index = DenseIndex.open(place / "index", encoder=count_words)
+    for step in range(50, 250, 10):
+        index.add(passages[step : step + 10], replace=True)
+        index.delete([passages[step].id, passages[step - 50].id])
+        if step == 150:
+            index.compact()
+    index.compact()
+    return sorted(passage.id for passage in index), index.search(["a painter of rivers"], 10)
+
+
+def _evaluate(place: Path) -> Any:
+    from knowgap.compile import evaluate
+
+    program, examples = _data(60)
+    result = evaluate(program, examples, "f1", lm=_lm(place), num_threads=THREADS, output=place / "answers.jsonl")
+    return [(record.id, record.answer, record.scores) for record in result.records]
+
+
+def _compile(place: Path) -> Any:
+    from knowgap.compile import compile_program, save_artifact
+
+    program, examples = _data(60)
+    lm = _lm(place, cache=True)
+    compiled = compile_program(
+        program, examples, metric="f1", lm=lm, num_threads=1, max_bootstrapped_demos=40, max_rounds=1
+    )
+    save_artifact(compiled, place / "artifact", lm=lm)
+    return json.loads((place / "artifact" / "program.json").read_text(encoding="utf-8"))
+
+
+def _tune(name: str, place: Path) -> Any:
+    from knowgap.compile import StudyConfig, tune
+
+    program, examples = _data(8)
+    tuning = tune(
+        program,
+        devset=examples,
+        metric="f1",
+        n_trials=6,
+        storage=place / name,
+        lm=_lm(place),
+        num_threads=THREADS,
+        study=StudyConfig(reuse=False, prune=False),
+    )
+    return [(t.label, t.values, t.scores) for t in tuning.trials], tuning.best.values
+
+
+def _experiment(place: Path) -> Any:
+    from knowgap.compile.experiments.runner import run_experiment
+
+    (place / "table.toml").write_text(_EXPERIMENT, encoding="utf-8")
+    result = run_experiment(
+        place / "table.toml", output=place / "out", lm=_lm(place), engine="bm25", limit=30, num_threads=THREADS
+    )
+    return [(cell.row, cell.questions, cell.failed, cell.figures[0].model_dump()) for cell in result.cells]
+
+
+def _save_first(place: Path) -> None:
+    from knowgap.compile import save_artifact
+
+    save_artifact(_data(1)[0], place / "artifact", lm="none")
+
+
+def _replace_artifact(place: Path) -> Any:
+    """Replace an artifact again and again; before that, it has to be whole."""
+    from knowgap.compile import load_artifact, save_artifact
+
+    program, _ = _data(1)
+    assert load_artifact(place / "artifact").values()["top_k"] in range(1, 8)
+    for top_k in [1, 2, 3, 4, 5, 6, 7] * 10:
+        save_artifact(program.configure(top_k=top_k), place / "artifact", lm="none")
+    return load_artifact(place / "artifact").values()
+
+
+JOBS: dict[str, Callable[[Path], Any]] = {
+    "index build": _build,
+    "index update": _update,
+    "eval": _evaluate,
+    "compile": _compile,
+    "tune, SQLite": functools.partial(_tune, "study.db"),
+    "tune, journal": functools.partial(_tune, "study.journal"),
+    "experiment": _experiment,
+    "replacing an artifact": _replace_artifact,
+}
+PREPARED: dict[str, Callable[[Path], None]] = {"index update": _prepare_update, "replacing an artifact": _save_first}
