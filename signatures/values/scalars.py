@@ -15,7 +15,7 @@ __all__ = ["read_bool", "read_fraction", "read_option", "read_scale"]
 _LABEL = re.compile(r"\A\W{0,4}[\w ]{1,24}?\W{0,4}[:：]\s*(?=\S)")
 _ADVERB = re.compile(r"\A\W*(?:definitely|certainly|absolutely|clearly|probably|likely|so|thus|therefore|hence),?\s+")
 
-_NEGATION = re.compile(r"(?:\b(?:no|not|never|hardly)\b|n['’]t\b)[\w -]{0,24}\Z")
+_NEGATION = re.compile(r"(?:\b(?:no|not|never|hardly)\b|n['’]t\b)[\w -]{0,24}\Z")  # at most 40 characters
 
 
 def read_bool(value: Any, name: str = "") -> bool:
@@ -53,7 +53,7 @@ def _verdict(text: str, name: str) -> bool | None:
     if found[1] in YES or found[1] in NO:
         return found[1] in YES
     named = re.finditer(rf"\b(ir|un|in)?{re.escape(name.casefold())}\b", text) if name else ()
-    said = {not word[1] and not _NEGATION.search(text[: word.start()]) for word in named}
+    said = {not word[1] and not _NEGATION.search(text, max(0, word.start() - 40), word.start()) for word in named}
     if len(said) == 1:
         return said.pop()
     return False if found[1] == "not" else None

@@ -12,7 +12,7 @@ from knowgap.programs.replies.fields import read_fields
 from knowgap.signatures.answers import AnswerDirectly
 from knowgap.signatures.migres import ExtractUsefulInfo
 from knowgap.signatures.types import Statement
-from knowgap.signatures.values import literals, parse_literal, repair_json
+from knowgap.signatures.values import literals, parse_literal, repair_json, scalars
 
 SIZE = 100_000
 PIECES = [
@@ -100,6 +100,24 @@ def test_little_is_repaired(monkeypatch):
 )
 def test_python_is_read_without_being_parsed_as_a_program(text, value):
     assert parse_literal(text) == value
+
+
+def test_a_negation_is_looked_for_just_before_the_word():
+    looked_at = []
+
+    class Negation:
+        def search(self, text, begin, end):
+            looked_at.append(end - begin)
+            return found.search(text, begin, end)
+
+    found, scalars._NEGATION = scalars._NEGATION, Negation()
+    try:
+        assert scalars.read_bool("the question is, as far as I can see, by no means answerable", "answerable") is False
+        with pytest.raises(ValueError, match="neither"):
+            scalars.read_bool("it is answerable and not answerable " * 2000, "answerable")
+    finally:
+        scalars._NEGATION = found
+    assert max(looked_at) == 40
 
 
 def test_citations_are_looked_for_at_the_end_alone():
