@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,8 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
     lm = lm if lm is not None else dspy.settings.lm
     if lm is None:  # the program's predictors have their own
         return LanguageModelError(f"the language model cannot be used: {_one_line(error)}")
+    if "LLM Provider NOT provided" in str(error):
+        return _unknown_provider(lm.model)
     reason = _one_line(error)
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
         where = lm.kwargs.get("api_base") or "its provider's address"
@@ -135,6 +139,20 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
     if isinstance(error, LMAuthError):
         return LanguageModelError(f"the language model {lm.model!r} refuses the key: {reason}")
     return LanguageModelError(f"the language model {lm.model!r} cannot be used: {reason}")
+
+
+def _unknown_provider(model: str) -> LanguageModelError:
+    """The error that LiteLLM, which DSPy hands other providers to, does not know one; with the nearest names."""
+    litellm = sys.modules.get("litellm")  # loaded, since the error is its own
+    known = sorted(str(getattr(each, "value", each)) for each in getattr(litellm, "provider_list", ()))
+    provider = model.partition("/")[0]
+    close = get_close_matches(provider, known, n=3)
+    hint = (
+        f"did you mean {' or '.join(map(repr, close))}?"
+        if close
+        else "take one of https://docs.litellm.ai/docs/providers"
+    )
+    return LanguageModelError(f"unknown provider {provider!r} of the language model {model!r}: {hint}")
 
 
 def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:

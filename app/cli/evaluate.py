@@ -198,7 +198,7 @@ def show_estimates(estimates: Mapping[str, Estimate], job: Job, as_json: bool = 
     for row in rows:
         row[1:5] = [f"{number:,}" for number in row[1:5]]
         row[5] = "unknown" if row[5] is None else f"{row[5]:,.2f}"
-    columns = ["program", "questions", "LM calls", "prompt tokens", "completion tokens", "US dollars"]
+    columns = ["program", "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
     caption = "estimated from questions that the embedded reader answers"
     if any(estimate.money is None for estimate in estimates.values()):
         caption += "; --prices IN,OUT says what tokens cost"

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import Report, out, progress, remark, show_table
-from knowgap.cli.given import grouped
+from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import UsageError
 
@@ -189,7 +189,9 @@ def serve_index(
             server.serve_forever()
 
 
+@grouped
 def doctor(
+    *,
     folder: Annotated[
         Path | None, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
     ] = None,
@@ -199,6 +201,8 @@ def doctor(
     """Say what this machine has for retrieval, what is missing for which feature, and how to get it."""
     from knowgap.retrieval.doctor import examine
 
+    if folder is None:
+        refuse(["engine"], "goes with --index")
     findings = examine(folder, engine)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))

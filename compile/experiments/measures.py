@@ -9,10 +9,13 @@ from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.evaluation.statistics import Interval, mean_interval
-from knowgap.compile.experiments.probes import probe_metric
+from knowgap.compile.experiments.probes import PROBES, probe_metric
 from knowgap.errors import UnknownName
+from knowgap.programs.rq_rag import RQRAG
 
 __all__ = ["action_share", "measure", "score_metrics"]
+
+_ACTIONS = ("direct", *(action for action in RQRAG.actions.choices if action != "all"))
 
 
 def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dict[str, Metric]:
@@ -32,13 +35,21 @@ def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dic
             kind, _, of = name.partition(":")
             metric = {"probe": probe_metric, "action": action_share}[kind](of) if of else get_metric(name)
         except (UnknownName, KeyError):
-            raise UnknownName.among("metric or cost", name, [*METRICS, *COSTS]) from None
+            known = [*METRICS, *COSTS, *(f"action:{action}" for action in _ACTIONS)]
+            known += [f"probe:{measure}" for probe in PROBES.values() for measure in probe.measures]
+            raise UnknownName.among("metric or cost", name, known) from None
         metrics[name] = UpperBound(metric, name) if best_of_answers else metric
     return metrics
 
 
 def action_share(action: str) -> Metric:
-    """The share of an action on the selected path (RQ-RAG, figures 5, 11 and 12); `direct` is the root's only one."""
+    """The share of an action on the selected path (RQ-RAG, figures 5, 11 and 12); `direct` is the root's only one.
+
+    Raises:
+        UnknownName: RQ-RAG has no such action.
+    """
+    if action not in _ACTIONS:
+        raise UnknownName.among("action", action, _ACTIONS)
 
     def share(example: Any, prediction: Any, trace: Any = None) -> float:
         actions = str(prediction.get("path") or "").split("/")

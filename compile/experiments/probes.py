@@ -11,14 +11,14 @@ import hashlib
 import random
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import dspy
 
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.metrics.f1 import f1
 from knowgap.compile.evaluation.metrics.normalize import normalize_answer, reference_answers
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.migres import is_answered, known_passage
@@ -49,7 +49,14 @@ _FUNCTION_WORDS = frozenset(
 
 
 def probe_metric(name: str) -> Metric:
-    """The metric that reads what a probe measured as `name`; it raises `DataError` if the probe measured nothing."""
+    """The metric that reads what a probe measured as `name`; it raises `DataError` if the probe measured nothing.
+
+    Raises:
+        UnknownName: no probe measures that.
+    """
+    known = [measure for probe in PROBES.values() for measure in probe.measures]
+    if name not in known:
+        raise UnknownName.among("measure of a probe", name, known)
 
     def read(example: Any, prediction: Any, trace: Any = None) -> float:
         value = (prediction.get("measured") or {}).get(name)
@@ -68,7 +75,12 @@ class Probe(Program):
         retriever: the index, for probes that retrieve.
         seed: of what is drawn for each question.
         **hyperparameters: as declared.
+
+    Attributes:
+        measures: names of what it measures.
     """
+
+    measures: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, examples: Sequence[dspy.Example], retriever: Any = None, seed: int = 0, **hyperparameters: Any):
         super().__init__(retriever, **hyperparameters)
@@ -143,6 +155,7 @@ class Extraction(Probe):
     """
 
     name = "probe_extraction"
+    measures = ("precision", "recall", "entailed_precision", "entailed_recall", "extracted_where_positive")
     part_names = ("retriever", "entailment")
 
     passages = Integer(5, "passages read (section 2.1)", low=1, high=20)
@@ -202,6 +215,7 @@ class MissingInformation(Probe):
     """
 
     name = "probe_missing"
+    measures = ("accuracy", "match")
     needs_retriever = False
 
     partial = Switch(False, "give a part of the evidence only")
@@ -233,6 +247,7 @@ class OwnKnowledge(Probe):
     """
 
     name = "probe_own_knowledge"
+    measures = ("contains",)
     needs_retriever = False
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -262,6 +277,7 @@ class SubModules(Probe):
     """
 
     name = "probe_sub_modules"
+    measures = ("knows", "relevance", "decomposition")
 
     top_k = Integer(5, "passages judged", low=1, high=20)
 

@@ -146,12 +146,13 @@ class StudyFacts:
 def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
     from optuna import create_study
     from optuna.importance import get_param_importances
+    from optuna.study import StudyDirection
 
     if len({trial.values[0] for trial in trials}) < 2:
         return {}  # Optuna would call all parameters equally important
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few trials are worth a warning to Optuna
-        study = create_study(directions=["maximize"] * len(trials[0].values))
+        study = create_study(directions=[StudyDirection.MAXIMIZE for _ in trials[0].values])
         study.add_trials(trials)
         try:
             return get_param_importances(study, target=lambda trial: -trial.values[0])

@@ -204,3 +204,14 @@ def test_garbled_answers_are_asked_again_and_then_lost(address, monkeypatch):
     assert "not JSON" in records[1].error
     assert waits == [1, 2, 4] + 2 * [1, 2]  # a lost question is asked a second time
     assert OneWord.asked == 4 + 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("opnai/gpt-4o", "did you mean 'openai'"), ("qqqq/x", "take one of https://docs.litellm.ai/docs/providers")],
+)
+def test_an_unknown_provider_is_one_line_with_the_nearest_names(name: str, hint: str):
+    with pytest.raises(LanguageModelError, match="unknown provider") as error:
+        check_reachable(make_lm(name))
+    assert hint in str(error.value)
+    assert "\n" not in str(error.value)

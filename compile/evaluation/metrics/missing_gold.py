@@ -23,7 +23,9 @@ def check_gold(examples: Sequence[dspy.Example], retriever: Any, metric: str) ->
     Raises:
         DataError: it says how many, and names some.
     """
-    missing = _missing_gold(examples, retriever) if metric.partition("@")[0] in _BY_PASSAGES else []
+    if metric.partition("@")[0] not in _BY_PASSAGES:
+        return
+    missing = _missing_gold(examples, retriever)
     if missing:
         raise DataError(
             f"{_said(missing, examples)}, which {metric} cannot score: index their passages, or name another metric"

@@ -47,6 +47,7 @@ def compiled(indexed: Knowgap) -> Knowgap:
         (["compile", *TUNE[1:], "--teacher-lm", "extractive"], "has nothing to do"),
         ([*TABLE, "--ask", "3"], "--ask 3: goes with --dry-run"),
         ([*TABLE, "--dry-run", "--ray-address", "local"], "--ray-address local: goes without --dry-run"),
+        (["doctor", "--engine", "bm25"], "--engine bm25: goes with --index"),
         (["experiment", "--list", "--limit", "3"], "--limit 3: is of no use with --list"),
         ([*TABLE, "--row-lm", "gpt-9=extractive"], "unknown language model of own_questions 'gpt-9'"),
         ([*TABLE, "--row", "no retrieval", "--baseline", "plain retrieval"], "is not among the rows that are run"),
@@ -172,6 +173,8 @@ def test_names_are_checked_before_a_language_model_is_asked(
         ({"program": "rag", "by_dataset": {"owns": {}}}, "did you mean 'own'"),
         ({"program": "rag", "datasets": ["owns"]}, "did you mean 'own'"),
         ({"program": "rag", "engine": "bm26"}, "did you mean 'bm25'"),
+        ({"program": "rq_rag", "metrics": ["action:rewriet"]}, "did you mean 'action:rewrite'"),
+        ({"program": "probe_missing", "metrics": ["probe:acuracy"]}, "did you mean 'probe:accuracy'"),
         ({"progam": "rag"}, "unknown field 'progam': did you mean 'program'?"),
         ({"artifact": "compiled/artifact", "preset": "x"}, "leave out the preset"),
     ],
@@ -180,7 +183,7 @@ def test_names_in_a_table_are_checked_before_a_language_model_is_asked(
     compiled: Knowgap, monkeypatch: pytest.MonkeyPatch, change: dict, reason: str
 ):
     row = {"label": "second", **change}
-    columns = "[[columns]]\ndataset = 'own'\nmetrics = ['f1']\n"
+    columns = f"[[columns]]\ndataset = 'own'\nmetrics = {json.dumps(row.pop('metrics', ['f1']))}\n"
     lines = ["title = 'T'", columns, "[[rows]]\nlabel = 'first'\nprogram = 'direct'", "[[rows]]"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in row.items() if not isinstance(value, dict)]
     lines += [f"[rows.{name}]\n" + _inline(value) for name, value in row.items() if isinstance(value, dict)]
@@ -216,7 +219,7 @@ def test_a_dry_run_prices_an_evaluation_and_asks_nothing(indexed: Knowgap, progr
         tokens = estimate["prompt_tokens"], estimate["completion_tokens"]
         assert estimate["money"] == pytest.approx((0.15 * tokens[0] + 0.6 * tokens[1]) / 1e6)
     printed, _ = indexed(*words)
-    for unit in ("LM calls", "prompt tokens", "completion tokens", "US dollars"):
+    for unit in ("LM calls", "tokens in", "tokens out", "US dollars"):
         assert unit in " ".join(printed.split())
     assert ("│ all " in printed) is several
     assert not (indexed.folder / "out").exists()
