@@ -197,7 +197,7 @@ def show_estimates(estimates: Mapping[str, Estimate], job: Job, as_json: bool = 
         rows.append(["all", *(None if None in column else sum(column) for column in totals)])
     for row in rows:
         row[1:5] = [f"{number:,}" for number in row[1:5]]
-        row[5] = "unknown" if row[5] is None else f"{row[5]:,.2f}"
+        row[5] = "unknown" if row[5] is None else f"{row[5]:,.2f}" if row[5] >= 0.1 else f"{row[5]:.2g}"
     columns = ["program", "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
     caption = "estimated from questions that the embedded reader answers"
     if any(estimate.money is None for estimate in estimates.values()):

@@ -91,7 +91,7 @@ def few_questions(intervals: Iterable[Interval], unit: str = "") -> str:
         intervals: of scores from 0 to 1 that stand in one table.
         unit: "points" to say it in percent.
     """
-    widest = max(intervals, key=lambda interval: interval.margin, default=None)
+    widest = max(intervals, key=lambda interval: (interval.margin, -interval.n), default=None)
     if widest is None or widest.margin <= _PRECISE:
         return ""
     margin = f"{100 * widest.margin:.0f} {unit}" if unit else f"{widest.margin:.2f}"
