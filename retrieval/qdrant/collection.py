@@ -78,9 +78,12 @@ def key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
             the folder of an index names.
 
     Raises:
-        UsageError: the key is for a server that the user has not named, or would go over plain HTTP to another machine.
+        UsageError: the key is for a server that the user has not named, or would go over plain HTTP to another machine;
+            or the URL holds a user name or password, which would be written into the folder.
     """
     parts = urlsplit(url)
+    if parts.username or parts.password:
+        raise UsageError(f"{url}: leave out user name and password; the server's key is read from QDRANT_API_KEY")
     known = urlsplit(os.environ.get("QDRANT_URL", ""))
     named = named or (known.scheme, known.hostname, known.port) == (parts.scheme, parts.hostname, parts.port)
     if not named:

@@ -29,6 +29,7 @@ def test_every_shipped_table_resolves_and_is_estimated(name: str, tmp_path: Path
     table = read_table(name)
     cells = prepare(table, ExperimentSetup(output=tmp_path), dry=True)
     assert len(cells) == len(table.rows) * len(table.columns)
+    assert not any("," in row.label for row in table.rows)
     assert all((cell.program is None) == bool(cell.reason) for cell in cells)
     estimate = estimate_cost(table, output=tmp_path, prices=(1.0, 2.0))
     assert estimate.price is not None
