@@ -41,7 +41,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, and errors of questions whole.")
+    ] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
 ) -> None:
     """Options that stand before the command; `main` reads --debug itself."""
@@ -108,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     stopping = stopping_soon() if arguments is None else nullcontext()  # a caller keeps its own signals
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        with stopping, saying_what_is_waited_for(), warnings.catch_warnings():
+        with stopping, saying_what_is_waited_for(debug="--debug" in arguments), warnings.catch_warnings():
             warnings.filterwarnings("default", category=UserWarning, module="knowgap")
             warnings.showwarning = _show_warning
             app(arguments, obj=[sys.executable, *again])  # the command line that other workers of a study run

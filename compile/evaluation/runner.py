@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import errno
 import gc
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ __all__ = [
     "run_example",
     "stop_if_unreadable",
 ]
+
+_LOG = logging.getLogger("knowgap")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -175,6 +178,7 @@ def run_example(
         if cause is not None:
             raise cause from error
         record.error = shorten(f"{type(error).__name__}: {error}", 1000)
+        _LOG.debug("the question %s failed", id, exc_info=True)
         record.scores = dict.fromkeys([*metrics, *(EVIDENCE if record.gold else ())], 0.0)
         record.evidence = dict.fromkeys(record.gold, FAILED)
         return record

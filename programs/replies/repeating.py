@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,8 @@ from knowgap.programs.replies.asking import call_predictor, lm_of
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
 
 __all__ = ["Reply", "ask_until_read"]
+
+_LOG = logging.getLogger("knowgap")
 
 
 class Reply(NamedTuple):
@@ -75,6 +78,7 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
         if not tracker.usage.asked:
             raise
         problem = shorten(error, 300) or type(error).__name__
+        _LOG.debug("an unreadable reply: %s", error)
     if prediction is None or tracker.usage.cut:
         _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
     return Reply(prediction, problem, tracker.usage)

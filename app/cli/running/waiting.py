@@ -51,8 +51,8 @@ class _Remarks(logging.Handler):
 
 
 @contextmanager
-def saying_what_is_waited_for() -> Iterator[None]:
-    """Tell of waits, and of what the library logs, while the block runs."""
+def saying_what_is_waited_for(*, debug: bool = False) -> Iterator[None]:
+    """Tell of waits, and of what the library logs, while the block runs; with `debug`, of all that it logs."""
     ended, announcer = threading.Event(), Announcer()
 
     def watch() -> None:
@@ -61,10 +61,14 @@ def saying_what_is_waited_for() -> Iterator[None]:
             announcer.look(calls.current_wait() if calls is not None else None, time.monotonic())
 
     log, handler = logging.getLogger("knowgap"), _Remarks()
+    level = log.level
+    if debug:
+        log.setLevel(logging.DEBUG)
     threading.Thread(target=watch, name="knowgap-waiting", daemon=True).start()
     log.addHandler(handler)
     try:
         yield
     finally:
         log.removeHandler(handler)
+        log.setLevel(level)
         ended.set()

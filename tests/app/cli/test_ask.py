@@ -88,6 +88,21 @@ def test_debug_shows_the_traceback(indexed):
         main(["--debug", *ASK, "--program", "nonsense"])
 
 
+def test_debug_shows_what_a_question_failed_of(indexed, monkeypatch):
+    words = "a long reason " * 100
+
+    def fail(*_):
+        raise RuntimeError(words)
+
+    lm, _ = scripted_lm(fail)
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
+    data = ("eval", "--program", "direct", "--data", "questions.jsonl", "--whole", "--limit", "1")
+    assert words.strip() not in indexed(*data)[1]
+    printed = indexed("--debug", *data)[1]
+    assert words.strip() in printed
+    assert "Traceback" in printed
+
+
 def test_the_keyboard_stops_a_command(indexed, monkeypatch: pytest.MonkeyPatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

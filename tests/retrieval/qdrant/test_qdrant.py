@@ -219,6 +219,6 @@ def test_the_key_goes_only_to_a_server_that_the_user_named(server, checkpoint, t
     assert keys() == {"secret"}
     with pytest.raises(UsageError, match="plain HTTP"):
         QdrantIndex.build(corpus(5), tmp_path / "far", url="http://192.0.2.1:6333", checkpoint=checkpoint)
-    with pytest.raises(UsageError, match="https://192.0.2.1: leave out user name and password"):
+    with pytest.raises(UsageError, match="leave out user name and password"):
         QdrantIndex.build(corpus(5), tmp_path / "far", url="https://me:pass@192.0.2.1", checkpoint=checkpoint)
     assert not (tmp_path / ".far.building").exists()
