@@ -18,7 +18,7 @@ from pathlib import Path
 
 from table import note, seconds
 
-BENCHMARKS = ("concurrency", "retrieval", "tuning", "reader", "evidence", "near_misses", "damage", "kills")
+BENCHMARKS = ("concurrency", "load", "retrieval", "tuning", "reader", "evidence", "near_misses", "damage", "kills")
 
 
 def main() -> None:

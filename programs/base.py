@@ -7,6 +7,7 @@ import functools
 import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import dspy
@@ -24,6 +25,7 @@ from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
+from knowgap.programs.trace.usage import without_history
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.signatures import STYLES
@@ -159,7 +161,7 @@ class Program(Streamable, dspy.Module):
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
         recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=current_listener())
-        with recording(recorder):
+        with recording(recorder), without_history() if dspy.settings.disable_history else nullcontext():
             self.record(Asked(question=question))
             output = super().__call__(question=question)
         prediction = output[0] if isinstance(output, tuple) else output  # an optimizer may wrap what forward returns

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import dspy
 import numpy as np
 from dspy.clients.base_lm import GLOBAL_HISTORY
+from dspy.dsp.utils.settings import main_thread_config
 from pydantic import BaseModel, ConfigDict
 
 __all__ = ["Prices", "Usage", "UsageTracker", "dollars", "token_prices", "track_usage", "without_history"]
@@ -135,10 +136,17 @@ def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
 
 @contextmanager
 def without_history() -> Iterator[None]:
-    """Let DSPy keep no history of the calls made in this context, which trackers around it count as before."""
+    """Let DSPy keep neither a history nor a trace of the calls made in this context.
+
+    Trackers around it count as before, and a trace that somebody collects (`dspy.context(trace=[])`) is collected.
+    """
     trackers = [caller for caller in dspy.settings.caller_modules or () if isinstance(caller, UsageTracker)]
+    trace = dspy.settings.trace
     with dspy.context(
-        caller_modules=[_NoHistory(), *trackers], disable_history=not trackers, max_history_size=_LEFT_IN_HISTORY
+        caller_modules=[_NoHistory(), *trackers],
+        disable_history=not trackers,
+        max_history_size=_LEFT_IN_HISTORY,
+        trace=None if trace is main_thread_config.trace else trace,
     ):
         yield
 

@@ -5,6 +5,7 @@ import threading
 
 import dspy
 import pytest
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import UNREADABLE, OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
@@ -161,6 +162,17 @@ def test_many_acalls_are_in_flight_together(rag):
 
 
 # In DSPy's hands.
+
+
+def test_a_question_leaves_nothing_where_no_history_is_wanted(rag):
+    """Neither in DSPy's history nor in its trace; an optimizer collects its own trace all the same."""
+    before = len(GLOBAL_HISTORY), len(dspy.settings.trace)
+    with dspy.context(lm=scripted_lm(lambda *_: {"answer": "Ada Moor"})[0], disable_history=True):
+        rag(question=QUESTION)
+        assert (len(GLOBAL_HISTORY), len(dspy.settings.trace)) == before
+        with dspy.context(trace=[]):
+            rag(question=QUESTION)
+            assert [inputs["question"] for _, inputs, _ in dspy.settings.trace] == [QUESTION]
 
 
 def test_predictors_do_not_reach_into_the_retriever():

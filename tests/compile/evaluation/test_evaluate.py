@@ -55,10 +55,10 @@ def test_scores_costs_and_provenance(program, examples):
 
 def test_an_evaluation_keeps_no_history_of_calls_and_no_threads(program, examples):
     lm, _ = reading_lm()
-    kept, threads = len(GLOBAL_HISTORY), threading.active_count()
+    kept, traced, threads = len(GLOBAL_HISTORY), len(dspy.settings.trace), threading.active_count()
     many = [example.copy(id=f"{example.id}-{n}") for n in range(20) for example in examples]
     evaluate(program, many, "f1", lm=lm, num_threads=8)
-    assert len(GLOBAL_HISTORY) == kept
+    assert (len(GLOBAL_HISTORY), len(dspy.settings.trace)) == (kept, traced)
     assert len(lm.history) <= 16  # eight, and one for each thread
     assert threading.active_count() == threads
 
