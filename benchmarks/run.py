@@ -18,7 +18,19 @@ from pathlib import Path
 
 from table import note, seconds
 
-BENCHMARKS = ("concurrency", "load", "retrieval", "tuning", "reader", "evidence", "near_misses", "damage", "kills")
+BENCHMARKS = (
+    "concurrency",
+    "load",
+    "faults",
+    "mutations",
+    "retrieval",
+    "tuning",
+    "reader",
+    "evidence",
+    "near_misses",
+    "damage",
+    "kills",
+)
 
 
 def main() -> None:

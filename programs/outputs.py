@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -45,7 +44,7 @@ def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
 def probability_of(output: dspy.Prediction | None, field: str = "confidence") -> float:
     """A stated probability, 0 to 1: a value above 1 is read as a percentage, a missing one as 0."""
     stated = output.get(field) if output is not None else None
-    value = float(stated) if isinstance(stated, (int, float)) and math.isfinite(stated) else 0.0
+    value = float(stated) if isinstance(stated, (int, float)) and abs(stated) < 1e6 else 0.0
     return min(1.0, max(0.0, value / 100 if value > 1 else value))
 
 

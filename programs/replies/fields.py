@@ -39,7 +39,7 @@ _ITEMS = 200
 """Items of a list of objects that are read."""
 _REPAIRED = 2_000
 """Characters of a text of another type that DSPy reads: its time grows with the square, and more."""
-_UNREADABLE = (ValueError, TypeError, RecursionError, MemoryError)
+_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError, MemoryError)
 
 
 def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat") -> Raw | None:
@@ -193,8 +193,13 @@ def _last_set(sections: Sequence[tuple[str, Any]], names: Sequence[str]) -> Raw:
 
 
 def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    """The JSON objects with any of the fields, the last one first; a damaged one is repaired."""
+    """The JSON objects with any of the fields, the last one first; a damaged one is repaired.
+
+    Of a reply that is one object whose texts quote others without escaping them, those are not read.
+    """
     found = _decoded(text)
+    if re.match(r"\s*(?:```\w*\s*)?\{", text) and not (found and _named(found[0], names).keys() >= {*names}):
+        yield from filter(None, [_between_keys(text, names)])
     if not found and re.search(r"[{,]\s*[“„]", text):
         text = text.translate(values.STRAIGHT_QUOTES)
         found = _decoded(text)
@@ -203,6 +208,24 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     value = values.repair_json(text[start:]) if start >= 0 else None
     if value is not None:
         yield from filter(None, (_named(item, names) for item in (value if isinstance(value, list) else [value])[::-1]))
+
+
+def _between_keys(text: str, names: tuple[str, ...]) -> Raw:
+    """The values of an object with all the fields: what stands between the last places of their keys."""
+    keys = {name: list(re.finditer(rf'"{re.escape(name)}"\s*:', text)) for name in names}
+    if not all(keys.values()):
+        return {}
+    places = sorted((found[-1].start(), found[-1].end(), name) for name, found in keys.items())
+    end = text.rfind("}")
+    ends = [*(start for start, _, _ in places[1:]), end if end > places[-1][1] else len(text)]
+    raw: Raw = {}
+    for (_, begin, name), until in zip(places, ends, strict=True):
+        written = text[begin:until].strip().removesuffix(",").rstrip()
+        try:
+            raw[name] = json.loads(written, strict=False)
+        except (ValueError, RecursionError):
+            raw[name] = written.removeprefix('"').removesuffix('"')
+    return raw
 
 
 def _decoded(text: str) -> list[Any]:

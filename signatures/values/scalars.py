@@ -92,7 +92,10 @@ def _fraction(value: Any, of_number: Callable[[float], float]) -> float:
         value = next(iter(value.values()))
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError(f"no number: {value!r:.80}")
-    fraction = of_number(float(value)) if not isinstance(value, str) else _worded(unwrap(value).casefold(), of_number)
+    try:
+        fraction = _worded(unwrap(value).casefold(), of_number) if isinstance(value, str) else of_number(float(value))
+    except OverflowError:  # a whole number of hundreds of digits
+        fraction = math.inf
     if not math.isfinite(fraction):
         raise ValueError(f"no number: {value!r:.80}")
     return min(1.0, max(0.0, fraction))

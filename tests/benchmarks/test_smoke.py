@@ -138,5 +138,30 @@ def test_killed_jobs_end_with_the_same_result():
         assert row["leftovers"] == "none"
 
 
+def test_threads_end_with_their_questions():
+    evaluated, deep, awaited = tables(run("load")[0]).values()
+    for rows in (evaluated, deep):
+        assert rows[0]["threads"] == rows[-1]["threads"] == "1"
+    assert len(awaited) == 7
+    for row in (*evaluated, *deep, *awaited):
+        assert row["calls in DSPy's history"] == "0"
+
+
+def test_questions_under_faults_are_answered_or_named_and_asked_once():
+    programs, kinds = tables(run("faults", "--faults", "0.5")[0]).values()
+    assert [row["program"] for row in programs][:2] == ["rag", "migres"]
+    for row in programs:
+        assert int(row["answered"]) + int(row["failed, named"]) == 2
+        assert row["answered more often than needed"] == "0"
+        again = int(row["questions asked"])  # also those of which no reply could be read
+        assert int(row["failed, named"]) <= again <= int(row["failed, named"]) + int(row["replies unreadable"])
+    assert sum(int(row["calls"]) for row in kinds) > 10
+
+
+def test_mutated_replies_raise_nothing_and_passages_forge_no_answer():
+    for rows in tables(run("mutations")[0]).values():
+        assert {(row["errors raised"], row["forged answers"]) for row in rows} == {("0", "0")}
+
+
 def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]

@@ -128,3 +128,10 @@ def test_verdicts(written, value):
 )
 def test_texts(written, text):
     assert read_text(written, "answer") == text.replace("\n", ", " if isinstance(written, dict) else "\n")
+
+
+def test_numbers_of_hundreds_of_digits_are_no_answer():
+    assert read_ids([10**400, 2, float("nan"), float("inf")]) == [2]
+    for read in (read_fraction, lambda value: read_scale(value, 1, 5)):
+        with pytest.raises(ValueError, match="no number"):
+            read(10**400)
