@@ -15,6 +15,8 @@ __all__ = ["read_bool", "read_fraction", "read_option", "read_scale"]
 _LABEL = re.compile(r"\A\W{0,4}[\w ]{1,24}?\W{0,4}[:：]\s*(?=\S)")
 _ADVERB = re.compile(r"\A\W*(?:definitely|certainly|absolutely|clearly|probably|likely|so|thus|therefore|hence),?\s+")
 
+_END = 200
+"""Characters at the end of a text in which a last word is looked for: the time grows with their square."""
 _NEGATION = re.compile(r"(?:\b(?:no|not|never|hardly)\b|n['’]t\b)[\w -]{0,24}\Z")  # at most 40 characters
 
 
@@ -36,11 +38,12 @@ def read_bool(value: Any, name: str = "") -> bool:
             return verdict
         label = _LABEL.match(text)
         text = unwrap(text[label.end() :]) if label else text
+    end = text[-_END:]
     if found := {word == "true" for word in re.findall(r"\b(?:true|false)\b", text)}:
-        last = re.search(r"(?:is|:|=)\W*(true|false)\W*\Z", text)
+        last = re.search(r"(?:is|:|=)\W*(true|false)\W*\Z", end)
         if len(found) == 1 or last:
             return last[1] == "true" if last else found.pop()
-    if last := re.search(r"(?:\bis|:|\bso|\btherefore),?\W*(yes|no)\W*\Z", text):
+    if last := re.search(r"(?:\bis|:|\bso|\btherefore),?\W*(yes|no)\W*\Z", end):
         return last[1] == "yes"
     raise ValueError(f"neither yes nor no: {value!r:.80}")
 

@@ -102,6 +102,15 @@ def test_python_is_read_without_being_parsed_as_a_program(text, value):
     assert parse_literal(text) == value
 
 
+def test_the_last_word_is_looked_for_at_the_end_alone(monkeypatch):
+    searched = []
+    search = scalars.re.search
+    monkeypatch.setattr(scalars.re, "search", lambda pattern, text: searched.append(len(text)) or search(pattern, text))
+    assert scalars.read_bool("=: " * 20_000 + "so: yes") is True
+    assert scalars.read_bool("it may be true or false " * 2_000 + "so it is true") is True
+    assert max(searched) == 200
+
+
 def test_a_negation_is_looked_for_just_before_the_word():
     looked_at = []
 
