@@ -112,8 +112,14 @@ def _calls(place: Path) -> int:
 
 
 def _files(place: Path) -> set[str]:
-    """Files and folders below a folder, apart from those of caches, whose names follow from moments."""
+    """Files and folders below a folder, apart from those of caches, whose names follow from moments.
+
+    How often an index was compacted, which is in the name of a folder, does not count.
+    """
     names = {path.relative_to(place).as_posix() for path in place.rglob("*")}
+    for number, compacted in enumerate(sorted(place.rglob("compacted-*"))):
+        old, new = compacted.relative_to(place).as_posix(), f"compacted files ({number})"
+        names = {new + name.removeprefix(old) if name.startswith(old) else name for name in names}
     return {name for name in names if "cache" not in name}
 
 
