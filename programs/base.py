@@ -16,7 +16,8 @@ from typing_extensions import Self
 from knowgap.arguments import checked
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError, shorten
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
-from knowgap.programs.outputs import ProgramPrediction, is_blank, without_surrogates
+from knowgap.programs.outputs import is_blank, without_surrogates
+from knowgap.programs.reading.cited_prediction import CitedPrediction
 from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
 from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.programs.reading.passage_numbering import number_passages
@@ -163,10 +164,12 @@ class Program(Streamable, dspy.Module):
         recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=current_listener())
         with recording(recorder), without_history() if dspy.settings.disable_history else nullcontext():
             self.record(Asked(question=question))
-            output = super().__call__(question=question)
-        prediction = output[0] if isinstance(output, tuple) else output  # an optimizer may wrap what forward returns
+            output: Any = super().__call__(question=question)
+        wrapped = isinstance(output, tuple)  # by an optimizer
+        prediction = CitedPrediction.of(output[0] if wrapped else output, self.style, self.parts().get("entailment"))
         prediction.trace = recorder.finish(self.name, question)
-        return output
+        answered: Any = (prediction, *output[1:]) if wrapped else prediction
+        return answered
 
     # What `forward` uses.
 
@@ -262,7 +265,7 @@ class Program(Streamable, dspy.Module):
         self.record(step, *passages)
         if confidence is not None:
             added["confidence"] = confidence
-        return ProgramPrediction(answer=answer, passages=list(passages), **added)
+        return dspy.Prediction(answer=answer, passages=list(passages), **added)
 
     # What DSPy calls to load and copy a program.
 

@@ -9,31 +9,9 @@ from typing import Any
 import dspy
 from pydantic import BaseModel
 
-from knowgap.errors import shorten
 from knowgap.signatures.values import strip_list_marks
 
-__all__ = [
-    "ProgramPrediction",
-    "clean_lines",
-    "is_blank",
-    "map_texts",
-    "probability_of",
-    "text_of",
-    "without_surrogates",
-]
-
-
-class ProgramPrediction(dspy.Prediction):
-    """What a program returns; printed, it is the answer, the titles of the passages, and figures in a few lines."""
-
-    def __repr__(self) -> str:
-        shown = {}
-        for name, value in self.items():
-            if name == "passages":
-                shown[name] = [passage.title or passage.id for passage in value]
-            elif not isinstance(value, (list, dict)):
-                shown[name] = shorten(value) if isinstance(value, str) else value
-        return f"Prediction({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+__all__ = ["clean_lines", "is_blank", "map_texts", "probability_of", "text_of", "without_surrogates"]
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
 from typer import Argument
@@ -15,6 +15,9 @@ from knowgap.cli import options as o
 from knowgap.cli.display import out, show_table
 from knowgap.cli.given import grouped, is_default
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
+
+if TYPE_CHECKING:
+    from knowgap.programs.reading.cited_prediction import Citation
 
 __all__ = ["COMMANDS", "ask", "ls"]
 
@@ -121,13 +124,31 @@ def _show_answer(question: str, prediction: Any, as_json: bool) -> None:
     if as_json:
         passages = [passage.to_dict() for passage in prediction.passages]
         trace = prediction.trace.model_dump(mode="json")
-        answer = {"question": question, "answer": prediction.answer, "passages": passages, "trace": trace}
+        citations = [citation.to_dict() for citation in prediction.citations]
+        answer = {"question": question, "answer": prediction.answer, "passages": passages, "citations": citations}
+        answer["trace"] = trace
         out.print_json(json.dumps(answer))
         return
     out.print(prediction.trace)
     titles = ", ".join(passage.title or passage.id for passage in prediction.passages)
     sources = f"  [dim]({escape(titles)})[/dim]" if titles else ""
     out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{sources}")
+    citations = prediction.citations
+    for citation in citations:
+        statement = f"{citation.statement} " if len(citations) > 1 else ""
+        out.print(f"  {escape(statement)}[dim]({escape(_support(citation))})[/dim]")
+
+
+def _support(citation: Citation) -> str:
+    """Which passages support a statement, in words."""
+    if not citation.passages:
+        return "no passage supports it"
+    titles = [
+        (passage.title or passage.id) + (", written by the model itself" if passage.id in citation.own else "")
+        for passage in citation.passages
+    ]
+    how = "supported together by" if citation.together else "supported by"
+    return f"{how} {'; '.join(titles)}: {citation.score:.2f}"
 
 
 COMMANDS = {"ls": ls, "ask": ask}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import dspy
 
@@ -15,17 +16,49 @@ if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
 __all__ = [
+    "MAX_CITATIONS",
     "Claims",
     "citation_recall",
     "entailed_claims",
     "extracted_step",
+    "fewest_entailing",
+    "is_needed",
+    "joined",
     "merge_claims",
     "read_claims",
+    "strip_citations",
     "supported",
 ]
 
+T = TypeVar("T")
+
+MAX_CITATIONS = 3
+"""ALCE looks at the first three citations of a statement."""
+
 Claims = dict[str, list[Passage]]
 """The passages that each statement cites."""
+
+
+def strip_citations(text: str) -> str:
+    """The text without its bracketed citations, as ALCE removes them."""
+    return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
+
+
+def joined(passages: Iterable[Passage]) -> str:
+    """The premise that several passages make together."""
+    return "\n".join(str(passage) for passage in passages)
+
+
+def is_needed(place: int, cited: Sequence[T], holds: Callable[[Sequence[T]], bool]) -> bool:
+    """Whether a citation of a supported statement counts as precise (ALCE, section 4).
+
+    Args:
+        place: of the citation among `cited`, from 0.
+        cited: all that the statement cites; together they entail it.
+        holds: whether some of them, taken together, entail the statement.
+    """
+    others = [*cited[:place], *cited[place + 1 :]]
+    return not others or holds([cited[place]]) or not holds(others)
 
 
 def merge_claims(claims: Iterable[tuple[str, Sequence[Passage]]]) -> Claims:
@@ -93,7 +126,7 @@ def supported(
         For each statement, whether it is supported; one that cites nothing is not.
     """
     citing = {statement: passages for statement, passages in claims.items() if passages}
-    pairs = [("\n".join(str(passage) for passage in passages), statement) for statement, passages in citing.items()]
+    pairs = [(joined(passages), statement) for statement, passages in citing.items()]
     probabilities = dict(zip(citing, entailment.entails(pairs), strict=True))
     return {statement: probabilities.get(statement, -1.0) >= threshold for statement in claims}
 
@@ -105,3 +138,44 @@ def citation_recall(entailment: EntailmentModel, claims: Mapping[str, Sequence[P
     """
     entailed = supported(entailment, claims, threshold).values()
     return sum(entailed) / len(entailed) if entailed else 0.0
+
+
+def fewest_entailing(
+    entailment: EntailmentModel, statements: Sequence[str], passages: Sequence[Passage], threshold: float
+) -> list[list[Passage]]:
+    """The passages that each statement may cite: those that entail it alone, or the few that do so together.
+
+    Where only all passages together entail a statement, those that are not needed for that are left out one by one,
+    first those that entail it least.
+
+    Args:
+        entailment: gives the probability that a premise entails a hypothesis.
+        statements: what is to be supported.
+        passages: the candidates.
+        threshold: probability from which a statement counts as entailed.
+
+    Returns:
+        For each statement its passages in their order; none if it is not entailed, or only by more than
+        `MAX_CITATIONS` passages together.
+    """
+    claims = entailed_claims(entailment, {statement: list(passages) for statement in statements}, threshold)
+    return [_needed(entailment, statement, claims.get(statement, []), threshold) for statement in statements]
+
+
+def _needed(
+    entailment: EntailmentModel, statement: str, passages: Sequence[Passage], threshold: float
+) -> list[Passage]:
+    """Those of the passages that a statement cannot do without; none if they are too many."""
+
+    def holds(some: Sequence[Passage]) -> bool:
+        return entailment.entails([(joined(some), statement)])[0] >= threshold
+
+    alone = entailment.entails([(str(passage), statement) for passage in passages])
+    if any(probability >= threshold for probability in alone):
+        return list(passages)
+    kept = list(passages)
+    for position in sorted(range(len(passages)), key=lambda i: (alone[i], -i)):
+        place = kept.index(passages[position])
+        if not is_needed(place, kept, holds):
+            del kept[place]
+    return kept if len(kept) <= MAX_CITATIONS else []

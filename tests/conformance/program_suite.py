@@ -101,6 +101,11 @@ class ProgramConformance:
         self.check(program, prediction, engine)
         assert prediction.answer.startswith("Wick")
         assert prediction.trace.of(Malformed) == []
+        asked, prediction._entailment = len(engine.calls), TableEntailment()
+        [citation] = prediction.citations
+        assert citation.statement == prediction.answer
+        assert set(citation.passages) <= set(prediction.passages)
+        assert len(engine.calls) == asked, "citations ask no language model"
 
     def test_needs_a_retriever_only_where_it_says_so(self):
         for value in (settling, *NEVER):

@@ -56,7 +56,7 @@ class Fan(Program):
 
 def left(stream):
     """Close a stream, and wait until its thread is gone."""
-    threads = [thread for thread in threading.enumerate() if thread.name.startswith("knowgap")]
+    threads = [thread for thread in threading.enumerate() if thread.name in ("knowgap", "knowgap-stream")]
     stream.close()
     for thread in threads:
         thread.join(timeout=60)

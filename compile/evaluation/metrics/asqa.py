@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.citation import strip_citations
 from knowgap.compile.evaluation.metrics.normalize import normalize_answer, predicted_answer
 from knowgap.errors import DataError
+from knowgap.programs.reading.citations import strip_citations
 
 __all__ = ["str_em", "str_hit"]
 

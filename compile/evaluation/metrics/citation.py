@@ -8,29 +8,25 @@ ALCE splits sentences with nltk; here `knowgap.retrieval.split_sentences` does.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+from knowgap.programs.reading.citations import MAX_CITATIONS, is_needed, strip_citations
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
-__all__ = ["CitationPrecision", "CitationRecall", "score_citations", "strip_citations"]
+__all__ = ["CitationPrecision", "CitationRecall", "score_citations"]
 
-MAX_CITATIONS = 3
-"""ALCE looks at the first three citations of a sentence."""
+_BETWEEN = "\u2060"  # no word ends here
 
 
 class _Scores(NamedTuple):
     recall: float
     precision: float
-
-
-def strip_citations(text: str) -> str:
-    """The text without its bracketed citations, as ALCE removes them."""
-    return re.sub(r"\[\d+", "", re.sub(r" \[\d+", "", text)).replace(" |", "").replace("]", "")
 
 
 def score_citations(
@@ -49,10 +45,12 @@ def score_citations(
     """
     from knowgap.retrieval.sentences import split_sentences
 
-    sentences = split_sentences(answer.strip().split("\n")[0])
+    # A full stop after `[1][2]` would not end a sentence.
+    marked = answer.strip().split("\n")[0].replace("][", _BETWEEN)
+    sentences = [sentence.replace(_BETWEEN, "][") for sentence in split_sentences(marked)]
     texts = [f"Title: {passage.title}\n{passage.text}" for passage in passages]
 
-    def holds(cited: Sequence[int], claim: str) -> bool:
+    def holds(claim: str, cited: Sequence[int]) -> bool:
         return entailment.entails([("\n".join(texts[n] for n in cited), claim)])[0] >= threshold
 
     supported = needed = citations = 0
@@ -63,12 +61,10 @@ def score_citations(
         cited = cited[:MAX_CITATIONS]
         citations += len(cited)
         claim = strip_citations(sentence).strip()
-        if not holds(cited, claim):
+        if not holds(claim, cited):
             continue
         supported += 1
-        for place, number in enumerate(cited):
-            others = cited[:place] + cited[place + 1 :]
-            needed += not others or holds([number], claim) or not holds(others, claim)
+        needed += sum(is_needed(place, cited, functools.partial(holds, claim)) for place in range(len(cited)))
     return _Scores(supported / len(sentences) if sentences else 0.0, needed / citations if citations else 0.0)
 
 

@@ -33,6 +33,17 @@ def test_answers_and_shows_the_trace(indexed):
     assert "not a language model" in " ".join(remarks.split())
 
 
+def test_says_what_supports_the_answer(indexed, monkeypatch):
+    assert "(supported by Orle Bridge: " in indexed(*ASK, "--program", "rag")[0]
+    lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_: lm)
+    printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()
+    assert printed[-2].startswith("  Ada Venn designed the Orle Bridge. (supported by ")
+    assert printed[-1] == "  Bo [b]Reed[/b] paid for it. (no passage supports it)"
+    [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
+    assert (first["supported"], second["supported"], second["passages"]) == (True, False, [])
+
+
 def test_answers_as_json(indexed):
     answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2")
     assert answer["answer"] == "Ada Venn"

@@ -19,9 +19,10 @@ from knowgap.compile.evaluation.metrics import (
     str_em,
     str_hit,
 )
-from knowgap.compile.evaluation.metrics.citation import score_citations, strip_citations
+from knowgap.compile.evaluation.metrics.citation import score_citations
 from knowgap.compile.evaluation.metrics.rag_quest_eval import QuestScores, compare_answers, split_tokens
 from knowgap.errors import DataError, UnknownName
+from knowgap.programs.reading.citations import strip_citations
 from knowgap.retrieval.passage import Passage
 
 
@@ -88,6 +89,7 @@ class TestCitations:
             ("Ada built bridges in Orle [1][2].", 1.0, 1.0),  # needs both
             ("Ada built bridges [1][3].", 1.0, 0.5),  # the second is superfluous
             ("Ada built bridges [1]. Ada sang [3].", 0.5, 0.5),
+            ("Ada built bridges in Orle [1][2]. Ada sang [3].", 0.5, 2 / 3),
             ("Ada built bridges [7].", 0.0, 0.0),  # there is no such passage
             ("Ada built bridges [0].", 0.0, 0.0),
             ("Ada swam [3][1][1][2].", 1.0, 1 / 3),  # of the first three, which count, [1] adds nothing, twice

@@ -1,0 +1,162 @@
+"""Citations: statements of an answer with the passages that entail them."""
+
+import copy
+import json
+import pickle
+
+import dspy
+import pytest
+from support import ProgramEngine, TableEntailment, lm_of, scripted_lm
+
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.migres import MIGRES
+from knowgap.programs.reading.cited_prediction import cite_answer
+from knowgap.retrieval.passage import Hit, Passage
+
+MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
+FERRY = Passage(
+    "ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor. It hangs in the town hall of Tarn."
+)
+MILL = Passage("mill", "The mill of Isk", "The mill grinds corn [/bold] for <b>three</b> villages.")
+ALL = [MILL, FERRY, MOOR]
+HOP = "Where was the painter of The Grey Ferry born?"
+
+
+class Fixed:
+    """An index that always finds the same."""
+
+    def __init__(self, *passages):
+        self.passages = passages
+
+    def search(self, queries, k):
+        return [[Hit(p, 1.0 / n, n) for n, p in enumerate(self.passages, start=1)] for _ in queries]
+
+
+def answered(answer, *passages, **settings):
+    lm, engine = scripted_lm(lambda *_: {"answer": answer})
+    with dspy.context(lm=lm):
+        prediction = RAG(Fixed(*passages), **settings)(question=HOP)
+        assert prediction.citations == prediction.citations
+    assert len(engine.calls) == 1
+    return prediction
+
+
+def ids(citation):
+    return [passage.id for passage in citation.passages]
+
+
+def test_each_sentence_of_a_long_answer_is_a_statement():
+    answer = "Ada Moor was born in Wick [1][3]. Bo Reed built the bridge of Aldern in 1850."
+    supported, unsupported = answered(answer, *ALL, style="long").citations
+    assert (supported.statement, ids(supported)) == ("Ada Moor was born in Wick.", ["moor"])
+    assert supported.supported
+    assert supported.score > 0.5
+    assert (unsupported.statement, ids(unsupported)) == ("Bo Reed built the bridge of Aldern in 1850.", [])
+    assert not unsupported.supported
+    assert unsupported.score < 0.5
+
+
+def test_a_short_answer_is_read_with_its_question_and_cites_the_passages_that_are_needed():
+    [citation] = answered("Wick", *ALL).citations
+    assert (citation.statement, ids(citation), citation.together) == ("Wick", ["ferry", "moor"], True)
+    assert answered("Aldern", *ALL).citations[0].passages == ()
+    assert answered("Wick", MILL, MOOR).citations[0].passages == ()  # which painter, no passage says
+
+
+def test_several_passages_may_support_a_statement_alone():
+    twin = Passage("twin", "Ada Moor", "Ada Moor, the painter of ships, was born in Wick in 1871.")
+    [citation] = cite_answer("Where was Ada Moor born?", "Wick", [MOOR, MILL, twin])
+    assert (ids(citation), citation.together) == (["moor", "twin"], False)
+
+
+def test_a_yes_or_no_is_read_with_its_question():
+    [yes] = cite_answer("Was Ada Moor born in Wick?", "yes", ALL, "yes_no")
+    assert (yes.statement, ids(yes)) == ("yes", ["moor"])
+    assert cite_answer("Was Bo Reed born in Wick?", "yes", ALL, "yes_no")[0].passages == ()
+
+
+def test_a_choice_is_read_as_the_text_of_its_option():
+    model = TableEntailment()
+    cite_answer("Where was Ada Moor born?\nA. Tarn\nB. Wick", "B", [MOOR], "choice", model)
+    assert {claim for _, claim in model.pairs} == {'The answer to the question "Where was Ada Moor born?" is "Wick".'}
+    cite_answer("Where was Ada Moor born?", "B", [MOOR], "choice", other := TableEntailment())
+    assert 'is "B".' in other.pairs[0][1]
+
+
+@pytest.mark.parametrize("answer", ["", "unknown", "Unknown.", "unanswerable"])
+def test_an_unknown_answer_cites_nothing(answer):
+    assert answered(answer, *ALL).citations == []
+
+
+def test_where_nothing_was_read_nothing_is_cited():
+    lm, _ = scripted_lm(lambda *_: {"answer": "Wick"})
+    with dspy.context(lm=lm):
+        prediction = Direct()(question=HOP)
+    [citation] = prediction.citations
+    assert (citation.passages, citation.score, citation.supported) == ((), 0.0, False)
+
+
+def test_markup_in_passages_is_text():
+    [citation] = cite_answer("Who grinds corn for <b>three</b> villages [/bold]?", "The mill", ALL)
+    assert ids(citation) == ["mill"]
+
+
+def test_more_than_three_passages_together_are_no_citation():
+    parts = [Passage(str(n), "", f"part{n}") for n in range(6)]
+
+    def needing(*needed):
+        return TableEntailment(lambda premise, _: float(all(f"part{n}" in premise for n in needed)))
+
+    for needed in ((1, 4), (0, 2, 5)):
+        [citation] = cite_answer("Which?", "All", parts, entailment=needing(*needed))
+        assert (ids(citation), citation.together) == ([str(n) for n in needed], True)
+    [citation] = cite_answer("Which?", "All", parts, entailment=needing(0, 1, 2, 3))
+    assert (ids(citation), citation.score) == ([], 1.0)
+
+
+def test_passages_that_the_model_wrote_are_its_own():
+    model = TableEntailment()
+    program = MIGRES(Fixed(), iterations=1, entailment=model, prompt_knowledge=True)
+    engine = ProgramEngine(
+        program,
+        {
+            "knowledge": {"knows": True, "passage": "Ada Moor was born in Wick."},
+            "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
+            "last": {"answer": "Wick", "confidence": 4, "explanation": "…"},
+        },
+    )
+    with dspy.context(lm=lm_of(engine)):
+        prediction = program(question=HOP)
+    asked = len(model.pairs)
+    [citation] = prediction.citations
+    assert len(model.pairs) > asked  # the program's own model judges
+    assert (ids(citation), citation.own, citation.supported) == (["model:1"], ("model:1",), False)
+    assert json.loads(json.dumps(citation.to_dict())) == {
+        "statement": "Wick",
+        "supported": False,
+        "passages": ["model:1"],
+        "score": 1.0,
+        "together": False,
+        "own": ["model:1"],
+    }
+
+
+def test_nothing_is_judged_before_citations_are_read_and_copies_have_them():
+    def refuse(premise, hypothesis):
+        raise AssertionError("asked")
+
+    model = TableEntailment(refuse)
+    lm, _ = scripted_lm(lambda *_: {"answer": "Wick"})
+    with dspy.context(lm=lm):
+        program = RAG(Fixed(*ALL), style="long")
+        program.part_names, program.entailment = ("retriever", "entailment"), model
+        prediction = program(question=HOP)
+    assert "citations" not in prediction.keys()  # noqa: SIM118
+    model.rule = lambda premise, hypothesis: float("Wick" in premise)
+    for copied in (prediction, copy.deepcopy(prediction), prediction.copy()):
+        assert [ids(citation) for citation in copied.citations] == [["moor"]]
+        assert copied == prediction
+    loaded = pickle.loads(pickle.dumps(prediction))
+    assert loaded == prediction
+    assert loaded.citations[0].statement == "Wick"
