@@ -184,8 +184,8 @@ def serve_index(
     with factories.open_index(o.IndexOptions(folder=folder, engine=engine, quality=quality)) as retriever:
         leave_ctrl_c_to_the_server()
         server = IndexServer(retriever, host=host, port=port)
-        remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
         with suppress(KeyboardInterrupt):
+            remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
             server.serve_forever()
 
 
