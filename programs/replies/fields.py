@@ -197,12 +197,13 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
 
     Of a reply that is one object whose texts quote others without escaping them, those are not read.
     """
-    found = _decoded(text)
-    if re.match(r"\s*(?:```\w*\s*)?\{", text) and not (found and _named(found[0], names).keys() >= {*names}):
+    found, end = _decoded(text)
+    whole = bool(found) and _named(found[0], names).keys() >= {*names} and not _key_places(text[end:], names[-1])
+    if not whole and re.match(r"\s*(?:```\w*\s*)?\{", text):
         yield from filter(None, [_between_keys(text, names)])
     if not found and re.search(r"[{,]\s*[“„]", text):
         text = text.translate(values.STRAIGHT_QUOTES)
-        found = _decoded(text)
+        found, _ = _decoded(text)
     yield from filter(None, (_named(value, names) for value in reversed(found)))
     start = text.find("{")
     value = values.repair_json(text[start:]) if start >= 0 else None
@@ -212,7 +213,7 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
 
 def _between_keys(text: str, names: tuple[str, ...]) -> Raw:
     """The values of an object with all the fields: what stands between the last places of their keys."""
-    keys = {name: list(re.finditer(rf'"{re.escape(name)}"\s*:', text)) for name in names}
+    keys = {name: _key_places(text, name) for name in names}
     if not all(keys.values()):
         return {}
     places = sorted((found[-1].start(), found[-1].end(), name) for name, found in keys.items())
@@ -228,19 +229,24 @@ def _between_keys(text: str, names: tuple[str, ...]) -> Raw:
     return raw
 
 
-def _decoded(text: str) -> list[Any]:
-    """The well-formed JSON objects in a text, in order, without those inside of others."""
-    decoder, at, found = json.JSONDecoder(strict=False), 0, []
+def _key_places(text: str, name: str) -> list[re.Match[str]]:
+    return list(re.finditer(rf'"{re.escape(name)}"\s*:', text))
+
+
+def _decoded(text: str) -> tuple[list[Any], int]:
+    """The well-formed JSON objects in a text, in order, without those inside of others; and where the last one ends."""
+    decoder, at, found, end = json.JSONDecoder(strict=False), 0, [], 0
     for _ in range(_OBJECTS):
         at = text.find("{", at)
         if at < 0:
             break
         try:
             value, at = decoder.raw_decode(text, at)
+            end = at
             found.append(value)
         except (ValueError, RecursionError):
             at += 1
-    return found
+    return found, end
 
 
 def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:
