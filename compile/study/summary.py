@@ -124,8 +124,12 @@ class StudyFacts:
         return paired_comparison(self.metric, before.scores, self.chosen.scores)
 
     def importances(self) -> dict[str, float]:
-        """How much each parameter decides the score (Optuna's PED-ANOVA), most important first; empty if unknown."""
-        return _importances(self._complete())
+        """How much each parameter decides the score (Optuna's PED-ANOVA), most important first.
+
+        Empty if it is not known: fewer than three trials are complete, or none differ.
+        """
+        complete = self._complete()
+        return _importances(complete) if len(complete) > 2 else {}
 
     def importance_ranges(self) -> dict[str, tuple[float, float]]:
         """Least and most of each importance if any one complete trial is left out, in the order of `importances`.

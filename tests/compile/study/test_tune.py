@@ -301,6 +301,13 @@ def test_importances_name_what_matters(study):
     assert any(low < high for low, high in ranges.values())
 
 
+def test_two_trials_do_not_tell_what_matters():
+    tuning, _ = run(2, n_dev=30)
+    first, second = (trial.score for trial in tuning.trials)
+    assert first != second
+    assert (tuning.importances(), tuning.importance_ranges()) == ({}, {})
+
+
 def test_optuna_is_left_as_it_was(capfd):
     assert optuna.logging.get_verbosity() == optuna.logging.INFO
     run(2)
