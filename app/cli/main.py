@@ -18,6 +18,7 @@ from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report
 from knowgap.cli.display import err, remark
 from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
+from knowgap.cli.training import commands as training
 from knowgap.errors import KnowgapError
 
 __all__ = ["app", "main"]
@@ -91,6 +92,18 @@ _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 for module in (demo, ask, index, evaluate, compile, report, experiment):
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
+
+train = typer.Typer(name="train", help=training.HELP, no_args_is_help=True)
+
+
+@train.callback()
+def _train() -> None:
+    """Hold the commands of the group, however few they are."""
+
+
+for name, function in training.COMMANDS.items():
+    train.command(name)(_interruptible(function))
+app.add_typer(train)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

@@ -15,6 +15,7 @@ import shlex
 import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,12 +46,13 @@ def check_options(words: list[str]) -> None:
 
     from knowgap.cli.main import app
 
-    group = typer.main.get_command(app)
-    command = group.commands[words[0]]
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    for word in words[1:]:
+    for word in words:
         if word.startswith("-"):
-            assert word.split("=")[0] in known, f"knowgap {words[0]} has no option {word}"
+            assert word.split("=")[0] in known, f"knowgap {command.name} has no option {word}"
 
 
 def run_command(words: list[str]) -> None:

@@ -19,12 +19,14 @@ SOURCES = sorted(file for floor in FLOORS for file in (ROOT / floor).rglob("*") 
 GROUP: Any = typer.main.get_command(app)
 OPTIONS = {
     name
-    for command in GROUP.commands.values()
+    for command in (*GROUP.commands.values(), *GROUP.commands["train"].commands.values())
     for each in command.params
     for name in (*each.opts, *each.secondary_opts)
 }
 OPTIONS |= {"--debug", "--version", "--help"}
 ELSEWHERE = {"--force-reinstall", "--no-deps", "--parts"}  # of pip and of the benchmarks
+ELSEWHERE |= {"--model", "--output", "--epochs", "--learning-rate", "--batch-size", "--gradient-accumulation"}
+ELSEWHERE |= {"--warmup-ratio", "--max-length", "--lora-rank"}  # of the commands of `train`
 
 
 def texts(path: Path) -> list[str]:
@@ -53,8 +55,11 @@ def test_a_command_that_is_named_can_be_copied(place: str, hint: str):
     """A hint with arguments parses whole; one without names a command."""
     name, *words = shlex.split(hint)
     assert name in GROUP.commands, place
+    command = GROUP.commands[name]
+    if hasattr(command, "commands") and words:
+        command, words = command.commands[words[0]], words[1:]
     if words:
-        GROUP.commands[name].make_context(name, words)
+        command.make_context(name, words)
 
 
 def test_an_option_that_is_named_exists():

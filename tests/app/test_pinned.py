@@ -6,6 +6,7 @@ Renew with `python tests/app/test_pinned.py`.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,23 @@ def api() -> str:
     return "\n".join(lines) + "\n"
 
 
+def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command with its name; that of a command in a group has two words."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
+
+
 def command_help() -> str:
     """The options of every command."""
     import typer
 
     from knowgap.cli.main import app
 
-    group: Any = typer.main.get_command(app)
     lines = []
-    for name, command in group.commands.items():
+    for name, command in commands(typer.main.get_command(app)):
         lines.append(f"knowgap {name}: {(command.help or '').splitlines()[0]}")
         for parameter in command.params:
             names = "/".join(parameter.opts + parameter.secondary_opts)

@@ -1,0 +1,16 @@
+"""The commands of the group `knowgap train`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+__all__ = ["COMMANDS", "HELP"]
+
+HELP = "Train models on your own questions: each command, a kind of model."
+
+_MODULES: list[ModuleType] = []
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    name: command for module in _MODULES for name, command in module.COMMANDS.items()
+}

@@ -1,0 +1,75 @@
+"""The options that the commands of `knowgap train` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from knowgap.cli import options as o
+from knowgap.cli.display import out, remark, show_table
+from knowgap.cli.given import OptionGroup
+
+if TYPE_CHECKING:
+    from knowgap.compile.training.config import TrainingConfig
+    from knowgap.compile.training.plan import TrainingPlan
+    from knowgap.compile.training.trainer import TrainingResult
+
+__all__ = ["Base", "DryRun", "Output", "TrainingOptions", "remark_on", "show_plan"]
+
+Base = Annotated[
+    str | None, Option("--model", help="Model to start from, by path or hub name. [default: depends on the command]")
+]
+Output = Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Train nothing; show examples, steps, estimated hours and calls of a teacher.")
+]
+
+
+@dataclass(frozen=True)
+class TrainingOptions(OptionGroup):
+    """How a model is trained; what is not given is what the command sets."""
+
+    epochs: Annotated[float | None, Option("--epochs", help="Passes over the examples.")] = None
+    learning_rate: Annotated[float | None, Option("--learning-rate", help="Highest learning rate.")] = None
+    batch_size: Annotated[int | None, Option("--batch-size", help="Examples at once, on each device.")] = None
+    gradient_accumulation: Annotated[
+        int | None, Option("--gradient-accumulation", help="Batches to one step of the optimizer.")
+    ] = None
+    warmup_ratio: Annotated[
+        float | None, Option("--warmup-ratio", help="Share of the steps in which the learning rate rises.")
+    ] = None
+    max_length: Annotated[int | None, Option("--max-length", help="Tokens of an example; the rest is cut off.")] = None
+    lora_rank: Annotated[
+        int | None, Option("--lora-rank", help="Train LoRA matrices of this rank instead of all weights.")
+    ] = None
+    seed: o.Seed = 0
+    overwrite: Annotated[
+        bool, Option("--overwrite", help="Replace another model in the output folder, or an interrupted run.")
+    ] = False
+    dry_run: DryRun = False
+
+    def config(self, defaults: TrainingConfig) -> TrainingConfig:
+        """The settings of the run: the options that are given, and the defaults of the command."""
+        given: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(defaults)}
+        return replace(defaults, **{name: value for name, value in given.items() if value is not None})
+
+
+def show_plan(plan: TrainingPlan, *, as_json: bool) -> None:
+    """Print what a run takes, for --dry-run."""
+    if as_json:
+        out.print_json(data=vars(plan))
+    else:
+        show_table("what the training takes", ["", "amount"], plan.rows())
+
+
+def remark_on(result: TrainingResult) -> None:
+    """Say on standard error what a run did."""
+    if result.trained_before:
+        remark(f"{result.folder} is there already, trained with the same settings and data")
+        return
+    continued = f", continued from step {result.resumed_from}" if result.resumed_from else ""
+    done = f"{result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.4f}"
+    remark(f"trained {result.folder}: {done}{continued}")

@@ -1,0 +1,42 @@
+"""A tiny causal language model that is trained on the spot; as a script, a run of it that is killed at a step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.trainer import TrainingResult, train
+
+SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in range(40)]
+CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps
+
+
+def build_tiny_trainer(arguments: Any) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer
+
+    config = GPT2Config(
+        vocab_size=50, n_positions=16, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0, resid_pdrop=0.3
+    )
+    rows = [{"input_ids": row, "labels": row} for row in SENTENCES]
+    return Trainer(model=GPT2LMHeadModel(config), args=arguments, train_dataset=rows)
+
+
+def train_tiny(output: Path, *, config: TrainingConfig = CONFIG, killed_at: int | None = None, **more: Any) -> Any:
+    """Train the model; the process is killed at a step, if one is given."""
+
+    def progress(done: int, total: int | None = None, text: str = "") -> None:
+        if done == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    made_from = {"kind": "tiny", "data": "sentences"}
+    more = {"progress": progress, "made_from": made_from, "examples": len(SENTENCES), **more}
+    result: TrainingResult = train(output, config, build_tiny_trainer, **more)
+    return result
+
+
+if __name__ == "__main__":
+    train_tiny(Path(sys.argv[1]), killed_at=int(sys.argv[2]))
