@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ from knowgap.compile.evaluation.provenance import (
     model_name,
     retriever_facts,
     state_of,
+    sub_model_facts,
     versions,
 )
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.model_card import model_card
-from knowgap.errors import ArtifactError, KnowgapError, UsageError, ValueOutOfBounds
+from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds
+from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
@@ -48,7 +51,7 @@ _DIGESTS = "sha256"
 _ALTERED = "was altered after it was saved: save it again, or remove sha256 from config.json to take it as it is"
 _CONFIG_KEYS = {
     *("format", "program", "hyperparameters", "demonstrations", "retriever", "reranker", "entailment", "lm"),
-    *("lm_settings", "data", "evaluations", "cost", "versions", "git_commit", "created"),
+    *("sub_models", "lm_settings", "data", "evaluations", "cost", "versions", "git_commit", "created"),
 }
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
@@ -66,7 +69,8 @@ def save_artifact(
 ) -> Path:
     """Write a program to a folder that `load_artifact` reads.
 
-    No secret, endpoint or path is written. The folder appears in one step and replaces an earlier artifact.
+    No secret and no endpoint is written, and no path but those of trained sub-models. The folder appears in one step
+    and replaces an earlier artifact.
 
     Args:
         program: one of `knowgap.programs.PROGRAMS`.
@@ -102,6 +106,7 @@ def save_artifact(
         "retriever": retriever_facts(retriever),
         "reranker": model_name(program.parts().get("reranker")),
         "entailment": model_name(program.parts().get("entailment")),
+        "sub_models": sub_model_facts(program),
         "lm": model if isinstance(model, str) else lm_name(model),
         "lm_settings": {} if isinstance(model, str) else lm_settings(model) | connection_options(model),
         "data": _data_facts(data),
@@ -133,11 +138,13 @@ def load_artifact(
     entailment: Any = None,
     lm: dspy.BaseLM | None = None,
     expect: str | type[Program] | None = None,
+    **sub_models: Any,
 ) -> Program:
     """Read a program that `save_artifact` wrote.
 
-    Nothing in the folder is executed, and no endpoint, language model or file is taken from it: only demonstrations,
-    instructions and hyperparameters are.
+    Nothing in the folder is executed, and no endpoint or language model is taken from it: only demonstrations,
+    instructions and hyperparameters are, and the places of trained sub-models. One that is not given is taken from its
+    place if the files there still have their digest.
 
     Args:
         folder: the folder of the artifact.
@@ -147,17 +154,20 @@ def load_artifact(
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
         expect: the program's name or class; another program is refused.
+        **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF), or their
+            folders.
 
     Raises:
         ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
             a value that is out of bounds.
         IndexFolderError: the index cannot be opened.
-        UsageError: a quality for an index that takes none, or that is open already; a reranker or entailment model for
-            a program that has no such part.
+        CheckpointError: a given folder holds no such sub-model.
+        UsageError: a quality for an index that takes none, or that is open already; a reranker, entailment model or
+            sub-model for a program that has no such part.
 
     Warns:
-        UserWarning: the index, its quality, the reranker, the language model or DSPy differ from those it was compiled
-            with.
+        UserWarning: the index, its quality, the reranker, a sub-model, the language model or DSPy differ from those it
+            was compiled with.
     """
     path = Path(folder)
     config = read_config(path)
@@ -171,6 +181,7 @@ def load_artifact(
     for part in given:
         if part not in cls.part_names:
             raise UsageError(f"{path} holds the program {name!r}, which has no {part}: leave it out")
+    given |= _load_sub_models(path, cls, config.get("sub_models") or {}, sub_models)
     program = cls(as_retriever(retriever, quality=quality), **given)
     try:
         program.load_state(_known_state(program, state, path))
@@ -184,6 +195,32 @@ def load_artifact(
         program.set_lm(lm)
     _warn_of_differences(config, program, lm if lm is not None else dspy.settings.lm)
     return program
+
+
+def _load_sub_models(
+    path: Path, cls: type[Program], recorded: Mapping[str, Mapping[str, str]], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The sub-models that are given, and those recorded that are still what they were."""
+    models: dict[str, Any] = {}
+    for argument, model in given.items():
+        if argument not in cls.sub_models:
+            raise UsageError(f"{path} holds the program {cls.name!r}, which has no {argument}: leave it out")
+        if model is not None:
+            models[argument] = load_sub_model(argument, model) if isinstance(model, (str, Path)) else model
+    for argument, facts in recorded.items():
+        if argument in models or argument not in cls.sub_models or not facts.get("path"):
+            continue
+        with suppress(CheckpointError, OSError):
+            model = load_sub_model(argument, facts["path"])
+            if model.digest == facts.get("digest"):
+                models[argument] = model
+                continue
+        warnings.warn(
+            f"{path} was compiled with the sub-model {argument} in {facts['path']}, which is not there or has changed: "
+            f"the language model is asked instead; name its folder as {argument}",
+            stacklevel=3,
+        )
+    return models
 
 
 def read_config(folder: str | Path) -> dict[str, Any]:
@@ -251,12 +288,17 @@ def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[st
 
 def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> None:
     then, now = config["retriever"], retriever_facts(program.retriever)
+    sub_models = sub_model_facts(program)
     compared = [
         ("index", then.get("digest"), now.get("digest")),
         ("corpus", then.get("corpus_digest"), now.get("corpus_digest")),
         ("quality of the index", then.get("quality"), now.get("quality")),
         ("reranker", config.get("reranker"), model_name(program.parts().get("reranker"))),
         ("entailment model", config.get("entailment"), model_name(program.parts().get("entailment"))),
+        *(
+            (f"sub-model {argument}", facts.get("digest"), sub_models.get(argument, {}).get("digest"))
+            for argument, facts in (config.get("sub_models") or {}).items()
+        ),
         ("language model", config.get("lm"), lm_name(lm)),
         ("DSPy version", config["versions"].get("dspy"), versions().get("dspy")),
     ]

@@ -32,6 +32,10 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         ),
         ("Reranker", config["reranker"] or "none"),
         ("Entailment model", config["entailment"] or "none"),
+        *(
+            (f"Sub-model `{argument}`", facts.get("name") or f"digest `{_first_digits(facts.get('digest'))}`")
+            for argument, facts in (config.get("sub_models") or {}).items()
+        ),
         ("Data", f"{data.get('name', 'not said')}, fingerprint `{_first_digits(data.get('fingerprint'))}`"),
         ("Made", f"{config['created']}, at commit `{_first_digits(config['git_commit'])}`"),
         ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),

@@ -54,6 +54,7 @@ class Program(Streamable, dspy.Module):
         presets: by name, the hyperparameters that the paper uses for a family of tasks.
         needs_retriever: whether the program searches an index.
         part_names: attributes that copies of a program share instead of copying: the index and models.
+        sub_models: arguments that take a model trained for a part of the method, each with the attribute that holds it.
 
     Args:
         retriever: the index to search, its folder, or the URL of its server; None for programs that retrieve nothing.
@@ -69,6 +70,7 @@ class Program(Streamable, dspy.Module):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
+    sub_models: ClassVar[Mapping[str, str]] = {}
 
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
 
@@ -144,6 +146,10 @@ class Program(Streamable, dspy.Module):
     def parts(self) -> dict[str, Any]:
         """The index and the models that copies of the program share, by name; None for one that was not given."""
         return {name: getattr(self, name) for name in self.part_names}
+
+    def ignores(self, argument: str) -> str:
+        """Why a model that is given as this argument of `sub_models` has no effect now; empty if it has."""
+        return ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> dspy.Prediction:
         """Answer a question: `program(question="…")`.

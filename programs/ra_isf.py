@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 
 import dspy
 
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
-from knowgap.programs.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
+from knowgap.programs.replies.cancelling import check_cancelled
+from knowgap.programs.sub_modules.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
+from knowgap.programs.sub_modules.trained import Decomposer, RelevanceJudge, SelfKnowledgeJudge, judged_by, trained_name
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Rejected, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -61,16 +64,23 @@ class RAISF(Program):
     answer; one that repeats a question it came from is left out. Sub-answers name what was asked for, whatever the
     style of the answer.
 
-    The three sub-modules work in context, or each with a language model of its own, such as a small one trained for it
-    (section 3.2): given here, or set as `program.know.lm` and so on, which takes precedence. Models given here are
-    not saved with the program; DSPy's optimizers keep them.
+    The three sub-modules work in context: the configured language model is asked, or another that is given here or set
+    as `program.know.lm` and so on, which takes precedence. Or a small model is trained for each of them (section 3.2;
+    `knowgap train ra-isf`). It reads labels or writes sub-questions, and is no chat model: it judges a question, or all
+    passages at once and each by itself, by the probability of its label, from its own threshold on or from
+    `know_threshold` and `relevance_threshold`. Its sub-questions that refer to an answer are left out unless `chained`.
+    Saved programs name trained models by folder and digest; language models given here are not saved with the
+    program. DSPy's optimizers keep both.
 
     Args:
         retriever: the index to search.
-        know_lm: language model of the self-knowledge module (M_know); default: the configured one.
-        relevance_lm: language model of the passage-relevance module (M_rel).
-        decompose_lm: language model of the question-decomposition module (M_decom).
+        know: trained model or language model of the self-knowledge module (M_know); default: the configured one.
+        relevant: that of the passage-relevance module (M_rel).
+        decompose: that of the question-decomposition module (M_decom).
         **kwargs: `concurrent` and hyperparameters.
+
+    Raises:
+        UsageError: a trained model for `relevant` with `judge_together`, which asks a language model.
     """
 
     name = "ra_isf"
@@ -79,7 +89,12 @@ class RAISF(Program):
         "open_domain": {"depth": 3, "style": "short", "chained": False},
         "commonsense": {"depth": 3, "style": "yes_no", "chained": False},
     }
-    part_names = ("retriever", "know_lm", "relevance_lm", "decompose_lm")
+    part_names = ("retriever", "know_model", "relevance_model", "decomposition_model")
+    sub_models: ClassVar = {
+        "know": "know_model",
+        "relevant": "relevance_model",
+        "decompose": "decomposition_model",
+    }
 
     top_k = Integer(
         5, "passages retrieved and judged per question (figure 3)", low=1, high=20, when={"passage_relevance": [True]}
@@ -122,13 +137,15 @@ class RAISF(Program):
         self,
         retriever: RetrieverLike | None = None,
         *,
-        know_lm: dspy.LM | None = None,
-        relevance_lm: dspy.LM | None = None,
-        decompose_lm: dspy.LM | None = None,
+        know: SelfKnowledgeJudge | dspy.BaseLM | None = None,
+        relevant: RelevanceJudge | dspy.BaseLM | None = None,
+        decompose: Decomposer | dspy.BaseLM | None = None,
         **kwargs: Any,
     ):
         super().__init__(retriever, **kwargs)
-        self.know_lm, self.relevance_lm, self.decompose_lm = know_lm, relevance_lm, decompose_lm
+        self.know_model, self.relevance_model, self.decomposition_model = know, relevant, decompose
+        if isinstance(relevant, RelevanceJudge) and (why := self.ignores("relevant")):
+            raise UsageError(f"relevant = {relevant.name}: {why}")
         self.know = dspy.Predict(SelfKnowledge)
         self.relevance = dspy.Predict(PassageRelevance)
         self.judge = dspy.Predict(JointRelevance)
@@ -189,16 +206,24 @@ class RAISF(Program):
 
     def _from_knowledge(self, node: SubQuestion) -> Solution | None:
         """Self-knowledge inference (equation 2); None if the model does not know."""
-        output = self._ask(self.know, self.know_lm, question=node.question)
-        knows = output is not None and bool(output.knows)
-        self.record(Judged(what="self-knowledge", value=knows))
-        solution = self._directly(node) if knows else None
+        if isinstance(model := self.know_model, SelfKnowledgeJudge):
+            check_cancelled()
+            [probability] = model.knows([node.question])
+            step = judged_by(model, "self-knowledge", probability, self.know_threshold)
+        else:
+            output = self._ask(self.know, model, question=node.question)
+            step = Judged(what="self-knowledge", value=output is not None and bool(output.knows))
+        self.record(step)
+        solution = self._directly(node) if step.value else None
         return solution if solution is not None and solution.answer != UNKNOWN else None
 
     def _from_passages(self, node: SubQuestion) -> Solution | None:
         """Passage-relevance inference (equation 3); None if no passage is relevant or they do not settle it."""
         passages = self.retrieve_passages(node.question, self.top_k)
-        relevant = (self._relevant_together if self.judge_together else self._relevant)(node.question, passages)
+        if isinstance(self.relevance_model, RelevanceJudge):
+            relevant = self._relevant_by(self.relevance_model, node.question, passages)
+        else:
+            relevant = (self._relevant_together if self.judge_together else self._relevant)(node.question, passages)
         if not relevant:
             return None
         output = self.ask(self.read, question=node.question, passages=relevant, style=self._style(node))
@@ -208,12 +233,23 @@ class RAISF(Program):
         node.guess = Solution(answer, relevant) if answer else None
         return node.guess if answerable else None
 
+    def _relevant_by(self, model: RelevanceJudge, question: str, passages: Sequence[Passage]) -> list[Passage]:
+        """The passages that a trained model finds relevant by themselves (appendix A.2)."""
+        check_cancelled()
+        probabilities = model.relevant([(question, str(passage)) for passage in passages])
+        relevant = []
+        for passage, probability in zip(passages, probabilities, strict=True):
+            step = judged_by(model, "relevance", probability, self.relevance_threshold, passage.id)
+            self.record(step, passage)
+            relevant += [passage] if step.value else []
+        return relevant
+
     def _relevant(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
         """The passages that are relevant by themselves (appendix A.2)."""
 
         def judge(passage: Passage) -> bool:
             inputs = {"question": question, "passage": str(passage)}
-            output = self._ask(self.relevance, self.relevance_lm, inlined=[passage], **inputs)
+            output = self._ask(self.relevance, self.relevance_model, inlined=[passage], **inputs)
             relevant = output is not None and bool(output.relevant)
             self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
             return relevant
@@ -225,7 +261,7 @@ class RAISF(Program):
         """The passages that are relevant by one judgement of all (table 5); none if these are not sufficient."""
         if not passages:
             return []
-        output = self._ask(self.judge, self.relevance_lm, question=question, passages=list(passages))
+        output = self._ask(self.judge, self.relevance_model, question=question, passages=list(passages))
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         for passage in passages:
             self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
@@ -235,12 +271,10 @@ class RAISF(Program):
 
     def _decompose(self, node: SubQuestion) -> None:
         """Problem decomposition: write the sub-questions, none of them on the way here, and what their `#1` mean."""
-        predictor = self.chain if self.chained else self.decompose
-        output = self._ask(predictor, self.decompose_lm, question=node.question)
-        lines = strip_list_marks(str(line) for line in (output.questions if output is not None else None) or ())
+        lines = strip_list_marks(self._written_questions(node.question))
         path = (*node.path, node.question)
         questions, _ = clean_lines(lines, self.max_questions, path)
-        self.record(Decomposed(questions=questions))
+        self.record(Decomposed(questions=questions, by=trained_name(self.decomposition_model)))
         numbered = [(n, line) for n, line in enumerate(lines, start=1) if line.strip()]
         positions = {n: i for n, line in numbered for i, kept in enumerate(questions) if same_question(line, kept)}
         for n, line in numbered:
@@ -255,6 +289,19 @@ class RAISF(Program):
                     part.earlier[int(mark)] = node.parts[positions[int(mark)]]
             node.parts.append(part)
 
+    def _written_questions(self, question: str) -> list[str]:
+        """The sub-questions that the model writes; a trained one may refer to answers where that is switched off."""
+        if isinstance(model := self.decomposition_model, Decomposer):
+            check_cancelled()
+            [written] = model.decompose([question])
+            usable = [line for line in written if self.chained or not REFERENCE.search(line)]
+            for line in written:
+                if line not in usable:
+                    self.record(Rejected(what=line, why="refers to an answer, and chained is off"))
+            return usable
+        output = self._ask(self.chain if self.chained else self.decompose, model, question=question)
+        return [str(line) for line in (output.questions if output is not None else None) or ()]
+
     def _from_sub_answers(self, node: SubQuestion) -> Solution:
         """The answer to a question from those to its parts (equation 4)."""
         solved = [(part.question, part.solution) for part in node.parts if part.solution is not None]
@@ -265,7 +312,15 @@ class RAISF(Program):
             return node.guess or self._directly(node)
         return Solution(answer, distinct(p for _, solution in solved for p in solution.passages), sub_answers)
 
-    def _ask(self, predictor: dspy.Predict, lm: dspy.LM | None, **inputs: Any) -> dspy.Prediction | None:
+    def _ask(self, predictor: dspy.Predict, lm: Any, **inputs: Any) -> dspy.Prediction | None:
         """Ask a sub-module, with its own language model if it has one."""
         with dspy.context(lm=lm) if lm is not None else contextlib.nullcontext():
             return self.ask(predictor, **inputs)
+
+    def ignores(self, argument: str) -> str:
+        """Why a model given as `know`, `relevant` or `decompose` has no effect now; empty if it has."""
+        switches = {"know": "self_knowledge", "relevant": "passage_relevance", "decompose": "question_decomposition"}
+        if not getattr(self, switch := switches[argument]):
+            return f"{switch} is off"
+        together = argument == "relevant" and self.judge_together
+        return "judge_together asks a language model: a trained model judges each passage by itself" if together else ""

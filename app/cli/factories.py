@@ -229,6 +229,8 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         ArtifactError: the artifact cannot be loaded.
     """
     from knowgap.compile import load_artifact, read_config
+    from knowgap.lms.ra_isf.card import TASKS as SUB_MODELS
+    from knowgap.lms.ra_isf.sub_models import load_sub_model
     from knowgap.programs import get_program
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
@@ -244,19 +246,27 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
             raise UsageError(f"--{part} {value}: the program {name} has no {part}")
     if artifact is None and options.preset is not None:
         program_class.preset(options.preset)
-    scorers = load_scorers(options.reranker, options.entailment)
+    models = load_scorers(options.reranker, options.entailment)
+    sub_models = {name: value for name in SUB_MODELS if (value := getattr(options, name)) is not None}
+    for name, folder in sub_models.items():
+        if name not in program_class.sub_models:
+            raise UsageError(f"--{name} {folder}: the program {program_class.name} has no sub-model {name}")
+        models[name] = load_sub_model(name, folder)
 
     def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
         import dspy
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
-                return load_artifact(artifact, retriever=retriever, **scorers).configure(**settings)
+                return load_artifact(artifact, retriever=retriever, **models).configure(**settings)
             if options.preset is not None:
-                return program_class.from_preset(options.preset, retriever, **scorers, **settings)
-            return program_class(retriever, **scorers, **settings)
+                return program_class.from_preset(options.preset, retriever, **models, **settings)
+            return program_class(retriever, **models, **settings)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        make(None, None)
+        program = make(None, None)
+    for name, folder in sub_models.items():
+        if why := program.ignores(name):
+            raise UsageError(f"--{name} {folder}: would have no effect: {why}")
     return CheckedProgram(program_class.needs_retriever, make)

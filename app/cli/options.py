@@ -113,6 +113,11 @@ class ProgramOptions(OptionGroup):
     ] = None
     reranker: Reranker = None
     entailment: Entailment = None
+    know: Annotated[
+        Path | None, Option("--know", help="Folder of RA-ISF's self-knowledge model; see `knowgap train ra-isf`.")
+    ] = None
+    relevant: Annotated[Path | None, Option("--relevant", help="Folder of RA-ISF's relevance model.")] = None
+    decompose: Annotated[Path | None, Option("--decompose", help="Folder of RA-ISF's decomposition model.")] = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ __all__ = [
     "provenance_of",
     "retriever_facts",
     "state_of",
+    "sub_model_facts",
     "versions",
 ]
 
@@ -50,6 +51,7 @@ class Provenance(BaseModel, extra="allow"):
         retriever: engine, digest, corpus digest and number of passages of the index, and how thoroughly it is searched.
         reranker: its name; empty if the program has none.
         entailment: its name; empty if the program has none.
+        sub_models: see `sub_model_facts`.
         lm: model name, without secrets or endpoint.
         lm_settings: temperature and the like.
         split: the split of the data ("train", "dev", "test"); empty if the caller did not say.
@@ -65,6 +67,7 @@ class Provenance(BaseModel, extra="allow"):
     retriever: dict[str, Any] = {}
     reranker: str = ""
     entailment: str = ""
+    sub_models: dict[str, dict[str, str]] = {}
     lm: str = ""
     lm_settings: dict[str, Any] = {}
     split: str = ""
@@ -85,6 +88,7 @@ def provenance_of(
         retriever=retriever_facts(program.retriever),
         reranker=model_name(program.parts().get("reranker")),
         entailment=model_name(program.parts().get("entailment")),
+        sub_models=sub_model_facts(program),
         lm=lm_name(lm),
         lm_settings=lm_settings(lm),
         split=split,
@@ -139,6 +143,19 @@ def model_name(model: Any) -> str:
         return ""
     name = str(getattr(model, "name", type(model).__name__))
     return Path(name).name if Path(name).is_absolute() or Path(name).is_dir() else name
+
+
+def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
+    """The models trained for parts of the program's method: by argument, folder and digest; of others the name."""
+    facts: dict[str, dict[str, str]] = {}
+    for argument, attribute in program.sub_models.items():
+        model = getattr(program, attribute)
+        folder, digest = getattr(model, "folder", None), getattr(model, "digest", None)
+        if isinstance(digest, str) and folder is not None:
+            facts[argument] = {"path": str(Path(folder).resolve()), "digest": digest}
+        elif model is not None:
+            facts[argument] = {"name": lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)}
+    return facts
 
 
 def lm_name(lm: Any) -> str:

@@ -117,13 +117,14 @@ class Compared(Step):
 
 
 class Judged(Step):
-    """Decide yes or no: self-knowledge, relevance of a passage and the like."""
+    """Decide yes or no: self-knowledge, relevance of a passage and the like; by a trained model if one is named."""
 
     kind: Literal["judged"] = "judged"
     what: str
     value: bool
     passage: str = ""
     reason: str = ""
+    by: str = ""
 
 
 class Filtered(Step):
@@ -136,10 +137,11 @@ class Filtered(Step):
 
 
 class Decomposed(Step):
-    """Decompose a question into sub-questions."""
+    """Decompose a question into sub-questions; by a trained model if one is named."""
 
     kind: Literal["decomposed"] = "decomposed"
     questions: list[str]
+    by: str = ""
 
 
 class Refined(Step):

@@ -68,11 +68,11 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             return [f"the new note is {'better' if step.better else 'not better'}" + _because(step.reason)]
         case s.Judged():
             about = f" of {_titles(trace, [step.passage])}" if step.passage else ""
-            return [f"{step.what}{about}: {'yes' if step.value else 'no'}" + _because(step.reason)]
+            return [f"{step.what}{about}{_by(step.by)}: {'yes' if step.value else 'no'}" + _because(step.reason)]
         case s.Filtered():
             return [f"kept {_titles(trace, step.kept)}; dropped {_titles(trace, step.dropped)}" + _because(step.reason)]
         case s.Decomposed():
-            return ["decomposed into", *step.questions]
+            return [f"decomposed{_by(step.by)} into", *step.questions]
         case s.Refined():
             return [f"{step.action}: {shorten(step.query)}"]
         case s.Reasoned():
@@ -86,6 +86,10 @@ def describe_step(trace: Trace, step: s.Step) -> list[str]:
             return [f"unreadable output of {step.act}: {shorten(step.problem, 100)}"]
     assert isinstance(step, s.Stopped)
     return [f"stopped: {step.reason}"]
+
+
+def _by(model: str) -> str:
+    return f" by {model}" if model else ""
 
 
 def _because(reason: str) -> str:

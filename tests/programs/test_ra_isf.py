@@ -260,7 +260,7 @@ def test_sub_modules_use_language_models_of_their_own(through):
     script = snoop(known=PARTS[:2], relevant=("California Vacation",), parts={SNOOP: PARTS[:3]})
     engines = [ProgramEngine(RAISF(), script) for _ in range(4)]
     main, know, relevance, decompose = map(lm_of, engines)
-    program = RAISF(TableRetriever(SNOOP_TABLE), know_lm=know, relevance_lm=relevance, decompose_lm=decompose)
+    program = RAISF(TableRetriever(SNOOP_TABLE), know=know, relevant=relevance, decompose=decompose)
     with dspy.context(lm=main):
         assert through(program)(question=SNOOP).answer == "no"
     acts = [{"answer", "read", "synthesise"}, {"know"}, {"relevance"}, {"chain"}]
@@ -269,7 +269,7 @@ def test_sub_modules_use_language_models_of_their_own(through):
 
 def test_a_predictors_own_language_model_takes_precedence():
     given, own = ProgramEngine(RAISF(), snoop()), ProgramEngine(RAISF(), snoop())
-    program = RAISF(TableRetriever(SNOOP_TABLE), know_lm=lm_of(given))
+    program = RAISF(TableRetriever(SNOOP_TABLE), know=lm_of(given))
     program.know.lm = lm_of(own)
     play(program, SNOOP, **snoop())
     assert (given.acts, own.acts) == ([], ["know"] * 5)

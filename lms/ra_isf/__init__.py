@@ -1,0 +1,1 @@
+"""RA-ISF's trained sub-models: self-knowledge, relevance of passages, decomposition."""

@@ -1,0 +1,59 @@
+"""Sub-models of RA-ISF with random weights, written to a folder: real architectures and tokenizers."""
+
+from knowgap.lms.ra_isf.card import SubModelCard
+from tests.retrieval.tiny import random_model, write_cross_encoder
+
+TEXTS = [
+    "Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. | Where was #1 born? known unknown"
+]
+
+
+def write_language_model(folder, kind, *, texts=TEXTS, seed=1, vocabulary=400, **changes):
+    """A one-layer T5 or Llama, with a byte-level tokenizer."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        PreTrainedTokenizerFast,
+        T5Config,
+        T5ForConditionalGeneration,
+    )
+
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    special = ["<pad>", "</s>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    raw.train_from_iterator(
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+        ),
+    )
+    if kind == "seq2seq":
+        raw.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="</s>")
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(folder)
+    if kind == "seq2seq":
+        settings = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "initializer_factor": 5.0}
+        config = T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, **{**settings, **changes})
+        random_model(T5ForConditionalGeneration, config, seed).save_pretrained(folder)
+    else:
+        settings = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+        config = LlamaConfig(
+            vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1, pad_token_id=0, initializer_range=0.5,
+            **{**settings, **changes},
+        )  # fmt: skip
+        random_model(LlamaForCausalLM, config, seed).save_pretrained(folder)
+    return folder
+
+
+def write_sub_model(folder, task, kind, *, max_tokens=128, seed=1, **changes):
+    """A sub-model whose weights nobody has trained."""
+    if kind == "cross_encoder":
+        write_cross_encoder(folder, TEXTS, seed=seed)
+    else:
+        write_language_model(folder, kind, seed=seed)
+    card = SubModelCard.make(task, kind, base="tiny", max_tokens=max_tokens)
+    card.model_copy(update=changes).write(folder)
+    return folder
