@@ -30,7 +30,7 @@ class Estimate(BaseModel, extra="forbid"):
     """What a run would cost if no answer is used twice; of a study, what it would cost at most.
 
     Attributes:
-        trials: trials in all; 1 for an evaluation.
+        trials: trials in all; 1 for an evaluation, 0 for an optimizer of DSPy's.
         questions: questions of each.
         bootstrapping: times that training questions are asked for demonstrations.
         scoring: questions that are asked for the scores before and after.
@@ -66,23 +66,45 @@ class QuestionCost(NamedTuple):
     completion_tokens: float
     measured: int
 
-    def times(
-        self, asked: int, judged: int, *, lm: dspy.BaseLM | None, prices: Prices | None, longer: float = 1.0
-    ) -> tuple[int, int, int, float | None]:
-        """Calls, prompt tokens, completion tokens and US dollars in all.
+    def estimate(
+        self,
+        questions: int,
+        judged: int,
+        *,
+        lm: dspy.BaseLM | None,
+        prices: Prices | None,
+        trials: int = 1,
+        bootstrapping: int = 0,
+        scoring: int = 0,
+        longer: float = 1.0,
+    ) -> Estimate:
+        """What a run would cost.
 
         Args:
-            asked: how often a question is asked.
+            questions: as in `Estimate`.
             judged: calls that judge answers.
             lm: whose prices count.
             prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
+            trials: as in `Estimate`.
+            bootstrapping: as in `Estimate`.
+            scoring: as in `Estimate`.
             longer: how many times longer prompts are than measured.
         """
+        asked = trials * questions + bootstrapping + scoring
         prompt = round(self.prompt_tokens * asked * longer) + judged * JUDGING_TOKENS[0]
         completion = round(self.completion_tokens * asked) + judged * JUDGING_TOKENS[1]
         known = prices or token_prices(lm_name(lm))
-        money = dollars(prompt, completion, known) if known is not None else None
-        return round(self.calls * asked) + judged, prompt, completion, money
+        return Estimate(
+            trials=trials,
+            questions=questions,
+            bootstrapping=bootstrapping,
+            scoring=scoring,
+            calls=round(self.calls * asked) + judged,
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            money=dollars(prompt, completion, known) if known is not None else None,
+            measured=self.measured,
+        )
 
 
 def measure_question(
@@ -136,12 +158,4 @@ def estimate_evaluation(
     ids = check_examples(examples)
     cost = measure_question(program, [program], examples, ids, seed)
     judged = len(ids) * sum(JUDGING_CALLS.get(name, 0) for name in named_metrics(metrics))
-    calls, prompt, completion, money = cost.times(len(ids), judged, lm=lm, prices=prices)
-    return Estimate(
-        questions=len(ids),
-        calls=calls,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        money=money,
-        measured=cost.measured,
-    )
+    return cost.estimate(len(ids), judged, lm=lm, prices=prices)

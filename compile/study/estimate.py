@@ -68,18 +68,15 @@ def estimate_study(
     asked = n_trials * len(ids) + train
     judging = [JUDGING_CALLS.get(name, 0) for name in metrics]
     judged = asked * sum(judging[:1]) + scoring * sum(judging)
-    longer = 1 + demos.max_demos / 2 if train else 1
-    calls, prompt, completion, money = cost.times(asked + scoring, judged, lm=lm, prices=prices, longer=longer)
-    return Estimate(
+    return cost.estimate(
+        len(ids),
+        judged,
+        lm=lm,
+        prices=prices,
         trials=n_trials,
-        questions=len(ids),
         bootstrapping=train,
         scoring=scoring,
-        calls=calls,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        money=money,
-        measured=cost.measured,
+        longer=1 + demos.max_demos / 2 if train else 1,
     )
 
 
@@ -129,15 +126,13 @@ def estimate_optimizer(
     bootstrapping = runs(train, len(ids))
     judging = [JUDGING_CALLS.get(name, 0) for name in metrics]
     judged = bootstrapping * sum(judging[:1]) + scoring * sum(judging)
-    longer = 1 + _SHOWN_DEMOS / 2
-    calls, prompt, completion, money = cost.times(bootstrapping + scoring, judged, lm=lm, prices=prices, longer=longer)
-    return Estimate(
-        questions=len(ids),
+    return cost.estimate(
+        len(ids),
+        judged,
+        lm=lm,
+        prices=prices,
+        trials=0,
         bootstrapping=bootstrapping,
         scoring=scoring,
-        calls=calls,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        money=money,
-        measured=cost.measured,
+        longer=1 + _SHOWN_DEMOS / 2,
     )

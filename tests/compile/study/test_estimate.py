@@ -6,6 +6,7 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
 
 from knowgap.compile import DemoConfig, StudyConfig, estimate_study
+from knowgap.compile.study.estimate import estimate_optimizer
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
 
@@ -46,6 +47,15 @@ def test_demonstrations_and_prices(examples):
     assert shown.calls == 4 * 12 + 6
     assert shown.prompt_tokens > 3 * plain.prompt_tokens
     assert "$" in str(shown)
+
+
+def test_an_optimizer_asks_its_training_questions_and_those_for_the_scores(examples):
+    estimate = estimate_optimizer(
+        RAG(make_retriever(examples)), "bootstrap", devset=examples, trainset=examples[:6], scoring=24
+    )
+    assert estimate.bootstrapping >= 6
+    asked = estimate.trials * estimate.questions + estimate.bootstrapping + estimate.scoring
+    assert estimate.calls == asked  # one call for each question
 
 
 def test_nothing_to_estimate_from(examples):
