@@ -60,9 +60,15 @@ def _adapters(function: Callable[..., Any]) -> Mapping[str, _Adapter]:
         hint = hints[name]
         config = None if _is_model(hint) else pydantic.ConfigDict(arbitrary_types_allowed=True)
         adapter = pydantic.TypeAdapter(_instances(hint), config=config)
-        written = inspect.formatannotation(getattr(hint, "__bound__", None) or hint)
-        adapters[name] = _Adapter(adapter, re.sub(r"\b\w+\.", "", written))
+        adapters[name] = _Adapter(adapter, _written(getattr(hint, "__bound__", None) or hint))
     return adapters
+
+
+def _written(hint: Any) -> str:
+    """A hint as it is written in the code, without modules; `X | None` also where Python 3.10 has `Optional[X]`."""
+    if get_origin(hint) in (Union, UnionType):
+        return " | ".join("None" if each is type(None) else _written(each) for each in get_args(hint))
+    return re.sub(r"\b\w+\.", "", inspect.formatannotation(hint))
 
 
 def _instances(hint: Any) -> Any:

@@ -58,6 +58,8 @@ def colbert() -> ModuleType:
         kept = {name: os.environ.get(name) for name in ("TOKENIZERS_PARALLELISM", "GIT_PYTHON_REFRESH")}
         start_method = multiprocessing.get_start_method(allow_none=True)
         os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+        # No compiler is needed, so a toolkit without a GPU is no matter for a warning.
+        logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)
         try:
             import colbert
             from colbert.modeling import base_colbert, hf_colbert
