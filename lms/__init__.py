@@ -9,12 +9,12 @@ from knowgap.lazy import export_lazily
 if TYPE_CHECKING:
     from knowgap.lms.embedded.engine import AsyncExtractiveEngine as AsyncExtractiveEngine
     from knowgap.lms.embedded.engine import ExtractiveEngine as ExtractiveEngine
+    from knowgap.lms.local.engine import AsyncHFEngine as AsyncHFEngine
+    from knowgap.lms.local.engine import HFEngine as HFEngine
     from knowgap.lms.providers import as_language_model_error as as_language_model_error
     from knowgap.lms.providers import check_reachable as check_reachable
     from knowgap.lms.providers import extractive_lm as extractive_lm
     from knowgap.lms.providers import make_lm as make_lm
     from knowgap.lms.providers import quiet_dspy as quiet_dspy
-    from knowgap.lms.transformers_engine import AsyncHFEngine as AsyncHFEngine
-    from knowgap.lms.transformers_engine import HFEngine as HFEngine
 else:
     __all__, __getattr__, __dir__ = export_lazily(__name__)

@@ -11,13 +11,16 @@ import orjson
 
 from knowgap.errors import UnknownName, UsageError
 
-__all__ = ["CONNECTION_OPTIONS", "DEFAULT_TIMEOUT", "check_option", "is_secret", "parse_options"]
+__all__ = ["CONNECTION_OPTIONS", "DEFAULT_TIMEOUT", "HF_OPTIONS", "check_option", "is_secret", "parse_options"]
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds that an endpoint may send nothing before a call counts as lost."""
 
 CONNECTION_OPTIONS = ("timeout", "num_retries")
 """Options that do not change what a model answers: they are part of no identity and of no key of a cache."""
+
+HF_OPTIONS = ("device", "max_new_tokens", "dtype", "batching", "batch_size")
+"""Options of models that run in this process (`hf/…`) alone."""
 
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
 _ELSEWHERE = {
@@ -63,6 +66,9 @@ _KINDS = {
     "model_type": _Kind(str, choices=("chat", "text", "responses")),
     "max_new_tokens": _Kind(int, 1),
     "device": _Kind(str),
+    "dtype": _Kind(str, choices=("auto", "float32", "bfloat16", "float16")),
+    "batching": _Kind(str, choices=("auto", "continuous", "padded")),
+    "batch_size": _Kind(int, 1),
 }
 
 

@@ -18,7 +18,7 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeout
 from knowgap.arguments import checked
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
-from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT
+from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT, HF_OPTIONS
 
 __all__ = [
     "ENDPOINT_SETTINGS",
@@ -55,7 +55,8 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_base: address of an OpenAI-compatible server (vLLM, SGLang, llama.cpp), as `http://host:port/v1`.
         api_key: its key; most local servers accept any.
         **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries` (3 unless set), `timeout` in
-            seconds (120 unless set); for `hf/…` also `device` and `max_new_tokens`.
+            seconds (120 unless set); for `hf/…` those of `HFEngine` instead of the last two: `device`,
+            `max_new_tokens`, `dtype`, `batching`, `batch_size`.
 
     Raises:
         UsageError: the name has no known form, the model folder does not exist, or the model takes no such option.
@@ -84,15 +85,19 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         raise UsageError(f"the language model {name!r} cannot be used so: {_one_line(error)}") from error
 
 
-def _local_lm(name: str, model: str, *, device: str | None = None, max_new_tokens: int = 512, **kwargs: Any) -> dspy.LM:
-    from knowgap.lms.transformers_engine import AsyncHFEngine, HFEngine
+def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
+    from knowgap.lms.local.engine import AsyncHFEngine, HFEngine
 
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
     if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
         raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
+    settings = {option: kwargs.pop(option) for option in HF_OPTIONS if option in kwargs}
     _refuse_other_options(name, kwargs, HFEngine.supported_params)
-    engine = HFEngine(model, device=device, max_new_tokens=max_new_tokens)
-    return dspy.LM(name, engine=engine, async_engine=AsyncHFEngine(engine), **kwargs)
+    engine = HFEngine(model, **settings)
+    # Stated as an option of the request as well: DSPy's cache does not know the engine's settings.
+    return dspy.LM(
+        name, engine=engine, async_engine=AsyncHFEngine(engine), **{"max_tokens": engine.max_new_tokens, **kwargs}
+    )
 
 
 def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str]) -> None:

@@ -1,0 +1,249 @@
+"""A local Transformers model as an engine, with tiny ones of random weights made here."""
+
+import asyncio
+import copy
+import math
+import re
+import shutil
+
+import dspy
+import pytest
+
+from knowgap.errors import LanguageModelError, UsageError
+from knowgap.lms import AsyncHFEngine, HFEngine, check_reachable, make_lm
+from tests.lms.local.tiny import NO_SYSTEM, QUESTIONS, SILENT, ask, ask_together, write_chat_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_chat_model(tmp_path_factory.mktemp("models") / "causal")
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory):
+    return write_chat_model(tmp_path_factory.mktemp("models") / "t5", "seq2seq", template=None)
+
+
+@pytest.fixture(scope="module")
+def engine(folder):
+    return HFEngine(str(folder), device="cpu", max_new_tokens=8)
+
+
+def texts(replies):
+    return [reply.message.text for reply in replies]
+
+
+def test_greedy_replies_are_equal_and_sampling_follows_the_seed(engine):
+    first, second = engine.complete(ask()), engine.complete(ask())
+    assert first.message.text == second.message.text
+    assert first.usage.output_tokens <= 8
+    assert first.usage.input_tokens > 5
+    assert first.finish_reason in ("stop", "length")
+    assert engine.complete(ask(max_tokens=3)).usage.output_tokens <= 3
+    warm = [engine.complete(ask(temperature=1.5, seed=seed, max_tokens=8)).message.text for seed in (1, 1, 2, 3, 4)]
+    assert warm[0] == warm[1]
+    assert len(set(warm)) > 1
+
+
+def test_log_probabilities_are_given_when_asked_for(engine):
+    assert engine.complete(ask()).logprobs is None
+    reply = engine.complete(ask(logprobs=2))
+    assert reply.usage.output_tokens - 1 <= len(reply.logprobs) <= reply.usage.output_tokens
+    for token in reply.logprobs:
+        assert token.logprob <= 0
+        assert len(token.top) == 2
+        assert token.logprob == pytest.approx(token.top[0].logprob)  # greedy takes the best
+        assert sum(math.exp(t.logprob) for t in token.top) <= 1
+
+
+@pytest.mark.parametrize("kind", ["causal", "t5"])
+def test_a_batch_gives_each_request_the_reply_that_it_gets_alone(kind, folder, t5):
+    engine = HFEngine(str(folder if kind == "causal" else t5), device="cpu", max_new_tokens=8)
+    settings = [
+        {}, {"max_tokens": 3}, {"logprobs": 1}, {"temperature": 1.0, "seed": 3, "logprobs": 0},
+        {"temperature": 1.5, "top_p": 0.8, "seed": 3}, {"temperature": 1.0, "top_k": 5, "seed": 4},
+    ]  # fmt: skip
+    requests = [ask(question, **settings[i % 6]) for i, question in enumerate(QUESTIONS)]
+    alone = [engine.complete(request) for request in requests]
+    together = ask_together(engine, requests)
+    assert texts(together) == texts(alone)
+    assert [reply.usage for reply in together] == [reply.usage for reply in alone]
+    assert len({reply.usage.output_tokens for reply in alone}) > 1
+    for one, other in zip(alone, together, strict=True):
+        assert (one.logprobs is None) == (other.logprobs is None)
+        for token, same in zip(one.logprobs or (), other.logprobs or (), strict=True):
+            assert same.token_id == token.token_id
+            assert same.logprob == pytest.approx(token.logprob, abs=1e-4)
+
+
+def test_continuous_batching_gives_the_replies_of_padded_batches(folder, caplog):
+    requests = [ask(question, **({"logprobs": 0} if i % 2 else {})) for i, question in enumerate(QUESTIONS)]
+    padded = HFEngine(str(folder), device="cpu", max_new_tokens=6, batching="padded")
+    continuous = HFEngine(str(folder), device="cpu", max_new_tokens=6, batching="continuous")
+    expected, found = ask_together(padded, requests), ask_together(continuous, requests)
+    assert texts(found) == texts(expected)
+    assert [reply.finish_reason for reply in found] == [reply.finish_reason for reply in expected]
+    for one, other in zip(expected, found, strict=True):
+        assert [t.logprob for t in other.logprobs or ()] == pytest.approx(
+            [t.logprob for t in one.logprobs or ()], abs=1e-4
+        )
+    mixed = [ask(QUESTIONS[0]), ask(QUESTIONS[1], temperature=1.0, seed=5), ask(QUESTIONS[2], logprobs=2)]
+    assert texts(ask_together(continuous, mixed)) == texts(ask_together(padded, mixed))
+    assert caplog.text == ""
+
+
+def test_a_model_that_takes_no_continuous_batching_says_so_once(folder, monkeypatch, caplog):
+    from transformers import LlamaForCausalLM
+
+    engine = HFEngine(str(folder), device="cpu", max_new_tokens=4, batching="continuous")
+    expected = texts(HFEngine(str(folder), device="cpu", max_new_tokens=4).complete(ask(q)) for q in QUESTIONS)
+
+    def refuse(*args, **kwargs):
+        raise ValueError("no paged attention here")
+
+    monkeypatch.setattr(LlamaForCausalLM, "continuous_batching_context_manager", refuse)
+    assert texts(ask_together(engine, [ask(q) for q in QUESTIONS])) == expected
+    assert texts([engine.complete(ask(QUESTIONS[0]))]) == expected[:1]
+    assert caplog.text.count("takes no continuous batching (no paged attention here)") == 1
+
+
+def test_a_stop_text_ends_the_reply(engine):
+    wholes = {question: engine.complete(ask(question)) for question in QUESTIONS}
+    question, stop = next(
+        (question, found.group())
+        for question, whole in wholes.items()
+        if (found := re.search("(?<=.)[a-z ]{2}(?=.)", whole.message.text))
+    )
+    whole = wholes[question]
+    text = whole.message.text
+    reply = engine.complete(ask(question, stop=(stop, "never to be seen"), logprobs=0))
+    assert reply.message.text == text[: text.index(stop)]
+    assert reply.finish_reason == "stop"
+    assert reply.usage.output_tokens < whole.usage.output_tokens
+    assert len(reply.logprobs) < reply.usage.output_tokens
+    requests = [ask(question, stop=(stop,)), ask(question), ask(question, stop=("zzz",))]
+    assert texts(ask_together(engine, requests)) == [reply.message.text, text, text]
+
+
+@pytest.mark.parametrize("template", [NO_SYSTEM + "{{ messages[0]['content'] }}", SILENT])
+def test_a_template_without_a_system_role_gets_it_in_the_first_turn(template, tmp_path):
+    folder = write_chat_model(tmp_path / "model", template=template)
+    engine = HFEngine(str(folder), device="cpu", max_new_tokens=2)
+    plain = engine.complete(ask("Answer.\n\nwho?", system=None)).usage.input_tokens
+    assert engine.complete(ask("who?")).usage.input_tokens == plain
+
+
+def test_a_template_that_cannot_render_is_named(tmp_path):
+    folder = write_chat_model(tmp_path / "model", template="{{ raise_exception('no turns') }}")
+    with pytest.raises(LanguageModelError, match=r"chat template of .* cannot render .*no turns"):
+        HFEngine(str(folder), device="cpu").complete(ask())
+
+
+@pytest.mark.parametrize("kind", ["causal", "t5"])
+def test_labels_get_the_probability_of_being_the_whole_reply(kind, folder, t5):
+    import torch
+
+    engine = HFEngine(str(folder if kind == "causal" else t5), device="cpu")
+    labels = ["known", "unknown", "known or not, as may be"]
+    found = {question: engine.choose(question, labels) for question in QUESTIONS[:4]}
+    local, _ = engine.load()
+    for question, scores in found.items():
+        prompt = local.tokenizer(question).input_ids
+        for label in labels:
+            target = [*local.tokenizer(label, add_special_tokens=False).input_ids, 1]
+            with torch.inference_mode():
+                if kind == "causal":
+                    logits = local.model(torch.tensor([[*prompt, *target]])).logits[0, len(prompt) - 1 : -1]
+                else:
+                    inputs = torch.tensor([prompt])
+                    logits = local.model(input_ids=inputs, labels=torch.tensor([target])).logits[0]
+            steps = logits.log_softmax(-1)[range(len(target)), target]
+            assert scores[label] == pytest.approx(float(steps.sum()), rel=1e-4)
+            per_token = engine.choose(question, [label], per_token=True)[label]
+            assert per_token == pytest.approx(float(steps.mean()), rel=1e-4)
+    calls = [(engine.choose, question) for question in QUESTIONS[:4]]
+
+    async def together():
+        return await asyncio.gather(*(asyncio.to_thread(call, question, labels) for call, question in calls))
+
+    for scores, expected in zip(asyncio.run(together()), found.values(), strict=True):
+        assert scores == pytest.approx(expected, rel=1e-4)
+
+
+def test_labels_that_cannot_be_chosen_among(engine):
+    for labels in ([], [""], ["a", "a"]):
+        with pytest.raises(UsageError, match="at least one, none empty or twice"):
+            engine.choose("who?", labels)
+    chat = engine.choose([{"role": "user", "content": "who?"}], ["a", "b"])
+    assert chat != engine.choose("who?", ["a", "b"])
+
+
+def test_a_prompt_longer_than_the_window(tmp_path):
+    folder = write_chat_model(tmp_path / "model", max_position_embeddings=64)
+    lm = make_lm(f"hf/{folder}", device="cpu", cache=False)
+    with pytest.raises(dspy.ContextWindowExceededError, match=r"the prompt has \d+ tokens, .* reads at most 64"):
+        lm("who wrote it? " * 40)
+    engine = lm.engine
+    with pytest.raises(dspy.ContextWindowExceededError):
+        engine.choose("who wrote it? " * 40, ["a"])
+    reply = engine.complete(ask("book " * 5, max_tokens=200))
+    assert reply.usage.input_tokens + reply.usage.output_tokens <= 64
+    assert reply.finish_reason in ("stop", "length")
+
+
+@pytest.mark.parametrize("damage", ["empty", "config", "weights", "other", "device"])
+def test_a_folder_that_is_no_model(damage, folder, tmp_path):
+    import json
+
+    model = shutil.copytree(folder, tmp_path / "model")
+    if damage == "empty":
+        model = tmp_path / "nothing"
+        model.mkdir()
+    elif damage == "config":
+        (model / "config.json").write_text("{", encoding="utf-8")
+    elif damage == "weights":
+        (model / "model.safetensors").write_bytes(b"torn")
+    elif damage == "other":  # an encoder has no weights that write
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}), encoding="utf-8")
+    engine = HFEngine(str(model), device="nowhere" if damage == "device" else "cpu")
+    expected = {"empty": r"must hold a config\.json", "other": "cannot generate: its checkpoint lacks 9 "}
+    with pytest.raises(LanguageModelError, match=expected.get(damage, "cannot be loaded")):
+        engine.complete(ask())
+
+
+def test_it_answers_through_dspy(folder):
+    lm = make_lm(f"hf/{folder}", device="cpu", max_new_tokens=4, cache=False)
+    check_reachable(lm)
+    assert len(asyncio.run(lm.acall("who wrote it?"))) == 1
+    (output,) = lm("who wrote it?", logprobs=True, top_logprobs=1)
+    assert all(token.logprob <= 0 for token in output["logprobs"].content)
+    assert lm.history[-1]["usage"]["completion_tokens"] <= 4
+
+
+def test_its_settings_are_part_of_the_key_of_the_cache(folder):
+    short, long = (make_lm(f"hf/{folder}", device="cpu", max_new_tokens=n) for n in (2, 6))
+    for lm in (short, short, long):
+        lm("who wrote it?")
+    assert [lm.history[-1]["usage"].get("completion_tokens") for lm in (short, long)] == [None, 6]
+    with pytest.raises(UsageError, match="takes no frequency_penalty"):
+        make_lm(f"hf/{folder}", frequency_penalty=1.0)
+
+
+def test_it_is_loaded_once_shared_by_copies_and_released(folder, tmp_path):
+    engine = HFEngine(str(shutil.copytree(folder, tmp_path / "model")), device="cpu", max_new_tokens=2)
+    assert copy.deepcopy(engine) is engine
+    first = engine.complete(ask()).message.text
+    shutil.rmtree(tmp_path / "model")
+    assert engine.complete(ask()).message.text == first
+    engine.close()
+    with pytest.raises(LanguageModelError, match="cannot be loaded"):
+        engine.complete(ask())
+
+
+def test_its_settings_are_saved(folder):
+    engine = HFEngine(str(folder), device="cpu", max_new_tokens=2)
+    assert HFEngine.load_state(engine.dump_state()).dump_state() == engine.dump_state()
+    assert AsyncHFEngine.load_state(AsyncHFEngine(engine).dump_state()).dump_state() == engine.dump_state()
+    state = dspy.LM("hf/tiny", engine=engine, async_engine=AsyncHFEngine(engine)).dump_state()
+    assert dspy.LM.load_state(state, allow_custom_lm_class=True).engine.max_new_tokens == 2
