@@ -38,5 +38,20 @@ def train_tiny(output: Path, *, config: TrainingConfig = CONFIG, killed_at: int 
     return result
 
 
+def write_tiny_bert(folder: Path) -> Path:
+    """A BERT of one layer, 16 wide, with MiniLM's words: an encoder that nobody has trained."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from knowgap.retrieval.minilm import minilm_folder
+
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    BertModel(BertConfig(vocab_size=len(tokenizer), **shape)).save_pretrained(str(folder))
+    tokenizer.save_pretrained(str(folder))
+    return folder
+
+
 if __name__ == "__main__":
     train_tiny(Path(sys.argv[1]), killed_at=int(sys.argv[2]))

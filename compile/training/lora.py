@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["add_lora", "merge_lora"]
+__all__ = ["add_adapter", "add_lora", "merge_adapters", "merge_lora"]
 
 
 def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
@@ -17,12 +17,40 @@ def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
     """
     if rank is None:
         return model
-    from peft import LoraConfig, get_peft_model
+    from peft import get_peft_model
 
-    defaults = {"lora_alpha": 2 * rank, "target_modules": "all-linear"}
-    return get_peft_model(model, LoraConfig(r=rank, **{**defaults, **settings}))
+    return get_peft_model(model, _config(rank, settings))
 
 
 def merge_lora(model: Any) -> Any:
     """The model with its LoRA matrices added to its weights; a model without any is returned as it is."""
     return model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
+
+
+def add_adapter(model: Any, rank: int | None, **settings: Any) -> None:
+    """Add LoRA matrices to the Transformers model inside a model of sentence-transformers; none if `rank` is None."""
+    if rank is not None:
+        model.add_adapter(_config(rank, settings))
+
+
+def merge_adapters(model: Any) -> None:
+    """Add the LoRA matrices inside a model of sentence-transformers, if there are any, to its weights."""
+    inner = model.transformers_model
+    if not getattr(inner, "_hf_peft_config_loaded", False):
+        return
+    from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.utils import ModulesToSaveWrapper
+
+    for name, module in list(inner.named_modules()):
+        if isinstance(module, BaseTunerLayer):
+            module.merge()
+            inner.set_submodule(name, module.get_base_layer())
+        elif isinstance(module, ModulesToSaveWrapper):
+            inner.set_submodule(name, module.modules_to_save[module.active_adapters[0]])
+    inner._hf_peft_config_loaded = False
+
+
+def _config(rank: int, settings: dict[str, Any]) -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(**{"r": rank, "lora_alpha": 2 * rank, "target_modules": "all-linear", **settings})

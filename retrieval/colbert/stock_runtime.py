@@ -29,11 +29,15 @@ def quiet_transformers() -> Iterator[None]:
 
     with _LOADING:
         bars, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
+        sentence_transformers = logging.getLogger("sentence_transformers")
+        sentence_level = sentence_transformers.level
+        sentence_transformers.setLevel(logging.ERROR)
         transformers_logging.disable_progress_bar()
         transformers_logging.set_verbosity(logging.ERROR)
         try:
             yield
         finally:
+            sentence_transformers.setLevel(sentence_level)
             transformers_logging.set_verbosity(level)
             if bars:
                 transformers_logging.enable_progress_bar()

@@ -25,8 +25,6 @@ OPTIONS = {
 }
 OPTIONS |= {"--debug", "--version", "--help"}
 ELSEWHERE = {"--force-reinstall", "--no-deps", "--parts"}  # of pip and of the benchmarks
-ELSEWHERE |= {"--model", "--output", "--epochs", "--learning-rate", "--batch-size", "--gradient-accumulation"}
-ELSEWHERE |= {"--warmup-ratio", "--max-length", "--lora-rank"}  # of the commands of `train`
 
 
 def texts(path: Path) -> list[str]:

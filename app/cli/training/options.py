@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,17 +16,38 @@ from knowgap.cli.given import OptionGroup
 if TYPE_CHECKING:
     from knowgap.compile.training.config import TrainingConfig
     from knowgap.compile.training.plan import TrainingPlan
+    from knowgap.compile.training.ranking import RankingScore
     from knowgap.compile.training.trainer import TrainingResult
 
-__all__ = ["Base", "DryRun", "Output", "TrainingOptions", "remark_on", "show_plan"]
-
-Base = Annotated[
-    str | None, Option("--model", help="Model to start from, by path or hub name. [default: depends on the command]")
+__all__ = [
+    "Base",
+    "DryRun",
+    "Negatives",
+    "Output",
+    "RankingOptions",
+    "TrainingOptions",
+    "remark_on",
+    "show_plan",
+    "show_scores",
 ]
+
+Base = Annotated[str, Option("--model", help="Model to start from, by path or hub name; embedded is MiniLM.")]
 Output = Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")]
 DryRun = Annotated[
     bool, Option("--dry-run", help="Train nothing; show examples, steps, estimated hours and calls of a teacher.")
 ]
+
+
+Negatives = Annotated[int, Option("--negatives", min=1, help="Wrong passages for each gold one.")]
+
+
+@dataclass(frozen=True)
+class RankingOptions(o.DataOptions):
+    """Questions with gold passages, and the index that finds wrong ones."""
+
+    split: Annotated[
+        str, Option("--split", help="Split to measure on: dev or test. Questions of the split train are left out.")
+    ] = "test"
 
 
 @dataclass(frozen=True)
@@ -63,6 +85,24 @@ def show_plan(plan: TrainingPlan, *, as_json: bool) -> None:
         out.print_json(data=vars(plan))
     else:
         show_table("what the training takes", ["", "amount"], plan.rows())
+
+
+def show_scores(result: TrainingResult, scores: Sequence[RankingScore], split: str, *, as_json: bool) -> None:
+    """Print how well gold passages are ranked before and after the training."""
+    if as_json:
+        facts = {**asdict(result), "folder": str(result.folder)}
+        out.print_json(data={**facts, "scores": [score.model_dump() for score in scores]})
+        return
+    cutoffs = list(scores[0].recall)
+    rows = []
+    for score in scores:
+        p_value = "" if score.comparison is None else f"{score.comparison.p_value:.3f}"
+        rows.append([score.order, *(str(score.recall[k]) for k in cutoffs), str(score.mrr), p_value])
+    columns = ["order", *(f"gold in best {k}" for k in cutoffs), "MRR", "p"]
+    caption = f"p: gold in best {cutoffs[0]} against {scores[0].order}; a paired permutation test"
+    show_table(
+        f"{scores[0].mrr.n} questions of the split {split!r}, unseen in training", columns, rows, caption=caption
+    )
 
 
 def remark_on(result: TrainingResult) -> None:
