@@ -82,7 +82,7 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
     try:
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         config = AutoConfig.from_pretrained(name)
-        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
         wanted = "float32" if dtype == "auto" and place.type == "cpu" else dtype
         tokenizer: Any = AutoTokenizer.from_pretrained(name)
         model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True)
@@ -104,8 +104,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
 
 def wrap_model(name: str, tokenizer: Any, model: Any) -> LocalModel:
     """A model that is loaded, as this room asks it."""
-    ends = model.generation_config.eos_token_id
-    ends = [] if ends is None else ends if isinstance(ends, list) else [ends]
-    ends = list(dict.fromkeys([*ends, *([] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id])]))
-    pads = (tokenizer.pad_token_id, model.generation_config.pad_token_id, *ends, 0)
+    stated = model.generation_config.eos_token_id
+    every = [*(stated if isinstance(stated, list) else [stated]), tokenizer.eos_token_id]
+    ends: list[int] = list(dict.fromkeys(token for token in every if token is not None))
+    pads: tuple[int | None, ...] = (tokenizer.pad_token_id, model.generation_config.pad_token_id, *ends, 0)
     return LocalModel(name, tokenizer, model, tuple(ends), next(pad for pad in pads if pad is not None))

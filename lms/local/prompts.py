@@ -20,8 +20,8 @@ def request_turns(request: Request) -> list[Turn]:
     system = request.system or ""
     if not isinstance(system, str):
         system = "".join(getattr(part, "text", "") for part in system)
-    turns = [{"role": "system", "content": system}] if system else []
-    return turns + [{"role": message.role, "content": message.text or ""} for message in request.messages]
+    turns: list[Turn] = [{"role": "system", "content": system}] if system else []
+    return [*turns, *({"role": message.role, "content": message.text or ""} for message in request.messages)]
 
 
 def text_ids(local: LocalModel, text: str) -> list[int]:
