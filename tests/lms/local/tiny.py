@@ -1,6 +1,7 @@
 """A tiny chat model with random weights, and requests to it."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 from dspy.lm15 import Config, Message, Request
 
@@ -34,3 +35,28 @@ def ask_together(engine, requests):
     """Ask from a thread for each request, so that they come in one batch."""
     with ThreadPoolExecutor(len(requests)) as threads:
         return list(threads.map(engine.complete, requests))
+
+
+def write_fixed_reply(folder, pieces):
+    """A chat model that always replies with the same pieces of text, each of them one token."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    write_chat_model(folder, max_position_embeddings=8192)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["<|assistant|>", *pieces])
+    tokenizer.save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    chain = tokenizer.convert_tokens_to_ids(["<|assistant|>", *pieces, "</s>"])
+    with torch.no_grad():  # the layers add nothing, and the last one makes each token the next of the chain
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.zero_()
+            layer.mlp.down_proj.weight.zero_()
+        model.model.embed_tokens.weight.zero_()
+        model.lm_head.weight.zero_()
+        for position, (token, following) in enumerate(pairwise(chain)):
+            model.model.embed_tokens.weight[token, position] = 1.0
+            model.lm_head.weight[following, position] = 1.0
+    model.save_pretrained(folder)
+    return folder
