@@ -121,7 +121,7 @@ def find_candidates(
         for example, hits in zip(part, retriever.search([e.question for e in part], depth), strict=True):
             gold = [passages[name] for name in example.gold_ids]
             ranked.append(RankedQuestion(example, gold, [hit.passage for hit in hits]))
-        progress(len(ranked), len(ready))
+        progress(len(ranked), len(ready), "")
     return ranked
 
 

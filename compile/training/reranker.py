@@ -136,5 +136,5 @@ def rerank(
         scores = reranker.score([(question.example.question, str(passage)) for passage in question.found])
         order = sorted(zip(scores, question.found, strict=True), key=lambda pair: -pair[0])
         ranked.append([passage for _, passage in order])
-        (progress or no_progress)(len(ranked), len(questions))
+        (progress or no_progress)(len(ranked), len(questions), "")
     return ranked

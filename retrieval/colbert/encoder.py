@@ -45,6 +45,8 @@ class TokenEncoder:
         dim: width of a token vector.
         vocabulary: how many token ids there are.
         begin_token: the id of the token at the beginning of every text.
+        settings: those for knowgap; empty for a foreign checkpoint.
+        token_weights: factors of query vectors, [vocabulary]; None for a foreign checkpoint.
 
     Raises:
         CheckpointError: the folder holds no such checkpoint, or one that asks to run its own code.
@@ -60,7 +62,7 @@ class TokenEncoder:
         settings = self.folder / SETTINGS
         self.settings: dict[str, Any] = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
         weights = self.folder / TOKEN_WEIGHTS
-        self._token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
+        self.token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
         self._load()
         self._lock = threading.Lock()  # of the tokenizer and the model
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
@@ -147,7 +149,7 @@ class TokenEncoder:
         with self._lock, torch.inference_mode():
             vectors = self._model.query(torch.tensor([ids]), torch.tensor([attention]))[0]
         vectors = vectors.float().cpu().numpy()
-        if self._token_weights is not None:
-            vectors = vectors * self._token_weights[ids][:, None]
+        if self.token_weights is not None:
+            vectors = vectors * self.token_weights[ids][:, None]
         vectors.setflags(write=False)
         return vectors

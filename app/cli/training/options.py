@@ -99,7 +99,7 @@ def show_scores(result: TrainingResult, scores: Sequence[RankingScore], split: s
         p_value = "" if score.comparison is None else f"{score.comparison.p_value:.3f}"
         rows.append([score.order, *(str(score.recall[k]) for k in cutoffs), str(score.mrr), p_value])
     columns = ["order", *(f"gold in best {k}" for k in cutoffs), "MRR", "p"]
-    caption = f"p: gold in best {cutoffs[0]} against {scores[0].order}; a paired permutation test"
+    caption = f"p: of gold in best {cutoffs[0]}, against {scores[0].order} (paired)"
     show_table(
         f"{scores[0].mrr.n} questions of the split {split!r}, unseen in training", columns, rows, caption=caption
     )

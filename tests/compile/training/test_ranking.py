@@ -1,0 +1,171 @@
+"""Rerankers and ColBERT checkpoints that are trained on what an index finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+from support import OverlapRetriever
+from training_helpers import write_tiny_bert
+
+from knowgap.compile.data.dataset import make_example
+from knowgap.compile.training.colbert import ColBERTTraining, base_checkpoint, search_with
+from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.ranking import RankedQuestion, compare_orders, find_candidates, training_rows, unseen
+from knowgap.compile.training.reranker import RerankerTraining, rerank
+from knowgap.errors import CheckpointError, UsageError
+from knowgap.retrieval import make_reranker
+from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.passage import Passage
+
+NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
+CORPUS = [
+    Passage(f"{name}-{what}", f"{name} {what}", f"The {name} {what} is old.")
+    for name in NAMES
+    for what in ("Bridge", "Tower")
+]
+EXAMPLES = [
+    make_example(
+        id=name, question=f"How old is the {name} Bridge?", answers=["very"], type="", gold_ids=[f"{name}-Bridge"]
+    )
+    for name in NAMES
+]
+CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=24, seed=1)
+
+
+@pytest.fixture(scope="module")
+def questions():
+    return find_candidates(EXAMPLES, OverlapRetriever(CORPUS), CORPUS, depth=6)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_bert(tmp_path_factory.mktemp("base") / "bert")
+
+
+class Interrupted(Exception):
+    """The end of a process, as far as a test can stand it."""
+
+
+def stop_at(step: int):
+    def progress(done: int, total: int | None = None, text: str = "") -> None:
+        if done == step:
+            raise Interrupted
+
+    return progress
+
+
+def same(one: Path, other: Path) -> bool:
+    weights, others = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    return weights.keys() == others.keys() and all((weights[name] == others[name]).all() for name in weights)
+
+
+def test_wrong_passages_are_hard_and_hold_no_answer(questions):
+    [first, *_] = questions
+    assert [passage.id for passage in first.gold] == ["Orle-Bridge"]
+    assert first.negatives(2) == [passage for passage in first.found if passage.id != "Orle-Bridge"][:2]
+    answered = find_candidates([EXAMPLES[0].copy(answer="tower", aliases=["Tower"])], OverlapRetriever(CORPUS), CORPUS)
+    assert all("Tower" not in passage.title for passage in answered[0].negatives(5))
+    rows = training_rows(questions, 3)
+    assert len(rows) == 8
+    assert all(len({row.gold, *row.negatives}) == 4 for row in rows)
+    many = training_rows(questions, 12)
+    assert many == training_rows(questions, 12)
+    assert all(len({row.gold, *row.negatives}) == 13 for row in many)
+
+
+def test_questions_without_known_gold_are_left_out_and_said():
+    strangers = [EXAMPLES[0].copy(gold_ids=["nowhere"]), EXAMPLES[1]]
+    with pytest.warns(UserWarning, match="1 of 2 questions have no known gold passages: left out"):
+        assert len(find_candidates(strangers, OverlapRetriever(CORPUS), CORPUS)) == 1
+    with pytest.raises(UsageError, match="none of 1 questions names gold passages"):
+        find_candidates(strangers[:1], OverlapRetriever(CORPUS), CORPUS)
+
+
+def test_a_question_that_was_trained_on_is_not_unseen():
+    louder = EXAMPLES[0].copy(question=EXAMPLES[0].question.upper() + "!")
+    assert unseen([louder, EXAMPLES[1]], EXAMPLES[:1]) == [EXAMPLES[1]]
+
+
+def test_orders_are_compared_by_hand_computed_scores(questions):
+    gold_last = [[*[p for p in CORPUS if p not in q.gold][:6], *q.gold] for q in questions]
+    worst, best = compare_orders(questions, {"worst": gold_last, "best": [q.gold for q in questions]}, (5, 7))
+    assert (worst.recall[5].mean, worst.recall[7].mean, worst.mrr.mean) == (0.0, 1.0, 1 / 7)
+    assert (best.recall[5].mean, best.mrr.mean) == (1.0, 1.0)
+    assert worst.comparison is None
+    assert (best.comparison.difference, best.comparison.wins) == (1.0, 8)
+
+
+def test_an_interrupted_reranker_ends_as_one_that_was_not(questions, base, tmp_path: Path):
+    training = RerankerTraining(questions, str(base), config=CONFIG, negatives=2)
+    assert training.pairs == 24
+    whole = training.run(tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        training.run(tmp_path / "broken", progress=stop_at(8))
+    continued = training.run(tmp_path / "broken")
+    assert continued.resumed_from == 7
+    assert continued.final_loss == whole.final_loss
+    assert same(whole.folder, continued.folder)
+
+
+def test_a_reranker_learns_to_tell_gold_passages(base, tmp_path: Path):
+    pairs = [RankedQuestion(e, [CORPUS[2 * n]], CORPUS[2 * n : 2 * n + 2][::-1]) for n, e in enumerate(EXAMPLES)]
+    config = TrainingConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24)
+    RerankerTraining(pairs[:6], str(base), config=config, negatives=1).run(tmp_path / "model")
+    ranked = rerank(make_reranker(tmp_path / "model"), pairs)
+    assert ranked == [[*pair.gold, pair.found[0]] for pair in pairs]
+
+
+def test_an_interrupted_colbert_ends_as_one_that_was_not_and_is_searched(questions, tmp_path: Path):
+    with base_checkpoint("embedded", CORPUS, 32) as folder:
+        training = ColBERTTraining(questions, folder, name="embedded", config=CONFIG, negatives=2)
+        whole = training.run(tmp_path / "whole")
+        with pytest.raises(Interrupted):
+            training.run(tmp_path / "broken", progress=stop_at(3))
+        continued = training.run(tmp_path / "broken")
+        assert (continued.resumed_from, continued.final_loss) == (2, whole.final_loss)
+        assert same(whole.folder, continued.folder)
+        assert not same(whole.folder, folder)
+        assert {path.name for path in whole.folder.iterdir()} == {p.name for p in folder.iterdir()} | {"training.json"}
+    assert TokenEncoder(whole.folder).dim == 32
+    found = search_with(whole.folder, questions, CORPUS, depth=5)
+    [score] = compare_orders(questions, {"trained": found}, (5,))
+    assert score.recall[5].mean == 1.0
+    with base_checkpoint(str(whole.folder), CORPUS) as again:  # what was trained can be trained further
+        more = ColBERTTraining(questions, again, name="again", config=CONFIG, negatives=2)
+        assert more.run(tmp_path / "further").steps == 4
+
+
+def test_a_colbert_with_lora_is_a_checkpoint_without_it(questions, tmp_path: Path):
+    config = TrainingConfig(epochs=1, learning_rate=1e-3, batch_size=4, max_length=24, lora_rank=2)
+    with base_checkpoint("embedded", CORPUS, 32) as folder:
+        names = load_file(folder / "model.safetensors").keys()
+        result = ColBERTTraining(questions, folder, name="embedded", config=config, negatives=2).run(tmp_path / "lora")
+        assert load_file(result.folder / "model.safetensors").keys() == names
+        assert not same(result.folder, folder)
+
+
+def test_the_loss_knows_other_gold_passages_and_weights_of_tokens(tmp_path: Path):
+    import torch
+
+    with base_checkpoint("embedded", CORPUS, 32) as folder:
+        rows = find_candidates(EXAMPLES[:2], OverlapRetriever(CORPUS), CORPUS, depth=6)
+        encoder, loss = ColBERTTraining(rows, folder, name="embedded", config=CONFIG, negatives=2)._load()
+        texts = [[q.example.question for q in rows], [str(q.gold[0]) for q in rows]]
+        columns = [encoder.preprocess(t, task=task) for t, task in zip(texts, ("query", "document"), strict=True)]
+        expected, searched = [], TokenEncoder(folder)
+        passages, lengths = searched.encode_passages(texts[1])
+        one, other = passages[: lengths[0]].astype("float32"), passages[lengths[0] :].astype("float32")
+        for query in map(searched.encode_query, texts[0]):
+            expected.append([float((query @ vectors.T).max(1).sum()) for vectors in (one, other)])
+        right = torch.nn.functional.cross_entropy(torch.tensor(expected), torch.tensor([0, 1]))
+        twice = [{name: part[[0, 0]] if torch.is_tensor(part) else part for name, part in c.items()} for c in columns]
+        with torch.no_grad():
+            assert float(loss(columns)) == pytest.approx(float(right), abs=0.02)
+            assert float(loss(twice)) == 0.0  # nothing is left to choose from but the gold passage itself
+
+
+def test_a_checkpoint_of_another_kind_is_refused(base):
+    with pytest.raises(CheckpointError, match="not a ColBERT checkpoint with"), base_checkpoint(str(base), CORPUS):
+        pass
