@@ -35,7 +35,7 @@ from knowgap.compile.evaluation.provenance import (
 from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.model_card import model_card
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds
-from knowgap.lms.ra_isf.sub_models import load_sub_model
+from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
@@ -154,8 +154,8 @@ def load_artifact(
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
         expect: the program's name or class; another program is refused.
-        **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF), or their
-            folders.
+        **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
+            `generator` of RQ-RAG), or their folders.
 
     Raises:
         ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
@@ -206,12 +206,12 @@ def _load_sub_models(
         if argument not in cls.sub_models:
             raise UsageError(f"{path} holds the program {cls.name!r}, which has no {argument}: leave it out")
         if model is not None:
-            models[argument] = load_sub_model(argument, model) if isinstance(model, (str, Path)) else model
+            models[argument] = load_trained(argument, model) if isinstance(model, (str, Path)) else model
     for argument, facts in recorded.items():
         if argument in models or argument not in cls.sub_models or not facts.get("path"):
             continue
         with suppress(CheckpointError, OSError):
-            model = load_sub_model(argument, facts["path"])
+            model = load_trained(argument, facts["path"])
             if model.digest == facts.get("digest"):
                 models[argument] = model
                 continue

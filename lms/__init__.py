@@ -16,5 +16,6 @@ if TYPE_CHECKING:
     from knowgap.lms.providers import extractive_lm as extractive_lm
     from knowgap.lms.providers import make_lm as make_lm
     from knowgap.lms.providers import quiet_dspy as quiet_dspy
+    from knowgap.lms.rq_rag.generator import TranscriptGenerator as TranscriptGenerator
 else:
     __all__, __getattr__, __dir__ = export_lazily(__name__)

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
-from knowgap.programs.logprobs import Token, TokenReply, ask_for_tokens
+from knowgap.programs.logprobs import Token, ask_for_tokens
 from knowgap.programs.outputs import clean_lines, probability_of, text_of
+from knowgap.programs.replies.generator import Generator, Transcript, Written, count_written, write_branches
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Judged, Refined, Rejected, Selected, Stopped
-from knowgap.programs.trajectory import STRATEGIES, Selection, Trajectory, select_trajectory, trajectory_weights
+from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Selected, Stopped
+from knowgap.programs.trajectory import (
+    STRATEGIES,
+    BranchReply,
+    Selection,
+    Trajectory,
+    select_trajectory,
+    trajectory_weights,
+)
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
 
 __all__ = ["RQRAG"]
 
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
+_OPTION = re.compile(r"^\s*\(?([A-Za-z0-9])[.):]\s", re.MULTILINE)
+"""How a lettered option of a question begins."""
+
+
+class _Asked(NamedTuple):
+    """The question, and its transcript if a generator writes one."""
+
+    question: str
+    transcript: Transcript | None
+
+
+_Branch = tuple[Trajectory, str]
+"""A node and what is written there: a query by one of the actions, or the "answer"."""
 
 
 class RQRAG(Program):
@@ -30,9 +52,11 @@ class RQRAG(Program):
     Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", sections 2.1 and 2.3, figure 8,
     appendices B.2 (depths) and B.4 (three passages per step); single actions of figure 4b, strategies of figure 3.
 
-    The paper's model is trained to write the refined queries; here they are written in context. Every node carries an
-    answer, the root (which retrieves nothing) included: 1 + 3 + 9 = 13 answers at depth 2, for 25 calls of the
-    language model and 12 retrievals. A node is refined and answered from the queries of its path and what each found.
+    The paper's model is trained to write the refined queries and the answers, in one transcript: such a model is a
+    `generator` (`knowgap train rq-rag` makes one, and the released checkpoint is one). Without it, a language model
+    writes them in context. Every node carries an answer, the root (which retrieves nothing) included: 1 + 3 + 9 = 13
+    answers at depth 2, for 25 calls of the model and 12 retrievals. A node is refined and answered from the queries of
+    its path and what each found.
     The levels are refined and searched one after the other; the answers, which nothing waits for, are asked for
     together at the end (3 calls in sequence at depth 2 instead of 5). Where `enough` or a full beam has to know them, a
     level is answered before it grows.
@@ -42,8 +66,9 @@ class RQRAG(Program):
     confidences per answer (`ensemble`, which tables 1 and 2 report). Confidence is the probability of the answer's
     tokens; the paper sums log-probabilities, which would punish agreement. If token log-probabilities are missing for
     one answer, the confidences that the model states replace them for all, under every strategy, and the trace says
-    so. The paper does not say who wins a tie, which stated confidences often bring: not the root, which read nothing;
-    then the answer of more trajectories, then the longer path.
+    so. A generator's log-probabilities come from its forward pass, and cover all that it writes itself: not the control
+    tokens, which are forced, nor the evidence. The paper does not say who wins a tie, which stated confidences often
+    bring: not the root, which read nothing; then the answer of more trajectories, then the longer path.
 
     The released code takes the perplexity of the whole sequence, prompt and passages included, the mean probability of
     the likeliest tokens as confidence, and sums it over exactly equal answers (here: apart from case, punctuation,
@@ -57,10 +82,13 @@ class RQRAG(Program):
 
     Args:
         retriever: the index to search. On multi-hop data, the paper searches each question's own candidates only.
+        generator: a model that was trained on transcripts; None asks the language model. It is shown no demonstrations.
         **kwargs: `concurrent` and hyperparameters.
     """
 
     name = "rq_rag"
+    part_names = ("retriever", "generator")
+    sub_models: ClassVar = {"generator": "generator"}
     presets: ClassVar = {
         "open_domain": {"depth": 2, "strategy": "ensemble"},
         "multiple_choice": {"depth": 2, "strategy": "ensemble", "style": "choice"},
@@ -93,8 +121,9 @@ class RQRAG(Program):
     )
     logprobs = Choice("auto", "ask for token log-probabilities, or never", choices=("auto", "never"), tune=False)
 
-    def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
+    def __init__(self, retriever: RetrieverLike | None = None, *, generator: Generator | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
+        self.generator = generator
         self.rewrite = dspy.Predict(RewriteQuery)
         self.decompose = dspy.Predict(DecomposeQuery)
         self.disambiguate = dspy.Predict(DisambiguateQuery)
@@ -107,32 +136,34 @@ class RQRAG(Program):
         log-probabilities" or "stated confidence"), `answers` of all trajectories, and `leaves`: path, queries, answer,
         confidence, perplexity and passage ids of each.
         """
+        transcript = self.generator.start(question, self.wording) if self.generator is not None else None
+        asked = _Asked(question, transcript)
         finished: list[Trajectory] = []
         level, reason = [Trajectory()], "depth"
         for iteration in range(1, self.depth + 1):
             self.begin_iteration(iteration)
-            level, parents = self._growing(question, level)
+            level, parents = self._growing(asked, level)
             growth, room = self._growth(parents), self.max_leaves - len(finished) - len(level)
             if len(growth) > room:
                 growth, reason = growth[:room], "leaves"
-            children = self._refine_all(question, growth)
+            children = self._refine_all(asked, growth)
             if not children:
                 reason = "enough" if not parents else "no new query" if growth else reason
                 break
             finished += level
-            level = self._retrieve_for(children)
+            level = self._retrieve_for(asked, children)
         else:
             self.begin_iteration(self.depth + 1)
-        leaves = self._answer_all(question, [*finished, *level])
+        leaves = self._answer_all(asked, [*finished, *level])
         self.record(Stopped(reason=reason))
         return self._select(leaves)
 
-    def _growing(self, question: str, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
+    def _growing(self, asked: _Asked, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
         """A level, answered where the answers decide which of its nodes are refined; and these nodes."""
         is_root = not level[0].path
         if is_root or (self.enough is None and len(level) <= self.beam_width):
             return level, level
-        level = self._answer_all(question, level)
+        level = self._answer_all(asked, level)
         return level, self._beam([node for node in level if self.enough is None or node.confidence < self.enough])
 
     def _beam(self, level: list[Trajectory]) -> list[Trajectory]:
@@ -141,22 +172,21 @@ class RQRAG(Program):
         best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
         return [level[i] for i in sorted(best)]
 
-    def _growth(self, parents: Sequence[Trajectory]) -> list[tuple[Trajectory, str]]:
+    def _growth(self, parents: Sequence[Trajectory]) -> list[_Branch]:
         """Each node with each action."""
         return [(node, act) for node in parents for act in (_ACTIONS if self.actions == "all" else (self.actions,))]
 
-    def _refine_all(self, question: str, growth: Sequence[tuple[Trajectory, str]]) -> list[Trajectory]:
+    def _refine_all(self, asked: _Asked, growth: Sequence[_Branch]) -> list[Trajectory]:
         """Refine the query at nodes, at once; returns children with a new query and no new passages yet."""
-        with_tokens = self._with_tokens(node for node, _ in growth)
-        tasks = [functools.partial(self._refine, question, node, action, with_tokens) for node, action in growth]
+        replies = self._replies(asked, growth)
+        tasks = [functools.partial(self._refine, *branch, reply) for branch, reply in zip(growth, replies, strict=True)]
         children = run_concurrently(tasks, [_child_path(node, action) for node, action in growth])
         return [child for child in children if child is not None]
 
-    def _refine(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> Trajectory | None:
+    def _refine(self, node: Trajectory, action: str, read_reply: Callable[[], BranchReply]) -> Trajectory | None:
         """Make a child of `node`; None without a new query."""
-        temperature = 1.0 if self.sample_queries else None
-        reply = self._ask(node, getattr(self, action), with_tokens, temperature, question=question)
-        queries, repeated = clean_lines([text_of(reply.output, "query")], 1, node.queries)
+        reply = read_reply()
+        queries, repeated = clean_lines([reply.text], 1, node.queries)
         if not queries:
             if repeated:
                 self.record(Rejected(what=repeated[0], why="searched before on this path"))
@@ -165,38 +195,40 @@ class RQRAG(Program):
         return Trajectory(
             path=_child_path(node, action),
             searches=(*node.searches, (queries[0], ())),
-            generated=_generated(node, reply.tokens_of("query")),
+            generated=_generated(node, reply.logprobs),
             refused=node.refused or reply.refused,
         )
 
-    def _retrieve_for(self, children: Sequence[Trajectory]) -> list[Trajectory]:
+    def _retrieve_for(self, asked: _Asked, children: Sequence[Trajectory]) -> list[Trajectory]:
         """Search for the newest query of each child."""
         results = self.retrieve([node.queries[-1] for node in children], self.top_k)
-        return [
-            replace(node, searches=(*node.searches[:-1], (node.queries[-1], tuple(hit.passage for hit in hits))))
-            for node, hits in zip(children, results, strict=True)
-        ]
+        level = []
+        for node, hits in zip(children, results, strict=True):
+            found = tuple(hit.passage for hit in hits)
+            if asked.transcript is not None and (room := asked.transcript.read(node.path, found)) < len(found):
+                left_out = [passage.id for passage in found[room:]]
+                self.record(Rejected(what=node.queries[-1], why="no room in the transcript", passages=left_out))
+                found = found[:room]
+            level.append(replace(node, searches=(*node.searches[:-1], (node.queries[-1], found))))
+        return level
 
-    def _answer_all(self, question: str, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+    def _answer_all(self, asked: _Asked, nodes: Sequence[Trajectory]) -> list[Trajectory]:
         """All nodes with their answers; those without one yet are asked for it, at once."""
         open_nodes = [node for node in nodes if node.answer is None]
-        with_tokens = self._with_tokens(nodes)
-        tasks = [functools.partial(self._answer, question, node, with_tokens) for node in open_nodes]
+        replies = self._replies(asked, [(node, "answer") for node in open_nodes])
+        tasks = [functools.partial(self._answer, *each) for each in zip(open_nodes, replies, strict=True)]
         answered = iter(run_concurrently(tasks, [node.name for node in open_nodes]))
         return [next(answered) if node.answer is None else node for node in nodes]
 
-    def _answer(self, question: str, node: Trajectory, with_tokens: bool) -> Trajectory:
+    def _answer(self, node: Trajectory, read_reply: Callable[[], BranchReply]) -> Trajectory:
         """The node with its answer, which is empty if the reply cannot be read."""
-        temperature = 0.0 if self.sample_queries else None
-        reply = self._ask(node, self.answer, with_tokens, temperature, question=question, style=self.wording)
-        tokens = reply.tokens_of("answer")
-        scored = tokens if tokens is None or not self._scores_option else _option(tokens)
+        reply = read_reply()
         node = replace(
             node,
-            answer=text_of(reply.output),
-            generated=_generated(node, tokens),
-            answer_logprobs=None if scored is None else tuple(token.logprob for token in scored),
-            stated=probability_of(reply.output),
+            answer=reply.text,
+            generated=_generated(node, reply.logprobs),
+            answer_logprobs=reply.scored,
+            stated=reply.stated,
             refused=node.refused or reply.refused,
         )
         if node.answer:
@@ -204,19 +236,55 @@ class RQRAG(Program):
             self.record(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
         return node
 
-    def _ask(
-        self, node: Trajectory, predictor: dspy.Module, with_tokens: bool, temperature: float | None, **inputs: Any
-    ) -> TokenReply:
-        """Ask about a node: with the queries of its path and what each found."""
-        inputs |= {"searched": node.searched, "passages": node.passages}
-        return ask_for_tokens(self, predictor, with_tokens, temperature=temperature, **inputs)
+    def _replies(self, asked: _Asked, branches: Sequence[_Branch]) -> list[Callable[[], BranchReply]]:
+        """For each branch what gives its reply, to be called within the branch; a generator writes all in one batch."""
+        if asked.transcript is None:
+            # Log-probabilities are asked for under every strategy, so that a study's cache serves all three, but not
+            # of a backend that has refused to give them.
+            with_tokens = self.logprobs == "auto" and not any(node.refused for node, _ in branches)
+            return [functools.partial(self._prompt, asked.question, *branch, with_tokens) for branch in branches]
+        answering = all(action == "answer" for _, action in branches)
+        letters = list(dict.fromkeys(_OPTION.findall(asked.question))) if answering and self._scores_option else []
+        written = write_branches(
+            asked.transcript,
+            [(node.path, action) for node, action in branches],
+            sample=self.sample_queries and not answering,
+            letters=letters if len(letters) > 1 else (),
+        )
+        return [
+            functools.partial(self._read_written, node, action, *each)
+            for (node, action), each in zip(branches, written, strict=True)
+        ]
 
-    def _with_tokens(self, nodes: Iterable[Trajectory]) -> bool:
-        """Whether log-probabilities are asked for: not of a backend that has refused to give them.
+    def _prompt(self, question: str, node: Trajectory, action: str, with_tokens: bool) -> BranchReply:
+        """Ask the language model about a node: with the queries of its path and what each found."""
+        answers = action == "answer"
+        field, temperature = ("answer", 0.0) if answers else ("query", 1.0)
+        inputs: dict[str, Any] = {"question": question, "searched": node.searched, "passages": node.passages}
+        reply = ask_for_tokens(
+            self,
+            getattr(self, action),
+            with_tokens,
+            temperature=temperature if self.sample_queries else None,
+            **inputs,
+            **({"style": self.wording} if answers else {}),
+        )
+        tokens = reply.tokens_of(field)
+        scored = _option(tokens) if tokens is not None and answers and self._scores_option else tokens
+        return BranchReply(
+            text_of(reply.output, field),
+            _logprobs(tokens),
+            _logprobs(scored),
+            probability_of(reply.output),
+            reply.refused,
+        )
 
-        They are asked for under every strategy, so that a study's cache serves all three.
-        """
-        return self.logprobs == "auto" and not any(node.refused for node in nodes)
+    def _read_written(self, node: Trajectory, action: str, written: Written, seconds: float) -> BranchReply:
+        """Count and read what a generator wrote at a node."""
+        count_written(written, seconds, node.passages)
+        if written.problem:
+            self.record(Malformed(act=action, problem=written.problem))
+        return BranchReply(written.text, written.logprobs, written.logprobs)
 
     @property
     def _scores_option(self) -> bool:
@@ -251,11 +319,13 @@ def _child_path(node: Trajectory, action: str) -> str:
     return f"{node.path}/{action}" if node.path else action
 
 
-def _generated(node: Trajectory, tokens: Sequence[Token] | None) -> tuple[float, ...] | None:
+def _generated(node: Trajectory, logprobs: tuple[float, ...] | None) -> tuple[float, ...] | None:
     """Log-probabilities of all values that the node's path and its next reply generated; None if some are unknown."""
-    if node.generated is None or tokens is None:
-        return None
-    return (*node.generated, *(token.logprob for token in tokens))
+    return None if node.generated is None or logprobs is None else (*node.generated, *logprobs)
+
+
+def _logprobs(tokens: Sequence[Token] | None) -> tuple[float, ...] | None:
+    return None if tokens is None else tuple(token.logprob for token in tokens)
 
 
 def _option(tokens: Sequence[Token]) -> list[Token]:

@@ -14,6 +14,7 @@ from knowgap.signatures import Searched
 
 __all__ = [
     "STRATEGIES",
+    "BranchReply",
     "Selection",
     "Trajectory",
     "perplexity",
@@ -49,6 +50,24 @@ def summed_confidence(answers: Sequence[str], confidences: Sequence[float]) -> d
     for i, answer in enumerate(answers):
         groups.setdefault(_normalised(answer), []).append(i)
     return {answer: (sum(confidences[i] for i in group), group) for answer, group in groups.items()}
+
+
+class BranchReply(NamedTuple):
+    """A query or an answer, as a model gave it.
+
+    Attributes:
+        text: empty if it cannot be read.
+        logprobs: of all tokens of the text; None if they are unknown.
+        scored: of those tokens that make the confidence in an answer.
+        stated: the confidence that the model states.
+        refused: whether the backend refused to give log-probabilities.
+    """
+
+    text: str
+    logprobs: tuple[float, ...] | None
+    scored: tuple[float, ...] | None
+    stated: float = 0.0
+    refused: bool = False
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,9 @@ def ask(
             "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
             "with --data sample"
         )
-    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, options.artifact)
+    lm = factories.load_lm(
+        options.lm, options.api_base, options.lm_option, options.artifact, generator=checked.generator
+    )
     with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
         program = checked.make(retriever, lm)
         try:

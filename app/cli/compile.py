@@ -97,10 +97,13 @@ def compile_(
     checked, teacher_lm = factories.check_program(options), None
     if teacher is not None:
         teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option, asks=not options.dry_run)
+    if checked.generator is not None and (optimizer != "study" or teacher is not None):
+        what = f"--optimizer {optimizer}" if optimizer != "study" else f"--teacher-lm {teacher}"
+        raise UsageError(f"{what}: finds demonstrations, which a generator is not shown; `knowgap tune` tunes it")
     if optimizer == "study":
         _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)
         return
-    with open_job(options, "dev") as job:
+    with open_job(options, "dev", [checked]) as job:
         program = checked.make(job.retriever, job.lm)
         if options.dry_run:
             _show_estimate(job, program, options, optimizer=optimizer)
@@ -123,7 +126,9 @@ def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] 
 
     checked = factories.check_program(options)
     _study_config(options)
-    with open_job(options, "dev") as job:
+    if checked.generator is not None:
+        demos = demos.model_copy(update={"mode": "none"})
+    with open_job(options, "dev", [checked]) as job:
         program = checked.make(job.retriever, job.lm)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}{suffix}")
         if options.dry_run:

@@ -94,7 +94,7 @@ def _evaluate_all(
     """
     checked = {name: factories.check_program(program) for name, program in chosen.items()}
     results: dict[str, Evaluation] = {}
-    with open_job(options, options.split, retrieves=any(each.retrieves for each in checked.values())) as job:
+    with open_job(options, options.split, checked.values()) as job:
         made = {name: each.make(job.retriever, job.lm) for name, each in checked.items()}
         programs = {name or program.name: program for name, program in made.items()}
         if options.dry_run:
@@ -164,12 +164,15 @@ class Job:
 
 
 @contextmanager
-def open_job(options: o.JobOptions, split: str, *, retrieves: bool = True) -> Iterator[Job]:
-    """Load what the options name, check the split and the metrics, and close the index at the end of the block.
+def open_job(options: o.JobOptions, split: str, checked: Iterable[factories.CheckedProgram]) -> Iterator[Job]:
+    """Load what the options and the programs need, check the split and the metrics; close the index at the end.
 
-    A dry run does not ask the language model whether it answers. `retrieves` says whether an index is needed.
+    A dry run does not ask the language model whether it answers. None is needed where generators answer and no metric
+    judges.
     """
-    from knowgap.compile.evaluation.metrics import get_metric
+    from knowgap.compile.evaluation.metrics import JUDGING_CALLS, get_metric
+
+    checked = list(checked)
 
     metrics = list(options.metric or _DEFAULT_METRICS)
     for name in metrics:
@@ -177,7 +180,16 @@ def open_job(options: o.JobOptions, split: str, *, retrieves: bool = True) -> It
     dataset = factories.load_data(options)
     dataset.questions(split, options.limit)
     artifact = options.artifact if isinstance(options, o.ProgramOptions) else None
-    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, artifact, asks=not options.dry_run)
+    generated = all(each.generator is not None for each in checked) and not JUDGING_CALLS.keys() & {*metrics}
+    lm = factories.load_lm(
+        options.lm,
+        options.api_base,
+        options.lm_option,
+        artifact,
+        asks=not options.dry_run,
+        generator=checked[0].generator if generated else None,
+    )
+    retrieves = any(each.retrieves for each in checked)
     with factories.open_index(options, dataset) if retrieves else nullcontext() as retriever:
         yield Job(options, dataset, metrics, lm, retriever)
 

@@ -67,6 +67,7 @@ def load_lm(
     artifact: Path | None = None,
     *,
     asks: bool = True,
+    generator: Any = None,
 ) -> dspy.LM:
     """Load a language model and check that it answers; without a name, the embedded reader, which is said.
 
@@ -79,6 +80,7 @@ def load_lm(
             artifact.
         artifact: a compiled program; the options of its language model are taken over if it is this one.
         asks: False for a model that is only named.
+        generator: answers in place of a language model, which is refused.
     """
     import dspy
 
@@ -86,6 +88,12 @@ def load_lm(
     from knowgap.lms.options import parse_options
     from knowgap.programs.replies.calls import patient
 
+    if generator is not None:
+        refuse(
+            ["lm", "api_base", "lm_option"], f"the generator {generator.name} answers, and no language model is asked"
+        )
+        quiet_dspy()
+        return generator.lm
     given = parse_options(named_values(lm_option, "--lm-option"))
     if name not in (None, "extractive"):
         written = os.environ.get(_LM_OPTIONS, "").split()
@@ -212,10 +220,12 @@ class CheckedProgram(NamedTuple):
         retrieves: whether it searches an index.
         make: makes it from the index and the language model that it will be asked with; an artifact that was compiled
             with others warns.
+        generator: the model that writes everything in place of the language model, if the program has one.
     """
 
     retrieves: bool
     make: Callable[[Retriever | None, dspy.LM | None], Program]
+    generator: Any = None
 
 
 def check_program(options: o.ProgramOptions) -> CheckedProgram:
@@ -229,8 +239,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         ArtifactError: the artifact cannot be loaded.
     """
     from knowgap.compile import load_artifact, read_config
-    from knowgap.lms.ra_isf.card import TASKS as SUB_MODELS
-    from knowgap.lms.ra_isf.sub_models import load_sub_model
+    from knowgap.lms.trained import TRAINED, load_trained
     from knowgap.programs import get_program
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
@@ -247,11 +256,11 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     if artifact is None and options.preset is not None:
         program_class.preset(options.preset)
     models = load_scorers(options.reranker, options.entailment)
-    sub_models = {name: value for name in SUB_MODELS if (value := getattr(options, name)) is not None}
+    sub_models = {name: value for name in TRAINED if (value := getattr(options, name)) is not None}
     for name, folder in sub_models.items():
         if name not in program_class.sub_models:
             raise UsageError(f"--{name} {folder}: the program {program_class.name} has no sub-model {name}")
-        models[name] = load_sub_model(name, folder)
+        models[name] = load_trained(name, folder)
 
     def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
         import dspy
@@ -269,4 +278,4 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     for name, folder in sub_models.items():
         if why := program.ignores(name):
             raise UsageError(f"--{name} {folder}: would have no effect: {why}")
-    return CheckedProgram(program_class.needs_retriever, make)
+    return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))

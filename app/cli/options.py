@@ -118,6 +118,10 @@ class ProgramOptions(OptionGroup):
     ] = None
     relevant: Annotated[Path | None, Option("--relevant", help="Folder of RA-ISF's relevance model.")] = None
     decompose: Annotated[Path | None, Option("--decompose", help="Folder of RA-ISF's decomposition model.")] = None
+    generator: Annotated[
+        str | None,
+        Option("--generator", help="RQ-RAG's generator by path or hub name, in place of a language model."),
+    ] = None
 
 
 @dataclass(frozen=True)

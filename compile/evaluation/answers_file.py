@@ -51,6 +51,7 @@ _CHECK = "check"
 def identity_of(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[int]) -> dict[str, str]:
     """Digests of everything that answers and scores depend on, by name."""
     index = [origin.retriever.get(key) for key in ("name", "digest", "corpus_digest", "quality")]
+    trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
     parts: dict[str, Any] = {
         "program": [origin.program, origin.state],
         "data": origin.data,
@@ -59,6 +60,7 @@ def identity_of(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[i
         "index": index,
         "reranker and entailment": [origin.reranker, origin.entailment],
         "split": origin.split,
+        **({"trained models": trained} if trained else {}),
     }
     return {name: digest(value)[:16] for name, value in parts.items()}
 

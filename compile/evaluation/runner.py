@@ -98,13 +98,15 @@ class QuestionRecord(BaseModel, extra="forbid"):
 
 
 def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.BaseLM:
-    """The language model to use: `lm`, or DSPy's configured one, or one that a predictor of the program is bound to.
+    """The language model to use: `lm`, or DSPy's configured one, or one that the program itself is bound to.
 
     Raises:
         UsageError: there is none.
     """
     bound = [predictor.lm for predictor in program.predictors() if predictor.lm is not None] if program else []
-    model = lm if lm is not None else dspy.settings.lm or next(iter(bound), None)
+    generator = program.parts().get("generator") if program else None
+    named = [*bound, *([generator.lm] if generator is not None else [])]
+    model = lm if lm is not None else dspy.settings.lm or next(iter(named), None)
     if model is None:
         raise UsageError("no language model: pass lm=…, or configure one with dspy.configure(lm=…)")
     return model

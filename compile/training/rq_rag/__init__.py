@@ -1,0 +1,1 @@
+"""RQ-RAG's generator: transcripts made with a teacher, and a causal model trained on them."""

@@ -1,0 +1,245 @@
+"""Make transcripts for RQ-RAG's generator with a teacher: queries, what they find, and an answer from that.
+
+Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", section 2.1, appendices A.2 and B.4.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from knowgap.arguments import checked
+from knowgap.compile.evaluation.metrics.f1 import f1
+from knowgap.compile.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compile.evaluation.provenance import examples_digest, lm_name, lm_settings, retriever_facts
+from knowgap.compile.evaluation.runner import check_examples, map_ordered
+from knowgap.compile.training.rq_rag.records import DROPPED, DataConfig, RecordFile, SearchStep, TranscriptRecord
+from knowgap.errors import UsageError
+from knowgap.programs.outputs import clean_lines, text_of
+from knowgap.programs.reading.passage_numbering import number_passages
+from knowgap.programs.replies.repeating import ask_until_read
+from knowgap.programs.trace.usage import without_history
+from knowgap.programs.trajectory import Trajectory
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.signatures import STYLES
+from knowgap.signatures.rq_rag_teacher import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
+
+__all__ = ["KINDS", "Construction", "construct_transcripts", "kind_of", "teacher_calls"]
+
+KINDS = {"chat": "rewrite", "single_hop": "rewrite", "multi_hop": "decompose", "ambiguous": "disambiguate"}
+"""The kinds of questions in the pool, each with the action that refines its queries."""
+_STYLES = {"chat": "long", "long_form": "long", "multiple_choice": "choice"}
+"""How the answer is worded, by the kind or type of a question; short elsewhere."""
+_AGREES = 0.5  # token F1 from which a new answer is a known one
+
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Construction:
+    """The transcripts of a pool.
+
+    Attributes:
+        records: one per question, in their order.
+        calls: calls of the teacher in this run.
+    """
+
+    records: list[TranscriptRecord]
+    calls: int
+
+    @property
+    def kept(self) -> list[TranscriptRecord]:
+        """Those that have a transcript."""
+        return [record for record in self.records if not record.dropped]
+
+    def counts(self) -> dict[str, int]:
+        """How many were kept, by kind, and how many dropped, by reason; in words."""
+        kept = Counter(f"kept, {record.kind}" for record in self.kept)
+        dropped = Counter(f"dropped: {DROPPED[record.dropped]}" for record in self.records if record.dropped)
+        return {**dict(sorted(kept.items())), **dict(sorted(dropped.items()))}
+
+
+def kind_of(example: dspy.Example) -> str:
+    """The kind of a question, a key of `KINDS`: by its type in the data set, else by how many steps it takes."""
+    named = str(example.get("type") or "")
+    if named in ("chat", "instruction") or example.get("history"):
+        return "chat"
+    if named in ("ambiguous", "long_form"):
+        return "ambiguous"
+    return (
+        "multi_hop" if max(len(example.get(part) or ()) for part in ("decomposition", "gold_ids")) > 1 else "single_hop"
+    )
+
+
+def teacher_calls(examples: Sequence[dspy.Example], config: DataConfig) -> int:
+    """How often a teacher is called at most, if it can be read: for queries, and for the answer unless it is kept."""
+    return sum(1 if _keeps_answer(str(example.get("id")), config) else 2 for example in examples)
+
+
+@checked
+def construct_transcripts(
+    examples: Sequence[dspy.Example],
+    retriever: Retriever,
+    teacher: dspy.BaseLM,
+    output: str | Path,
+    *,
+    config: DataConfig | None = None,
+    passages: Mapping[str, Passage] | None = None,
+    num_threads: int = 4,
+    progress: Progress | None = None,
+) -> Construction:
+    """Make a transcript of every question, and write each as soon as it is made; the same call continues a killed run.
+
+    Args:
+        examples: with `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if they are there.
+        retriever: what the queries are searched in.
+        teacher: any language model.
+        output: the file of records, in JSON Lines.
+        config: how transcripts are made.
+        passages: the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
+        num_threads: questions at a time.
+        progress: called after every question with how many are done, how many there are, and the share kept.
+
+    Raises:
+        UsageError: no questions, or an output that was made with something else.
+        LMError: the teacher does not answer.
+    """
+    ids, config = check_examples(examples), config or DataConfig()
+    made_with = {
+        "teacher": [lm_name(teacher), lm_settings(teacher)],
+        "index": retriever_facts(retriever),
+        "configuration": config.model_dump(),
+    }
+    author = _Author(retriever, teacher, config, passages or {})
+    with RecordFile(Path(output), made_with) as file, without_history():
+        asked = {name: examples_digest([example])[:16] for name, example in zip(ids, examples, strict=True)}
+        stale = [name for name in ids if name in file.records and file.records[name].digest != asked[name]]
+        if stale:
+            raise UsageError(f"{output} has another question by the id {stale[0]!r}: name another folder")
+        open_questions = [position for position, name in enumerate(ids) if name not in file.records]
+        done = len(ids) - len(open_questions)
+        kept = sum(1 for name in ids if name in file.records and not file.records[name].dropped)
+        with dspy.context(lm=teacher):
+            written = map_ordered(
+                lambda i: author.write(ids[i], examples[i], asked[ids[i]]), open_questions, num_threads
+            )
+            for record in written:
+                file.append(record)
+                done, kept = done + 1, kept + (not record.dropped)
+                if progress is not None:
+                    progress(done, len(ids), kept / done)
+        return Construction([file.records[name] for name in ids], author.calls)
+
+
+def _keeps_answer(id: str, config: DataConfig) -> bool:
+    return random.Random(f"{config.seed} {id}").random() < config.retention
+
+
+class _Author:
+    """Writes transcripts with a teacher; may be used by several threads.
+
+    Attributes:
+        calls: calls of the teacher so far.
+    """
+
+    def __init__(self, retriever: Retriever, teacher: dspy.BaseLM, config: DataConfig, corpus: Mapping[str, Passage]):
+        self.retriever, self.config, self.corpus = retriever, config, corpus
+        self.calls, self._counting = 0, threading.Lock()
+        self._plan = dspy.Predict(PlanSearches)
+        self._parts, self._readings = dspy.Predict(QueriesForParts), dspy.Predict(QueriesForReadings)
+        self._answer = dspy.Predict(AnswerFromSearches)
+
+    def write(self, id: str, example: dspy.Example, digest: str) -> TranscriptRecord:
+        """Make the record of one question."""
+        kind = kind_of(example)
+        record = TranscriptRecord(
+            id=id,
+            kind=kind,
+            question=example.question,
+            style=_STYLES.get(kind) or _STYLES.get(str(example.get("type")), "short"),
+            history=list(example.get("history") or []),
+            digest=digest,
+        )
+        planned = self._queries(record, example)
+        if planned is None:
+            return _dropped(record, "unreadable")
+        searches, queries = planned
+        if searches and not queries:
+            return _dropped(record, "no query")
+        results = self.retriever.search(queries, self.config.top_k) if queries else []
+        record.steps = [
+            SearchStep(action=KINDS[kind], query=query, passages=[hit.passage.to_dict() for hit in hits])
+            for query, hits in zip(queries, results, strict=True)
+        ]
+        found = {passage["id"] for step in record.steps for passage in step.passages}
+        if self.config.drop and kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
+            return _dropped(record, "gold not found")
+        if _keeps_answer(id, self.config):
+            record.answer = example.answer
+            return record
+        return self._with_new_answer(record, example)
+
+    def _queries(self, record: TranscriptRecord, example: dspy.Example) -> tuple[bool, list[str]] | None:
+        """Whether a search is needed, and the queries; None if the reply cannot be read."""
+        inputs: dict[str, Any] = {"question": record.question, "max_queries": self.config.max_queries}
+        if record.kind == "multi_hop":
+            known = dict.fromkeys([*(example.get("candidates") or ()), *(example.get("gold_ids") or ())])
+            around = [self.corpus[name] for name in known if name in self.corpus]
+            output = self._ask(self._parts, **inputs, passages=around)
+        elif record.kind == "ambiguous":
+            [hits] = self.retriever.search([record.question], self.config.top_k)
+            output = self._ask(self._readings, **inputs, passages=[hit.passage for hit in hits])
+        else:
+            output = self._ask(self._plan, **inputs, history=record.history)
+        if output is None:
+            return None
+        searches = bool(output.get("search", True))
+        return searches, clean_lines(output.get("queries"), self.config.max_queries)[0] if searches else []
+
+    def _with_new_answer(self, record: TranscriptRecord, example: dspy.Example) -> TranscriptRecord:
+        """The record with the teacher's answer from what was found, or dropped."""
+        path = Trajectory(searches=tuple((step.query, tuple(step.found)) for step in record.steps))
+        output = self._ask(
+            self._answer,
+            history=record.history,
+            question=record.question,
+            searched=path.searched,
+            passages=path.passages,
+            style=STYLES[record.style],
+        )
+        record.answer = text_of(output)
+        if output is None or not record.answer:
+            return _dropped(record, "unreadable")
+        if self.config.drop and record.steps and not output.supported:
+            return _dropped(record, "not supported")
+        if self.config.drop and record.kind != "chat" and not _agrees(example, record.answer):
+            return _dropped(record, "other answer")
+        return record
+
+    def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
+        reply = ask_until_read(predictor, number_passages(inputs)[0])
+        with self._counting:
+            self.calls += reply.usage.asked
+        return reply.prediction
+
+
+def _dropped(record: TranscriptRecord, reason: str) -> TranscriptRecord:
+    record.dropped = reason
+    return record
+
+
+def _agrees(example: dspy.Example, answer: str) -> bool:
+    """Whether a new answer is a known one in other words, or has one in it."""
+    words = f" {normalize_answer(answer)} "
+    known = [
+        *reference_answers(example),
+        *(short for reading in example.get("short_answers") or () for short in reading),
+    ]
+    return f1(example, answer) >= _AGREES or any(f" {normalize_answer(each)} " in words for each in known)

@@ -1,0 +1,130 @@
+"""RQ-RAG's generator: a causal model of Transformers that was trained on its transcripts."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from knowgap.arguments import checked
+from knowgap.errors import CheckpointError, LanguageModelError
+from knowgap.lms.local.loading import load_model
+from knowgap.lms.ra_isf.card import folder_digest
+from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout
+from knowgap.lms.rq_rag.prefix_cache import can_share
+from knowgap.lms.rq_rag.tree import TranscriptTree
+
+__all__ = ["TranscriptGenerator"]
+
+_END = CONTROL_TOKENS[-1]
+_LONGEST = 4096  # tokens of the transcripts that the paper trains on
+
+
+class _NoLanguageModel:
+    """The engine of a generator's name."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def complete(self, request: Any) -> Any:
+        """Refuse to answer."""
+        raise LanguageModelError(
+            f"the generator {self.name!r} writes transcripts and answers no prompts: set an lm as well"
+        )
+
+
+class TranscriptGenerator:
+    """A causal model that writes RQ-RAG's transcripts, such as `knowgap train rq-rag` makes or the released checkpoint.
+
+    It is loaded at the first question and kept. Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented
+    Generation", sections 2.2 and 2.3, appendix B.
+
+    Args:
+        path_or_id: a model folder, or a name on the hub.
+        device: `cpu`, `cuda`, `cuda:1`, …; by default a GPU if there is one.
+        share: read what branches have in common once; by default wherever the model's cache allows it.
+        max_new_tokens: of a query or an answer; what is longer counts as unreadable.
+        max_length: tokens of a transcript; by default what the model allows, but at most 4,096.
+        batch_size: branches that are written together.
+
+    Raises:
+        CheckpointError: a folder without a model, or whose model has no control tokens.
+        LanguageModelError: at the first question, if the model cannot be loaded.
+    """
+
+    @checked
+    def __init__(
+        self,
+        path_or_id: str | Path,
+        *,
+        device: str | None = None,
+        share: bool | None = None,
+        max_new_tokens: int = 256,
+        max_length: int | None = None,
+        batch_size: int = 16,
+    ):
+        folder = Path(path_or_id).expanduser()
+        looks_like_path = str(path_or_id).startswith((".", "/", "~")) or str(path_or_id).count("/") != 1
+        if looks_like_path and not (folder / "config.json").is_file():
+            raise CheckpointError(f"no generator at {str(path_or_id)!r}: the folder must hold a config.json")
+        if folder.is_dir() and not any(_END in file.read_text("utf-8") for file in folder.glob("*token*.json")):
+            raise CheckpointError(
+                f"the model at {str(path_or_id)!r} is no generator of RQ-RAG: its tokenizer lacks the control tokens; "
+                f"`knowgap train rq-rag --model {path_or_id}` makes one of it"
+            )
+        self.name = str(folder) if folder.is_dir() else str(path_or_id)
+        self.device, self.share, self.batch_size = device, share, batch_size
+        self.max_new_tokens, self.max_length = max_new_tokens, max_length
+        self._lock = threading.RLock()
+        self._loaded: tuple[Any, TranscriptLayout] | None = None
+
+    def start(self, question: str, instruction: str) -> TranscriptTree:
+        """Begin the transcript of a question; `instruction` says how the answer should be worded."""
+        with self._lock:
+            model, layout = self._load()
+        allowed = getattr(model.config, "max_position_embeddings", None) or _LONGEST
+        return TranscriptTree(
+            model,
+            layout,
+            layout.prompt(instruction, question),
+            share=bool(self.share),
+            max_new_tokens=self.max_new_tokens,
+            max_length=min(self.max_length or _LONGEST, allowed),
+            batch_size=self.batch_size,
+            lock=self._lock,
+        )
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the model is; None for a name on the hub."""
+        return Path(self.name) if Path(self.name).is_dir() else None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the files of the model's folder; the name of a model on the hub."""
+        return folder_digest(self.folder) if self.folder else self.name
+
+    @property
+    def lm(self) -> dspy.LM:
+        """A language model of the generator's name, for results to name; it answers nothing itself."""
+        return dspy.LM(f"generator/{Path(self.name).name}", engine=_NoLanguageModel(self.name), cache=False)
+
+    def close(self) -> None:
+        """Release the model."""
+        with self._lock:
+            self._loaded = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> TranscriptGenerator:
+        return self  # copies of a program share the weights
+
+    def _load(self) -> tuple[Any, TranscriptLayout]:
+        if self._loaded is None:
+            loaded = load_model(self.name, self.device)
+            if loaded.is_seq2seq:
+                raise LanguageModelError(f"{self.name!r} is a sequence-to-sequence model: a generator is a causal one")
+            can = can_share(loaded.model)
+            self.share = can if self.share is None else self.share and can
+            self._loaded = loaded.model, TranscriptLayout(loaded.tokenizer)
+        return self._loaded

@@ -1,0 +1,265 @@
+"""Tree decoding of RQ-RAG: one transcript whose branches share what they have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from knowgap.lms.rq_rag.layout import ReadPassage, TranscriptLayout
+from knowgap.lms.rq_rag.prefix_cache import Batch, Segment
+
+__all__ = ["TokenCounts", "TranscriptTree", "Written"]
+
+
+class Written(NamedTuple):
+    """What the model wrote behind a control token.
+
+    Attributes:
+        text: a query or an answer; empty if it cannot be read.
+        logprobs: natural log-probabilities of the tokens that the model chose, the end included.
+        tokens_read: tokens that the model read for it and for nothing before.
+        problem: why the text cannot be read; empty if it can be.
+        cut: whether it ended at the limit of tokens.
+    """
+
+    text: str
+    logprobs: tuple[float, ...]
+    tokens_read: int
+    problem: str = ""
+    cut: bool = False
+
+
+@dataclass
+class TokenCounts:
+    """Tokens that a model computed.
+
+    Attributes:
+        read: of prompts and evidence.
+        written: of queries and answers, with their control tokens.
+        padding: computed in vain, because rows of a batch differ in length.
+    """
+
+    read: int = 0
+    written: int = 0
+    padding: int = 0
+
+
+@dataclass
+class _Node:
+    """A node of the tree: all its tokens, and the last segment whose states are known.
+
+    Attributes:
+        ids: from the begin of the transcript.
+        known: covers the first tokens of `ids`.
+    """
+
+    ids: list[int]
+    known: Segment | None = None
+
+    @property
+    def pending(self) -> list[int]:
+        """The tokens that the model has not read yet."""
+        return self.ids[self.known.length if self.known else 0 :]
+
+
+@dataclass
+class _Row:
+    """A branch that is being written: its tokens from the control token, and how many it may have."""
+
+    path: str
+    action: str
+    node: _Node
+    ids: list[int]
+    limit: int
+    generator: Any
+    logprobs: list[float] = field(default_factory=list)
+    states: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+class TranscriptTree:
+    """One question's transcript as a tree: at every node, each action can be forced by its control token.
+
+    What branches have in common is read once: a node keeps the keys and values of its own tokens, and branches are
+    written together in batches. A model whose cache cannot be shared, and any model with `share=False`, reads each
+    branch from its beginning, one by one. Both write the same.
+
+    Args:
+        model: a causal model of Transformers, in evaluation mode.
+        layout: the transcript's.
+        prompt: its ids up to the first control token.
+        share: read common prefixes once; see `can_share`.
+        max_new_tokens: of a query or an answer.
+        max_length: tokens of a whole path; evidence that does not fit is left out.
+        batch_size: branches that are written together.
+        lock: held while the model computes.
+
+    Attributes:
+        counts: the tokens that the model computed so far.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        layout: TranscriptLayout,
+        prompt: Sequence[int],
+        *,
+        share: bool = True,
+        max_new_tokens: int = 256,
+        max_length: int = 4096,
+        batch_size: int = 16,
+        lock: AbstractContextManager[Any] | None = None,
+    ):
+        self.model, self.layout, self.share = model, layout, share
+        self.max_new_tokens, self.max_length, self.batch_size = max_new_tokens, max_length, batch_size
+        self.counts, self._lock = TokenCounts(), lock or nullcontext()
+        self._nodes = {"": _Node(list(prompt))}
+
+    def read(self, path: str, passages: Sequence[ReadPassage]) -> int:
+        """Append what the query of a node found; returns how many of the passages fit into the transcript."""
+        node = self._nodes[path]
+        room = self.max_length - len(node.ids) - self.max_new_tokens
+        for count in range(len(passages), -1, -1):
+            evidence = self.layout.evidence(passages[:count])
+            if len(evidence) <= room or not count:
+                node.ids += evidence
+                return count
+        return 0
+
+    def write(self, branches: Sequence[tuple[str, str]], *, sample: bool = False) -> list[Written]:
+        """Write a query or an answer at nodes. A query makes a node, whose path is its parent's and its action.
+
+        Args:
+            branches: the path of a node ("", "rewrite", "rewrite/decompose", …) and an action of `ACTION_TOKENS`.
+            sample: draw tokens at temperature 1, by a seed of the branch's own, instead of taking the likeliest.
+        """
+        import torch
+
+        rows = [self._row(path, action, sample) for path, action in branches]
+        with self._lock, torch.inference_mode():
+            reading = self._read_pending(row.node for row in rows)
+            for begin in range(0, len(rows), self.batch_size):
+                together = [row for row in rows[begin : begin + self.batch_size] if row.limit > 0]
+                if self.share and together:
+                    self._write_together(together)
+                for row in together if not self.share else ():
+                    reading[id(row.node)] = reading.get(id(row.node), 0) + self._write_alone(row)
+        return [self._finish(row, reading.pop(id(row.node), 0)) for row in rows]
+
+    def choose(self, paths: Sequence[str], letters: Sequence[str]) -> list[Written]:
+        """Answer at nodes by the likeliest of several lettered options; its probability is that among the options."""
+        import torch
+
+        forced, options = self.layout.options(letters)
+        nodes = [self._nodes[path] for path in paths]
+        chosen: list[Written] = []
+        with self._lock, torch.inference_mode():
+            reading = self._read_pending(nodes)
+            for begin in range(0, len(nodes), self.batch_size):
+                together = nodes[begin : begin + self.batch_size]
+                self.counts.written += len(forced) * len(together)
+                if self.share:
+                    logits = self._feed(Batch(self.model, [node.known for node in together]), [forced] * len(together))
+                else:
+                    reading |= {id(node): len(node.ids) for node in together}
+                    self.counts.read += sum(len(node.ids) for node in together)
+                    given = [torch.tensor([[*node.ids, *forced]], device=self.model.device) for node in together]
+                    logits = torch.stack([self.model(input_ids=ids).logits[0, -1] for ids in given])
+                for node, row in zip(together, logits[:, options].float().log_softmax(-1), strict=True):
+                    best = int(torch.argmax(row))
+                    chosen.append(Written(letters[best], (float(row[best]),), reading.pop(id(node), 0)))
+        return chosen
+
+    def _row(self, path: str, action: str, sample: bool) -> _Row:
+        node, generator = self._nodes[path], None
+        if sample:
+            import torch
+
+            name = f"{self._nodes[''].ids} {path} {action}".encode()
+            seed = int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
+            generator = torch.Generator().manual_seed(seed)
+        limit = min(self.max_new_tokens, self.max_length - len(node.ids) - 1)
+        return _Row(path, action, node, [self.layout.actions[action]], limit, generator)
+
+    def _read_pending(self, nodes: Iterable[_Node]) -> dict[int, int]:
+        """Let the model read what it has not read yet of nodes; returns how many tokens that are, by the node's id."""
+        pending = [node for node in {id(node): node for node in nodes}.values() if node.pending] if self.share else []
+        for begin in range(0, len(pending), self.batch_size):
+            together = pending[begin : begin + self.batch_size]
+            batch, tokens = Batch(self.model, [node.known for node in together]), [node.pending for node in together]
+            self._feed(batch, tokens)
+            for row, (node, ids) in enumerate(zip(together, tokens, strict=True)):
+                node.known = Segment(node.known, ids, batch.states(row, len(ids)))
+                self.counts.read += len(ids)
+        return {id(node): len(node.known.ids) for node in pending if node.known}
+
+    def _feed(self, batch: Batch, rows: Sequence[Sequence[int]]) -> Any:
+        """Let a batch read a row of tokens each; returns the logits behind the last column."""
+        import torch
+
+        width = max(map(len, rows))
+        self.counts.padding += sum(width - len(row) for row in rows)
+        tokens = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=self.model.device)
+        real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows], device=self.model.device)
+        return batch.feed(tokens, real)
+
+    def _write_together(self, rows: list[_Row]) -> None:
+        """Write branches in one batch, which a branch leaves at its end."""
+        import torch
+
+        batch = Batch(self.model, [row.node.known for row in rows])
+        while rows:
+            logits = self._feed(batch, [row.ids[-1:] for row in rows])
+            self.counts.written += len(rows)
+            going = [place for place, row in enumerate(rows) if self._add_token(row, logits[place])]
+            for place in {*range(len(rows))} - {*going}:
+                rows[place].states = batch.states(place, len(rows[place].ids) - 1)
+            if len(going) < len(rows):
+                rows = [rows[place] for place in going]
+                if rows:
+                    batch.keep(torch.tensor(going, device=self.model.device))
+
+    def _write_alone(self, row: _Row) -> int:
+        """Write a branch from the beginning of its transcript; returns how many tokens were read for it."""
+        import torch
+
+        tokens, options, cache = [*row.node.ids, *row.ids], {}, None
+        read = len(row.node.ids)
+        while True:
+            given = torch.tensor([tokens], device=self.model.device)
+            output = self.model(input_ids=given, use_cache=True, **options)
+            self.counts.written += 1
+            if not self._add_token(row, output.logits[0, -1]):
+                self.counts.read += read
+                return read
+            name = next((n for n in ("past_key_values", "cache_params") if getattr(output, n, None) is not None), "")
+            cache = getattr(output, name) if name else None
+            tokens = row.ids[-1:] if name else [*row.node.ids, *row.ids]
+            read += 0 if name else len(tokens) - 1
+            options = {name: cache} if name else {}
+
+    def _add_token(self, row: _Row, logits: Any) -> bool:
+        """Add the likeliest token, or one that is drawn; returns whether the branch goes on."""
+        import torch
+
+        logprobs = logits.float().log_softmax(-1)
+        if row.generator is None:
+            token = int(torch.argmax(logprobs))
+        else:
+            token = int(torch.multinomial(logprobs.exp().cpu(), 1, generator=row.generator))
+        row.ids.append(token)
+        row.logprobs.append(float(logprobs[token]))
+        return token not in self.layout.stops and len(row.logprobs) < row.limit
+
+    def _finish(self, row: _Row, tokens_read: int) -> Written:
+        """Read what a branch wrote; of a query, make a node."""
+        if row.limit <= 0:
+            return Written("", (), tokens_read, f"no room within {self.max_length} tokens", cut=True)
+        text, problem = self.layout.read(row.ids[1:])
+        if not problem and row.action != "answer":
+            ids = [*row.ids[:-1], self.layout.end]
+            known = Segment(row.node.known, ids[:-1], row.states) if self.share else None
+            self._nodes[f"{row.path}/{row.action}" if row.path else row.action] = _Node([*row.node.ids, *ids], known)
+        return Written(text, tuple(row.logprobs), tokens_read, problem, cut=row.ids[-1] not in self.layout.stops)

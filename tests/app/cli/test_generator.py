@@ -1,0 +1,38 @@
+"""RQ-RAG's generator on the command line: it answers in place of a language model."""
+
+import pytest
+
+from tests.lms.rq_rag.tiny import write_base_model, write_generator
+
+ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rq_rag", "--generator", "gen")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_generator(tmp_path / "gen")
+    write_base_model(tmp_path / "base")
+
+
+def test_it_answers(indexed, folder):
+    trace = indexed.json(*ASK, "--set", "depth=1")["trace"]
+    assert {step["kind"] for step in trace["steps"]} >= {"refined", "retrieved", "answered", "selected"}
+    assert trace["cost"]["lm_calls"] == 7
+    assert [step for step in trace["steps"] if step["kind"] == "judged"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--program", "rag"], "--generator gen: the program rag has no sub-model generator"),
+        (["--lm", "openai/any"], "--lm openai/any: the generator"),
+        (["--generator", "base"], "its tokenizer lacks the control tokens"),
+        (["--generator", "./nowhere"], "no generator at './nowhere'"),
+    ],
+)
+def test_what_has_no_effect_is_refused(indexed, folder, words, said):
+    assert said in indexed.refusal(*ASK, *words)
+
+
+def test_demonstrations_are_of_no_use_to_it(indexed, folder):
+    said = indexed.refusal("compile", *ASK[2:], "--optimizer", "bootstrap")
+    assert "finds demonstrations, which a generator is not shown" in said

@@ -1,0 +1,66 @@
+"""RQ-RAG with a generator: evaluated, saved, and taken again when the generator is the same."""
+
+import json
+import shutil
+
+import pytest
+from dspy.utils.exceptions import LMError
+from support import OverlapRetriever
+
+from knowgap.compile import evaluate, load_artifact, save_artifact
+from knowgap.errors import CheckpointError, UsageError
+from knowgap.lms.rq_rag.generator import TranscriptGenerator
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.retrieval.passage import Passage
+from tests.lms.rq_rag.tiny import write_base_model, write_generator
+
+CORPUS = [Passage("moor", "Ada Moor", "Ada Moor was born in Wick."), Passage("tarn", "Tarn", "Tarn is a town.")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_generator(tmp_path_factory.mktemp("generator") / "tiny")
+
+
+@pytest.fixture
+def program(folder):
+    generator = TranscriptGenerator(folder, device="cpu", max_new_tokens=24)
+    return RQRAG(OverlapRetriever(CORPUS), generator=generator, depth=1)
+
+
+def test_an_evaluation_needs_no_language_model_and_names_the_generator(program, examples, tmp_path):
+    result = evaluate(program, examples[:2], ["exact_match"], output=tmp_path / "answers.jsonl")
+    assert result.provenance.lm == "generator/tiny"
+    assert result.provenance.sub_models["generator"]["digest"] == program.generator.digest
+    assert all(record.cost.lm_calls >= 1 for record in result.records)
+    identity = json.loads((tmp_path / "answers.jsonl").read_text().splitlines()[0])["identity"]
+    assert identity["trained models"]
+    with pytest.raises(LMError, match="answers no prompts"):
+        program.generator.lm("Who?")
+
+
+def test_the_generator_is_taken_again_while_it_is_the_same(program, folder, tmp_path, recwarn):
+    place = shutil.copytree(folder, tmp_path / "model")
+    program.generator = TranscriptGenerator(place, device="cpu")
+    artifact = save_artifact(program, tmp_path / "artifact")
+    assert json.loads((artifact / "config.json").read_text())["sub_models"] == {
+        "generator": {"path": str(place), "digest": program.generator.digest}
+    }
+    loaded = load_artifact(artifact)
+    assert loaded.generator.digest == program.generator.digest
+    assert loaded.depth == 1
+    assert load_artifact(artifact, generator=folder).generator.name == str(folder)
+    assert [str(w.message) for w in recwarn if "sub-model" in str(w.message)] == []
+    (place / "config.json").write_text((place / "config.json").read_text() + "\n")
+    with pytest.warns(UserWarning, match="generator in .* not there or has changed"):
+        assert load_artifact(artifact).generator is None
+
+
+def test_what_is_no_generator_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="the folder must hold"):
+        TranscriptGenerator(tmp_path / "nothing")
+    base = write_base_model(tmp_path / "base")
+    with pytest.raises(CheckpointError, match=r"lacks the control tokens; `knowgap train rq-rag --model"):
+        TranscriptGenerator(base)
+    with pytest.raises(UsageError, match="generator must be Generator"):
+        RQRAG(generator="tiny")

@@ -1,0 +1,167 @@
+"""The conformance suite on RQ-RAG with a generator: a tiny model in the place of the language model."""
+
+import threading
+from collections import Counter
+
+import pytest
+from conformance.material import QUESTION, assert_same
+from conformance.program_suite import ProgramConformance
+from conformance.typed_engine import settling
+
+from knowgap.errors import LanguageModelError
+from knowgap.lms.rq_rag.generator import TranscriptGenerator
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.trace.steps import Malformed
+from tests.lms.rq_rag.tiny import write_generator
+
+
+class Recorder:
+    """A generator that keeps what was asked of another one, in the form in which the suite reads calls.
+
+    Args:
+        generator: what writes.
+        broken: the action at which nothing can be read, or at which it fails.
+        spoil: called instead of writing there.
+    """
+
+    def __init__(self, generator, broken=None, spoil=None):
+        self.generator, self.broken, self.spoil = generator, broken, spoil
+        self.name, self.digest = generator.name, generator.digest
+        self.calls, self.weighed, self._lock = [], Counter(), threading.Lock()
+
+    def acts(self):
+        return list(dict.fromkeys(act for act, _ in self.calls))
+
+    def start(self, question, instruction):
+        return _Transcript(self, self.generator.start(question, instruction), instruction)
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+class _Transcript:
+    def __init__(self, recorder, transcript, instruction):
+        self.recorder, self.transcript, self.instruction = recorder, transcript, instruction
+        self.shown = {"": []}
+
+    def read(self, path, passages):
+        count = self.transcript.read(path, passages)
+        before = {passage["title"]: passage for passage in self.shown[path.rpartition("/")[0]]}
+        new = {p.title: {"title": p.title, "text": p.text} for p in passages[:count]}
+        self.shown[path] = list({**before, **new}.values())
+        return count
+
+    def write(self, branches, *, sample=False):
+        for path, action in branches:
+            inputs = {"passages": self.shown[path], **({"style": self.instruction} if action == "answer" else {})}
+            with self.recorder._lock:
+                self.recorder.calls.append(((action,), inputs))
+        written = self.transcript.write(branches, sample=sample)
+        if self.recorder.spoil is None:
+            return written
+        return [
+            self.recorder.spoil(each) if action == self.recorder.broken else each
+            for each, (_, action) in zip(written, branches, strict=True)
+        ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def generator(tmp_path_factory):
+    folder = write_generator(tmp_path_factory.mktemp("generator") / "tiny")
+    TestRQRAGWithGenerator.generator = TranscriptGenerator(folder, device="cpu", max_new_tokens=24)
+
+
+class TestRQRAGWithGenerator(ProgramConformance):
+    program = RQRAG
+    generator = None
+
+    def make(self, retriever=None, **kwargs):
+        return super().make(retriever, **{"generator": self.generator, **kwargs})
+
+    def ask(self, program, value=settling, question=QUESTION, **engine):
+        recorder = Recorder(self.generator, **engine)
+        twin = program.deepcopy()
+        twin.generator, twin.retriever = recorder, program.retriever
+        return twin(question=question), recorder
+
+    def test_answers_with_passages_and_trace(self):
+        program = self.make()
+        prediction, recorder = self.ask(program)
+        self.check(program, prediction, recorder)
+        assert prediction.measure == "token log-probabilities"
+        assert any(leaf["passages"] for leaf in prediction.leaves)
+        assert prediction.trace.cost.completion_tokens > prediction.trace.cost.lm_calls
+
+    @pytest.mark.parametrize("act", ["rewrite", "decompose", "disambiguate", "answer"])
+    def test_spoilt_output_at_each_step_is_no_crash(self, act):
+        def nothing(written):
+            return written._replace(text="", problem="no [EOS] within 8 tokens", cut=True)
+
+        program = self.small()
+        prediction, recorder = self.ask(program, broken=act, spoil=nothing)
+        self.check(program, prediction, recorder)
+        if (act,) in recorder.acts():
+            assert act in {step.act for step in prediction.trace.of(Malformed)}
+            assert prediction.trace.cost.cut >= 1
+
+    def test_a_language_model_that_fails_fails_the_question(self):
+        def fail(written):
+            raise LanguageModelError("out of memory")
+
+        with pytest.raises(LanguageModelError, match="out of memory"):
+            self.ask(self.small(), broken="answer", spoil=fail)
+
+    def test_called_from_sixteen_threads_at_once(self):
+        from concurrent.futures import ThreadPoolExecutor
+
+        program = self.small()
+        questions = [f"{QUESTION} {n % 4}" for n in range(16)]
+        one_by_one = [program(question=question) for question in questions[:4]] * 4
+        with ThreadPoolExecutor(16) as pool:
+            together = list(pool.map(lambda question: program(question=question), questions))
+        for alone, among in zip(one_by_one, together, strict=True):
+            assert_same(among, alone)
+
+    def test_one_by_one_gives_the_same_answer_and_steps(self):
+        """Apart from the last digits of probabilities, which depend on the size of a batch."""
+        (together, _), (alone, recorder) = (self.ask(self.small(concurrent=c)) for c in (True, False))
+        assert (together.answer, together.passages) == (alone.answer, alone.passages)
+        assert [leaf["confidence"] for leaf in together.leaves] == pytest.approx(
+            [leaf["confidence"] for leaf in alone.leaves], abs=1e-4
+        )
+        assert [(s.kind, s.branch) for s in together.trace.steps] == [(s.kind, s.branch) for s in alone.trace.steps]
+        assert alone.trace.cost.critical_calls == alone.trace.cost.lm_calls == len(recorder.calls)
+        assert together.trace.cost.critical_calls < alone.trace.cost.critical_calls
+
+    # Of prompts and replies, which a generator does not have.
+    test_right_to_left_answers_come_through = None
+    test_thresholds_ask_for_probabilities = None
+    test_acall_gives_the_same = None
+    test_streams_the_steps_of_the_trace = None
+    test_a_stream_that_is_left_makes_no_further_call = None
+
+    def test_acall_and_streams_give_the_same(self):
+        import asyncio
+
+        program = self.small()
+        called = program(question=QUESTION)
+        assert_same(asyncio.run(program.acall(question=QUESTION)), called)
+        *steps, streamed = program.stream(question=QUESTION)
+        assert_same(streamed, called)
+        assert sorted(map(repr, steps)) == sorted(map(repr, streamed.trace.steps))
+
+    def test_the_same_depth_beam_and_selection_as_with_prompts(self):
+        wide, _ = self.ask(self.make(depth=1, strategy="perplexity"))
+        assert {leaf["path"] for leaf in wide.leaves} <= {"direct", "rewrite", "decompose", "disambiguate"}
+        assert all(leaf["perplexity"] >= 1 for leaf in wide.leaves)
+        narrow, recorder = self.ask(self.make(depth=2, beam_width=1))
+        assert len([act for act, _ in recorder.calls if act != ("answer",)]) <= 6
+        assert len(narrow.leaves) <= 7
+
+    def test_a_choice_is_made_among_the_options_of_the_question(self):
+        question = "Which is a town?\nA. Tarn\nB. ships\nC. painters"
+        program = self.make(depth=0, style="choice", score_option=True)
+        prediction = program(question=question)
+        assert prediction.answer in "ABC"
+        assert 1 / 3 <= prediction.confidence <= 1
+        assert program(question="Which town?").trace.cost.lm_calls == 1  # without options, a free answer

@@ -1,0 +1,86 @@
+"""A tiny generator of RQ-RAG, made here: a byte-level tokenizer with control tokens, and a causal model."""
+
+import random
+
+from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import STYLES
+
+FIRST = {"rewrite": "Ada Moor", "decompose": "The Grey Ferry", "disambiguate": "harbour"}
+SECOND = {"rewrite": "Tarn", "decompose": "Wick", "disambiguate": "ships"}
+ACTIONS = list(FIRST)
+
+TEXTS = ["Who painted The Grey Ferry? Ada Moor painted ships in the harbour of Tarn. She was born in Wick."]
+
+
+def tiny_tokenizer(texts=(*TEXTS, STYLES["short"]), vocabulary=450):
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = ["<s>", "</s>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+
+
+def tiny_llama(vocabulary, **changes):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    settings = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    settings |= {"num_key_value_heads": 2, "initializer_range": 0.1, "bos_token_id": 0, "eos_token_id": 1, **changes}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **settings))
+
+
+def write_base_model(folder, texts=TEXTS, **changes):
+    """A causal model that knows no control tokens."""
+    tokenizer = tiny_tokenizer(texts)
+    tiny_llama(len(tokenizer), **changes).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def write_generator(folder, **changes):
+    """A generator that writes the format: trained for a few seconds on what each action writes first and second."""
+    import torch
+
+    tokenizer = tiny_tokenizer()
+    model = tiny_llama(len(tokenizer), **changes)
+    add_control_tokens(tokenizer, model)
+    layout = TranscriptLayout(tokenizer)
+    optimizer, dice = torch.optim.Adam(model.parameters(), lr=0.01), random.Random(0)
+
+    def some():
+        begin = dice.randrange(60)
+        return TEXTS[0][begin : begin + dice.randrange(4, 40)]
+
+    def found():
+        return [(token, False) for token in layout.evidence([Passage("a", some(), some())])]
+
+    def writes(action, text):
+        return [(token, True) for token in layout.written(action, text)]
+
+    for _ in range(200):
+        rows = []
+        for first in ACTIONS:
+            row = [(token, False) for token in layout.prompt(dice.choice([some(), STYLES["short"]]), some())]
+            row += [*writes(first, FIRST[first]), *found()] if dice.random() < 0.8 else []
+            second = dice.choice(ACTIONS)
+            row += [*writes(second, SECOND[second]), *found()] if dice.random() < 0.7 else []
+            rows.append([*row, *writes("answer", "Wick")])
+        width = max(map(len, rows))
+        rows = [[*row, *[(0, False)] * (width - len(row))] for row in rows]
+        ids = torch.tensor([[token for token, _ in row] for row in rows])
+        learnt = torch.tensor([[token if mine else -100 for token, mine in row] for row in rows])
+        model(input_ids=ids, labels=learnt).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
