@@ -26,6 +26,7 @@ BENCHMARKS = (
     "retrieval",
     "tuning",
     "reader",
+    "local_models",
     "evidence",
     "near_misses",
     "damage",

@@ -81,7 +81,9 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                     assert elsewhere
                     assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"
                 else:
-                    assert words[0] in ("git", "cd", "pip", "export"), f"{page} has an unknown command {words}"
+                    assert words[0] in ("git", "cd", "pip", "export", "transformers"), (
+                        f"{page} has an unknown command {words}"
+                    )
     return lines(printed.getvalue())
 
 

@@ -8,7 +8,9 @@ import shutil
 
 import dspy
 import pytest
+from dspy.utils.exceptions import LMError
 
+from knowgap.compile.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import AsyncHFEngine, HFEngine, check_reachable, make_lm
 from tests.lms.local.tiny import NO_SYSTEM, QUESTIONS, SILENT, ask, ask_together, write_chat_model
@@ -74,6 +76,38 @@ def test_a_batch_gives_each_request_the_reply_that_it_gets_alone(kind, folder, t
         for token, same in zip(one.logprobs or (), other.logprobs or (), strict=True):
             assert same.token_id == token.token_id
             assert same.logprob == pytest.approx(token.logprob, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "BloomForCausalLM", "BartForConditionalGeneration"])
+def test_models_that_know_positions_in_another_way(kind, folder, t5, tmp_path):
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(t5 if kind.startswith("Bart") else folder)
+    model_class = getattr(transformers, kind)
+    sizes = {
+        "GPT2LMHeadModel": {"n_embd": 32, "n_layer": 1, "n_head": 2, "initializer_range": 0.5},
+        "BloomForCausalLM": {"hidden_size": 32, "n_layer": 1, "n_head": 2, "initializer_range": 0.5},
+        "BartForConditionalGeneration": {
+            "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "init_std": 0.5,
+            "decoder_attention_heads": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 1,
+        },
+    }  # fmt: skip
+    config = model_class.config_class(
+        vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1, pad_token_id=0, **sizes[kind]
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model_class(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    requests = [ask(question) for question in QUESTIONS]
+    for way in ("padded", "continuous"):  # Bloom and BART take the second one for the first
+        engine = HFEngine(str(tmp_path), device="cpu", max_new_tokens=6, batching=way)
+        alone = texts(map(engine.complete, requests))
+        assert texts(ask_together(engine, requests)) == alone
+        assert len(set(alone)) > 5
+    scores = engine.choose(QUESTIONS[0], ["known", "known or not, as may be"])
+    assert scores == pytest.approx({label: engine.choose(QUESTIONS[0], [label])[label] for label in scores}, rel=1e-4)
 
 
 def test_continuous_batching_gives_the_replies_of_padded_batches(folder, caplog):
@@ -181,8 +215,11 @@ def test_labels_that_cannot_be_chosen_among(engine):
 def test_a_prompt_longer_than_the_window(tmp_path):
     folder = write_chat_model(tmp_path / "model", max_position_embeddings=64)
     lm = make_lm(f"hf/{folder}", device="cpu", cache=False)
-    with pytest.raises(dspy.ContextWindowExceededError, match=r"the prompt has \d+ tokens, .* reads at most 64"):
+    with pytest.raises(
+        dspy.ContextWindowExceededError, match=r"the prompt has \d+ tokens, .* reads at most 64"
+    ) as error:
         lm("who wrote it? " * 40)
+    assert fatal_cause(error.value) is None  # it is the end of one question
     engine = lm.engine
     with pytest.raises(dspy.ContextWindowExceededError):
         engine.choose("who wrote it? " * 40, ["a"])
@@ -210,6 +247,9 @@ def test_a_folder_that_is_no_model(damage, folder, tmp_path):
     expected = {"empty": r"must hold a config\.json", "other": "cannot generate: its checkpoint lacks 9 "}
     with pytest.raises(LanguageModelError, match=expected.get(damage, "cannot be loaded")):
         engine.complete(ask())
+    with pytest.raises(LMError) as error:
+        dspy.LM("hf/model", engine=engine, cache=False)("who?")
+    assert isinstance(fatal_cause(error.value), LanguageModelError)  # it is the end of the run
 
 
 def test_it_answers_through_dspy(folder):
