@@ -12,8 +12,10 @@ from typer import Context, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import Job, open_job, show_comparisons, show_estimates, show_scores
+from knowgap.cli.evaluate import Job, open_job, show_estimates
 from knowgap.cli.given import grouped, refuse
+from knowgap.cli.running.saving import score_and_save
+from knowgap.cli.training.finetune import finetune, finetune_config
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -74,26 +76,37 @@ def compile_(
         str,
         Option(
             "--optimizer",
-            help="study: demonstrations and hyperparameters together; or demonstrations alone, by a DSPy optimizer: "
-            "see `knowgap ls optimizers`.",
+            help="study: demonstrations and hyperparameters together; demonstrations alone, by a DSPy optimizer: see "
+            "`knowgap ls optimizers`; or finetune: the weights of a local model (--lm hf/…), on right runs.",
         ),
     ] = "study",
     teacher: Annotated[
-        str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations.")
+        str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations and finetuning.")
+    ] = None,
+    train_option: Annotated[
+        list[str] | None,
+        Option(
+            "--train-option",
+            help="A setting of --optimizer finetune, as NAME=VALUE: epochs, learning_rate, batch_size, max_length, "
+            "lora_rank, … Can be repeated.",
+        ),
     ] = None,
 ) -> None:
     """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
     from knowgap.compile import DemoConfig
     from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
 
-    if optimizer not in ("study", *OPTIMIZERS):
-        raise UnknownName.among("optimizer", optimizer, ["study", *OPTIMIZERS])
-    if optimizer != "study" and not OPTIMIZERS[optimizer].can_save:
+    if optimizer not in ("study", "finetune", *OPTIMIZERS):
+        raise UnknownName.among("optimizer", optimizer, ["study", "finetune", *OPTIMIZERS])
+    if optimizer in OPTIMIZERS and not OPTIMIZERS[optimizer].can_save:
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
     if teacher is not None and optimizer == "labeled":
         raise UsageError(f"--teacher-lm {teacher}: --optimizer labeled shows examples as they are, without a teacher")
     if optimizer != "study":
         refuse(_OF_STUDIES, f"goes with a study, and --optimizer {optimizer} is none")
+    if optimizer != "finetune":
+        refuse(["train_option"], "goes with --optimizer finetune")
+    config = finetune_config(train_option, options.seed) if optimizer == "finetune" else None
     checked, teacher_lm = factories.check_program(options), None
     if teacher is not None:
         teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option, asks=not options.dry_run)
@@ -105,11 +118,17 @@ def compile_(
         return
     with open_job(options, "dev", [checked]) as job:
         program = checked.make(job.retriever, job.lm)
+        folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}")
+        if config is not None:
+            finetuned = finetune(job, program, folder, config, teacher_lm)
+            if finetuned is not None:
+                score_and_save(job, program, finetuned.program, folder, lm=finetuned.lm)
+            return
         if options.dry_run:
             _show_estimate(job, program, options, optimizer=optimizer)
             return
         improved = optimize_demonstrations(job, program, optimizer, teacher_lm)
-        _conclude(job, program, improved, options.output_dir or Path(f"{program.name}-{job.dataset.name}"))
+        score_and_save(job, program, improved, folder)
 
 
 @grouped
@@ -137,7 +156,7 @@ def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] 
         tuned = run_study(job, program, folder, options, command, demos=demos)
         if not is_local_worker():
             show_study(program, tuned)
-            _conclude(job, program, tuned.program, folder, tuned.spent.model_dump())
+            score_and_save(job, program, tuned.program, folder, tuned.spent.model_dump())
 
 
 def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None = None) -> Program:
@@ -297,31 +316,6 @@ def show_study(before: Program, tuned: Tuning[Program]) -> None:
 
 def _format_value(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
-
-
-def _conclude(job: Job, before: Program, after: Program, folder: Path, spent: dict[str, Any] | None = None) -> None:
-    """Score both programs on dev and on the held-out test split, show the scores, and save the improved program."""
-    from knowgap.compile import save_artifact
-
-    evaluations = {}
-    for split, meaning in (("dev", "the split it was chosen on"), ("test", "held out: no choice was made on it")):
-        results = {}
-        for label, program in (("before", before), ("after", after)):
-            results[label] = job.evaluate(program, split, f"{program.name} {label}", traces=True)
-            results[label].save(folder / "evaluations" / f"{split} {label}.json")
-            evaluations[f"{split} {label}"] = results[label]
-        show_scores(f"{job.dataset.name}, {split} split ({meaning})", results)
-        show_comparisons(results, job.metrics[0])
-    artifact = save_artifact(
-        after,
-        folder / "artifact",
-        lm=job.lm,
-        index=job.retriever,
-        data=job.dataset,
-        evaluations=evaluations,
-        cost=spent,
-    )
-    out.print(f"saved in {artifact}", markup=False)
 
 
 COMMANDS = {"compile": compile_, "calibrate": calibrate, "tune": tune}

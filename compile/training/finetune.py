@@ -1,0 +1,231 @@
+"""Finetune the local model of a program on its own right answers: DSPy's `BootstrapFinetune`, with a provider of ours.
+
+DSPy runs the program on training questions, keeps the calls of the runs that end in the right answer, and hands prompts
+and replies to the provider of the language model, which trains it with the trainer of this room.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+from dspy.clients.provider import Provider, TrainingJob
+
+from knowgap.compile.demonstrations.optimizers import reporting
+from knowgap.compile.evaluation.metrics import Metric, named_metrics
+from knowgap.compile.evaluation.quiet import quiet
+from knowgap.compile.evaluation.runner import check_examples
+from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.lora import add_lora, merge_lora
+from knowgap.compile.training.trainer import TrainingResult, train
+from knowgap.errors import KnowgapError, UsageError
+from knowgap.lms.local.engine import HFEngine
+from knowgap.lms.local.loading import LocalModel, load_model
+from knowgap.lms.local.prompts import chat_ids
+from knowgap.lms.providers import make_lm
+from knowgap.programs.base import Program
+from knowgap.programs.replies.adapter import adapter_in_use
+from knowgap.programs.trace.usage import without_history
+from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.files import json_digest
+
+__all__ = ["FINETUNE_CONFIG", "FinetunedProgram", "LocalProvider", "finetune_program", "local_engine"]
+
+FINETUNE_CONFIG = TrainingConfig(epochs=3.0, learning_rate=2e-5, batch_size=4, warmup_ratio=0.03, max_length=2048)
+
+_IGNORED = -100  # the label of a token that the loss does not count
+Message = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FinetunedProgram:
+    """A program and the model that was finetuned for it.
+
+    Attributes:
+        program: a copy of the program without demonstrations; its predictors have no language model of their own.
+        lm: the finetuned model.
+        training: what its training did.
+    """
+
+    program: Program
+    lm: dspy.LM
+    training: TrainingResult
+
+
+def local_engine(lm: Any) -> HFEngine:
+    """The engine of a language model that runs in this process.
+
+    Raises:
+        UsageError: it is another kind of model.
+    """
+    engine = getattr(lm, "_engine_spec", None)
+    if not isinstance(engine, HFEngine):
+        raise UsageError(f"{getattr(lm, 'model', lm)}: only a local model (hf/PATH) can be finetuned")
+    return engine
+
+
+def finetune_program(
+    program: Program,
+    trainset: Sequence[dspy.Example],
+    output: str | Path,
+    *,
+    metric: Metric | str,
+    lm: dspy.LM,
+    teacher_lm: dspy.BaseLM | None = None,
+    config: TrainingConfig = FINETUNE_CONFIG,
+    metric_threshold: float = 1.0,
+    overwrite: bool = False,
+    num_threads: int = 4,
+    progress: Progress | None = None,
+) -> FinetunedProgram:
+    """Finetune the language model of a program on the calls of its right runs.
+
+    Args:
+        program: stays as it is.
+        trainset: questions with answers.
+        output: the folder of the finetuned model.
+        metric: a function or the name of a metric.
+        lm: the local model to finetune.
+        teacher_lm: the model that runs the program; None for `lm` itself.
+        config: the settings; a call longer than `max_length` tokens is left out.
+        metric_threshold: the score from which a run counts as right.
+        overwrite: replace another model in the folder.
+        num_threads: questions at a time.
+        progress: is called after every question, and with every loss.
+
+    Raises:
+        UsageError: `lm` is no local model, or no run is right.
+
+    Warns:
+        UserWarning: some calls were too long.
+    """
+    engine = local_engine(lm)
+    check_examples(trainset, "trainset")
+    measure = reporting(next(iter(named_metrics(metric).values())), progress)
+    provider = LocalProvider(engine.path_or_id, Path(output), config, overwrite=overwrite, progress=progress)
+    trained = lm.copy(provider=provider)
+    student, teacher = program.deepcopy(), program.deepcopy()
+    for each, model in ((student, trained), (teacher, teacher_lm or lm)):
+        each._compiled = False
+        each.concurrent = False  # the order of the calls is then that of the algorithm
+        each.set_lm(model)
+    optimizer = dspy.BootstrapFinetune(
+        metric=lambda example, prediction, trace=None: measure(example, prediction, trace) >= metric_threshold,
+        adapter=adapter_in_use(),
+        exclude_demos=True,
+        num_threads=num_threads,
+    )
+    with quiet(), without_history():
+        try:
+            compiled = optimizer.compile(student, trainset=list(trainset), teacher=teacher)
+        except RuntimeError as error:
+            if isinstance(error.__cause__, KnowgapError):
+                raise error.__cause__ from None
+            raise
+    own = dict(program.named_predictors())
+    for name, predictor in compiled.named_predictors():
+        predictor.lm = own[name].lm
+    compiled.concurrent = program.concurrent
+    assert provider.result is not None
+    settings = {name: value for name, value in engine.dump_state().items() if name != "path_or_id"}
+    options = {name: value for name, value in lm.kwargs.items() if value is not None}
+    return FinetunedProgram(
+        compiled, make_lm(f"hf/{provider.result.folder}", **{**settings, **options}), provider.result
+    )
+
+
+class LocalProvider(Provider):
+    """Finetunes models of Transformers in this process, for DSPy.
+
+    Args:
+        base: the model to finetune, by folder or hub name.
+        output: the folder of the finetuned model.
+        config: the settings.
+        overwrite: replace another model in the folder.
+        progress: is called with (steps done, steps in all, text).
+
+    Attributes:
+        result: what the training did, once it is done.
+    """
+
+    def __init__(
+        self, base: str, output: Path, config: TrainingConfig, *, overwrite: bool, progress: Progress | None
+    ) -> None:
+        super().__init__()
+        self.finetunable = True
+        self._base, self._output, self._config = base, output.resolve(), config
+        self._overwrite, self._progress = overwrite, progress
+        self.result: TrainingResult | None = None
+
+    @staticmethod
+    def kill(lm: Any, launch_kwargs: dict[str, Any] | None = None) -> None:
+        """Release the memory of the model before another copy of it is trained."""
+        local_engine(lm).close()
+
+    def finetune(  # pyright: ignore[reportIncompatibleMethodOverride]  # DSPy calls it on the instance
+        self,
+        job: TrainingJob,
+        model: str,
+        train_data: list[dict[str, Any]],
+        train_data_format: Any,
+        train_kwargs: dict[str, Any] | None = None,
+    ) -> str:
+        """Train the model on conversations; returns the name of the finetuned one."""
+        if not train_data:
+            raise UsageError("no training question is answered rightly, so there is nothing to finetune on")
+        conversations: list[list[Message]] = [row["messages"] for row in train_data]
+        local = load_model(self._base, "cpu", "float32")
+        rows = [_row(local, conversation) for conversation in conversations]
+        short = [row for row in rows if len(row["input_ids"]) <= self._config.max_length]
+        if len(short) < len(rows):
+            left_out = f"{len(rows) - len(short)} of {len(rows)} calls are longer than {self._config.max_length} tokens"
+            warnings.warn(f"{left_out}: left out", stacklevel=2)
+        self.result = train(
+            self._output,
+            self._config,
+            lambda arguments: _trainer(arguments, self._base, short, self._config),
+            examples=len(short),
+            made_from={"kind": "finetune", "base": self._base, "data": json_digest(conversations)},
+            save=_save,
+            overwrite=self._overwrite,
+            progress=self._progress,
+        )
+        return f"hf/{self._output}"
+
+
+def _row(local: LocalModel, conversation: Sequence[Message]) -> dict[str, list[int]]:
+    """The tokens of a conversation, and as labels those of its last message with the token that ends a reply."""
+    *turns, reply = conversation
+    prompt = chat_ids(local, turns)
+    completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
+    if local.is_seq2seq:
+        return {"input_ids": prompt, "attention_mask": [1] * len(prompt), "labels": completion}
+    ids = prompt + completion
+    return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": [_IGNORED] * len(prompt) + completion}
+
+
+def _trainer(arguments: Any, base: str, rows: list[dict[str, list[int]]], config: TrainingConfig) -> Any:
+    from datasets import Dataset
+    from transformers import DataCollatorForSeq2Seq, Trainer
+
+    local = load_model(base, "cpu", "float32")
+    if local.tokenizer.pad_token is None:
+        local.tokenizer.pad_token = local.tokenizer.convert_ids_to_tokens(local.pad_id)
+    model = add_lora(local.model, config.lora_rank)
+    collator = DataCollatorForSeq2Seq(local.tokenizer, model=local.model, label_pad_token_id=_IGNORED)
+    return Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_list(rows),
+        data_collator=collator,
+        processing_class=local.tokenizer,
+    )
+
+
+def _save(trainer: Any, folder: Path) -> None:
+    merge_lora(trainer.model).save_pretrained(folder)
+    trainer.processing_class.save_pretrained(folder)
