@@ -11,11 +11,11 @@ from typing import Any, ClassVar, cast
 
 from typing_extensions import Self
 
-from knowgap.lms.ra_isf.card import SEPARATOR, Kind, SubModelCard, Task, folder_digest, read_card
-from knowgap.lms.ra_isf.language_model import LabelReader, load_pretrained
+from knowgap.lms.ra_isf.card import SEPARATOR, SubModelCard, Task, folder_digest, read_card
+from knowgap.lms.ra_isf.cross_encoder import CrossEncoderReader
+from knowgap.lms.ra_isf.language_model import LabelReader
 
 __all__ = [
-    "AUTO_CLASSES",
     "DecompositionModel",
     "RelevanceModel",
     "SelfKnowledgeModel",
@@ -24,13 +24,6 @@ __all__ = [
     "load_sub_model",
 ]
 
-AUTO_CLASSES: dict[Kind, str] = {
-    "seq2seq": "AutoModelForSeq2SeqLM",
-    "causal": "AutoModelForCausalLM",
-    "cross_encoder": "AutoModelForSequenceClassification",
-}
-_PAIRS_PER_BATCH = 32
-
 
 class SubModel:
     """A trained model, which is loaded when it is first asked. Copies are the same object.
@@ -38,6 +31,7 @@ class SubModel:
     Args:
         folder: as `knowgap train ra-isf` writes it.
         device: where to compute; None takes a GPU if there is one.
+        card: how it is asked; None reads it from the folder. With a card, any model can be asked, trained or not.
 
     Raises:
         CheckpointError: the folder holds no such sub-model.
@@ -45,10 +39,10 @@ class SubModel:
 
     task: ClassVar[Task]
 
-    def __init__(self, folder: str | Path, *, device: str | None = None) -> None:
+    def __init__(self, folder: str | Path, *, device: str | None = None, card: SubModelCard | None = None) -> None:
         self.folder = Path(folder)
         self.name = str(folder)
-        self.card: SubModelCard = read_card(folder, self.task)
+        self.card = card or read_card(folder, self.task)
         self.threshold = self.card.threshold
         self._device = device
         self._loading = threading.Lock()
@@ -68,40 +62,8 @@ class SubModel:
 
     @cached_property
     def _load(self) -> Any:
-        tokenizer, model = load_pretrained(self.folder, AUTO_CLASSES[self.card.kind], self._device)
-        return (CrossEncoderReader if self.card.kind == "cross_encoder" else LabelReader)(tokenizer, model, self.card)
-
-
-class CrossEncoderReader:
-    """A model that gives a pair of texts one logit: that of yes. Thread-safe."""
-
-    def __init__(self, tokenizer: Any, model: Any, card: SubModelCard) -> None:
-        self._tokenizer, self._model, self._card = tokenizer, model, card
-        self._lock = threading.Lock()
-
-    def probabilities(self, inputs: Sequence[tuple[str, str]]) -> list[float]:
-        """The probability of yes for each (question, passage)."""
-        import torch
-
-        found = [0.0] * len(inputs)
-        by_length = sorted(range(len(inputs)), key=lambda i: len(inputs[i][0]) + len(inputs[i][1]))
-        for start in range(0, len(inputs), _PAIRS_PER_BATCH):
-            batch = by_length[start : start + _PAIRS_PER_BATCH]
-            with self._lock, torch.inference_mode():
-                encoded = encode_pairs(self._tokenizer, [inputs[i] for i in batch], self._card.max_tokens)
-                padded = self._tokenizer.pad(encoded, return_tensors="pt").to(self._model.device)
-                logits = self._model(**padded).logits[:, 0].float()
-            for i, probability in zip(batch, logits.sigmoid().tolist(), strict=True):
-                found[i] = probability
-        return found
-
-
-def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_tokens: int) -> Any:
-    """Tokenize (question, passage); of the longer text, as much as there is room for. A blank passage is left out."""
-    questions, passages = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
-    if any(passages):
-        return tokenizer(questions, passages, truncation="longest_first", max_length=max_tokens)
-    return tokenizer(questions, truncation=True, max_length=max_tokens)
+        reader = CrossEncoderReader if self.card.kind == "cross_encoder" else LabelReader
+        return reader(self.name, self.card, self._device)
 
 
 class SelfKnowledgeModel(SubModel):
@@ -152,14 +114,15 @@ _CLASSES: dict[Task, type[SubModel]] = {
 }
 
 
-def load_sub_model(task: str, folder: str | Path) -> SubModel:
+def load_sub_model(task: str, folder: str | Path, card: SubModelCard | None = None) -> SubModel:
     """Load a sub-model.
 
     Args:
         task: the argument of `RAISF` that takes it: `know`, `relevant` or `decompose`.
         folder: as `knowgap train ra-isf` writes it.
+        card: how it is asked; None reads it from the folder.
 
     Raises:
         CheckpointError: the folder holds no such sub-model.
     """
-    return _CLASSES[cast("Task", task)](folder)
+    return _CLASSES[cast("Task", task)](folder, card=card)

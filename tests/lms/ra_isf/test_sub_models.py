@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from knowgap.errors import CheckpointError
+from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.ra_isf.card import CARD_FILE, SubModelCard
 from knowgap.lms.ra_isf.language_model import fit_prompt, target_ids
 from knowgap.lms.ra_isf.sub_models import join_questions, load_sub_model, split_questions
@@ -42,7 +42,7 @@ def label_probability(folder, question, passage=""):
     scores = []
     for label in card.labels:
         prompt = tokenizer(card.prompt.format(question=question, passage=passage))["input_ids"]
-        target = target_ids(tokenizer, card, label)
+        target = [*target_ids(tokenizer, card, label), tokenizer.eos_token_id]
         joined, ignored = (prompt, []) if card.kind == "seq2seq" else ([*prompt, *target], [-100] * len(prompt))
         with torch.inference_mode():
             loss = model(input_ids=torch.tensor([joined]), labels=torch.tensor([[*ignored, *target]])).loss
@@ -54,20 +54,23 @@ def label_probability(folder, question, passage=""):
 def test_a_judgement_is_the_probability_of_the_label_yes(folders, kind):
     know, relevant = folders("know", kind), folders("relevant", kind)
     expected = [label_probability(know, question) for question in QUESTIONS]
-    assert load_sub_model("know", know).knows(QUESTIONS) == pytest.approx(expected, abs=1e-5)
-    assert len({round(p, 4) for p in expected}) == len(expected)
+    assert load_sub_model("know", know).knows(QUESTIONS) == pytest.approx(expected, rel=1e-3, abs=1e-15)
+    assert len(set(expected)) == len(expected)
     judged = load_sub_model("relevant", relevant).relevant([(question, PASSAGE) for question in QUESTIONS])
-    assert judged == pytest.approx([label_probability(relevant, q, PASSAGE) for q in QUESTIONS], abs=1e-5)
+    assert judged == pytest.approx([label_probability(relevant, q, PASSAGE) for q in QUESTIONS], rel=1e-3, abs=1e-15)
 
 
 def test_a_cross_encoder_gives_what_sentence_transformers_gives(folders):
     from sentence_transformers import CrossEncoder
 
     folder = folders("relevant", "cross_encoder")
+    encoder = CrossEncoder(str(folder), device="cpu")  # which gives the sigmoid of one logit
     pairs = [(question, PASSAGE) for question in QUESTIONS]
-    expected = CrossEncoder(str(folder), device="cpu").predict(pairs, show_progress_bar=False)  # sigmoid of one logit
+    expected = encoder.predict(pairs, show_progress_bar=False)
     assert load_sub_model("relevant", folder).relevant(pairs) == pytest.approx(expected.tolist(), abs=1e-4)
-    assert all(0 < p < 1 for p in load_sub_model("know", folders("know", "cross_encoder")).knows(QUESTIONS))
+    expected = encoder.predict([(question, "") for question in QUESTIONS], show_progress_bar=False)
+    known = load_sub_model("know", folders("know", "cross_encoder")).knows(QUESTIONS)
+    assert known == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal"])
@@ -142,13 +145,13 @@ def test_the_digest_changes_with_the_files_and_copies_are_the_same_object(folder
         (lambda folder: (folder / CARD_FILE).write_text(json.dumps({"format": 2})), "is damaged"),
         (lambda folder: SubModelCard.make("know", "causal").write(folder), "'know' of RA-ISF, not 'relevant'"),
         (lambda folder: (folder / "config.json").write_text("{}"), "cannot be loaded"),
-        (lambda folder: (folder / "model.safetensors").unlink(), "cannot be loaded"),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b"{"), "cannot be loaded"),
     ],
 )
 def test_what_is_no_such_sub_model_is_refused(folders, tmp_path, damage, said):
     shutil.copytree(folders("relevant", "causal"), tmp_path / "damaged")
     damage(tmp_path / "damaged")
-    with pytest.raises(CheckpointError, match=said):
+    with pytest.raises((CheckpointError, LanguageModelError), match=said):
         load_sub_model("relevant", tmp_path / "damaged").relevant([("Who?", PASSAGE)])
 
 

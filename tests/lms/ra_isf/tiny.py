@@ -39,9 +39,15 @@ def write_language_model(folder, kind, *, texts=TEXTS, seed=1, vocabulary=400, *
         config = T5Config(vocab_size=len(tokenizer), decoder_start_token_id=0, **{**settings, **changes})
         random_model(T5ForConditionalGeneration, config, seed).save_pretrained(folder)
     else:
-        settings = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+        settings = {
+            "hidden_size": 16,
+            "intermediate_size": 32,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "initializer_range": 0.5,
+        }
         config = LlamaConfig(
-            vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1, pad_token_id=0, initializer_range=0.5,
+            vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=1, pad_token_id=0,
             **{**settings, **changes},
         )  # fmt: skip
         random_model(LlamaForCausalLM, config, seed).save_pretrained(folder)
