@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from knowgap.compile import load_artifact, save_artifact
     from knowgap.compile import tune as tune
     from knowgap.compile.data import Dataset as Dataset
+    from knowgap.compile.data import index_corpus as index_corpus
     from knowgap.compile.data import load_dataset as load_dataset
     from knowgap.compile.data import read_corpus as read_corpus
     from knowgap.compile.evaluation.metrics import get_metric as get_metric

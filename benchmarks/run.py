@@ -31,6 +31,7 @@ BENCHMARKS = (
     "near_misses",
     "damage",
     "kills",
+    "documents",
 )
 
 

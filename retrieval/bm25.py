@@ -28,7 +28,7 @@ from knowgap.retrieval.index.passage_store import (
     select_positions,
 )
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer, words
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
 
 __all__ = ["Analyzer", "BM25Index"]
 
@@ -63,6 +63,7 @@ class BM25Index(NeverCopied):
 
     def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: Analyzer, manifest: Manifest) -> None:
         self._store, self._engine, self._analyzer, self.manifest = store, engine, analyzer, manifest
+        self.path: Path | None = store.folder if isinstance(store, PassageStore) else None
 
     @classmethod
     @checked
@@ -148,8 +149,9 @@ class BM25Index(NeverCopied):
         return len(self._store)
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that no passage has."""
-        return [identifier for identifier in ids if self._store.position(identifier) is None]
+        """Those of the ids that neither a passage has nor a document that was split into passages."""
+        missing = [identifier for identifier in ids if self._store.position(identifier) is None]
+        return not_split(missing, (passage.id for passage in self._store))
 
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None

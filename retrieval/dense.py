@@ -19,6 +19,7 @@ from knowgap.retrieval.index.build import Progress, no_progress, start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.vector_index import VectorIndex
+from knowgap.retrieval.index.window import Window, embedded_window, model_window
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.passage import Passage
@@ -42,6 +43,7 @@ class DenseEncoder:
         passages: passages to vectors of any length.
         queries: queries to vectors of any length.
         device: where it computes.
+        window: how much of a passage it reads; None if that is not known.
     """
 
     name: str
@@ -49,6 +51,7 @@ class DenseEncoder:
     passages: Embed
     queries: Embed
     device: str = "cpu"
+    window: Window | None = None
     _cache: LRUCache[str, npt.NDArray[np.float32]] = field(default_factory=lambda: LRUCache(_CACHED_QUERIES))
 
     @property
@@ -89,23 +92,15 @@ def _load(encoder: str | Path | Embed | None, device: str | None) -> DenseEncode
     """A bi-encoder by folder or hub name, a function, or the embedded MiniLM encoder for None."""
     if encoder is None:
         embed = sentence_encoder().encode
-        return DenseEncoder(EMBEDDED, MINILM_DIGEST, functools.partial(embed, remember=False), embed)
+        passages = functools.partial(embed, remember=False)
+        return DenseEncoder(EMBEDDED, MINILM_DIGEST, passages, embed, window=embedded_window())
     return _load_bi_encoder(str(encoder), device) if isinstance(encoder, (str, Path)) else _wrap_function(encoder)
 
 
 def _load_bi_encoder(name: str, device: str | None) -> DenseEncoder:
     """A bi-encoder of sentence-transformers; its prompts for queries and documents are used if it has them."""
-    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-
     folder, device, lock = resolve_checkpoint(name), choose_device(device), threading.Lock()
-    with quiet_transformers():
-        from sentence_transformers import SentenceTransformer
-
-        try:
-            model: Any = SentenceTransformer(str(folder), device=device)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise CheckpointError(f"{name}: cannot be loaded as a bi-encoder ({reason})") from error
+    model = load_sentence_transformer(name, folder, device)
 
     def locked(encode: Callable[..., Any]) -> Embed:
         def call(texts: list[str]) -> Any:
@@ -115,7 +110,26 @@ def _load_bi_encoder(name: str, device: str | None) -> DenseEncoder:
         return call
 
     digest = checkpoint_digest(folder)
-    return DenseEncoder(name, digest, locked(model.encode_document), locked(model.encode_query), device)
+    encode, encode_query = locked(model.encode_document), locked(model.encode_query)
+    return DenseEncoder(name, digest, encode, encode_query, device, model_window(model))
+
+
+def load_sentence_transformer(name: str, folder: Path, device: str) -> Any:
+    """A bi-encoder of sentence-transformers, loaded.
+
+    Raises:
+        CheckpointError: the folder holds none; the error names it as `name`.
+    """
+    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+
+    with quiet_transformers():
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            return SentenceTransformer(str(folder), device=device)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+            raise CheckpointError(f"{name}: cannot be loaded as a bi-encoder ({reason})") from error
 
 
 def _wrap_function(embed: Embed) -> DenseEncoder:

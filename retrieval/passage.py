@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -11,7 +12,19 @@ from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["Hit", "NeverCopied", "Passage", "Retriever", "RetrieverLike", "check_k", "rank_hits"]
+__all__ = [
+    "Hit",
+    "NeverCopied",
+    "Passage",
+    "Retriever",
+    "RetrieverLike",
+    "check_k",
+    "document_id",
+    "gold_name",
+    "not_split",
+    "part_id",
+    "rank_hits",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,40 @@ class Retriever(Protocol):
 
 RetrieverLike = Retriever | str | Path
 """A retriever, the folder of an index, or the http(s) URL of an index server."""
+
+
+def part_id(document: str, digest: str, number: int = 1) -> str:
+    """The id of a passage that is a part of a document: `document#0123456789`, and `-2`, … for further equal parts.
+
+    Args:
+        document: the id of the document.
+        digest: of the passage, in hexadecimal; the first ten digits count.
+        number: among equal parts of the document, from 1.
+    """
+    return f"{document}#{digest[:10]}" + (f"-{number}" if number > 1 else "")
+
+
+def document_id(passage_id: str) -> str | None:
+    """The id of the document of which a passage is a part; None if the id is not one that `part_id` makes."""
+    part = _PART.search(passage_id)
+    return passage_id[: part.start()] if part else None
+
+
+def gold_name(passage_id: str, gold: Collection[str]) -> str | None:
+    """The gold id that names a passage: its own, or that of the document of which it is a part; None if none does."""
+    if passage_id in gold:
+        return passage_id
+    document = document_id(passage_id)
+    return document if document in gold else None
+
+
+def not_split(missing: list[str], ids: Iterable[str]) -> list[str]:
+    """Those of some ids, which no passage has, that no document has either; `ids` are those of all passages."""
+    documents = {document_id(each) for each in ids} if missing else set()
+    return [each for each in missing if each not in documents]
+
+
+_PART = re.compile(r"#[0-9a-f]{10}(?:-\d+)?\Z")
 
 
 class NeverCopied:

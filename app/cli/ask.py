@@ -13,11 +13,13 @@ from typer import Argument
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, show_table
+from knowgap.cli.documents.reading import find_sources
 from knowgap.cli.given import grouped, is_default
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 
 if TYPE_CHECKING:
     from knowgap.programs.reading.cited_prediction import Citation
+    from knowgap.retrieval.documents.sources import Source
 
 __all__ = ["COMMANDS", "ask", "ls"]
 
@@ -116,15 +118,18 @@ def ask(
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error
-    _show_answer(question, prediction, as_json)
+        sources = find_sources(retriever, prediction.passages, lines=as_json)
+    _show_answer(question, prediction, sources, as_json)
     cost = prediction.trace.cost
     if cost.all_unreadable:
         raise unreadable_replies(lm, cost.lm_calls, cost.cut)
 
 
-def _show_answer(question: str, prediction: Any, as_json: bool) -> None:
+def _show_answer(question: str, prediction: Any, sources: dict[str, Source], as_json: bool) -> None:
     if as_json:
-        passages = [passage.to_dict() for passage in prediction.passages]
+        passages: list[dict[str, Any]] = [passage.to_dict() for passage in prediction.passages]
+        for passage in passages:
+            passage |= {"source": sources[passage["id"]].to_dict()} if passage["id"] in sources else {}
         trace = prediction.trace.model_dump(mode="json")
         citations = [citation.to_dict() for citation in prediction.citations]
         answer = {"question": question, "answer": prediction.answer, "passages": passages, "citations": citations}
@@ -133,20 +138,22 @@ def _show_answer(question: str, prediction: Any, as_json: bool) -> None:
         return
     out.print(prediction.trace)
     titles = ", ".join(passage.title or passage.id for passage in prediction.passages)
-    sources = f"  [dim]({escape(titles)})[/dim]" if titles else ""
-    out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{sources}")
+    read = f"  [dim]({escape(titles)})[/dim]" if titles else ""
+    out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{read}")
     citations = prediction.citations
     for citation in citations:
         statement = f"{citation.statement} " if len(citations) > 1 else ""
-        out.print(f"  {escape(statement)}[dim]({escape(_support(citation))})[/dim]")
+        out.print(f"  {escape(statement)}[dim]({escape(_support(citation, sources))})[/dim]")
 
 
-def _support(citation: Citation) -> str:
-    """Which passages support a statement, in words."""
+def _support(citation: Citation, sources: dict[str, Source]) -> str:
+    """Which passages support a statement, in words, and where they come from."""
     if not citation.passages:
         return "no passage supports it"
     titles = [
-        (passage.title or passage.id) + (", written by the model itself" if passage.id in citation.own else "")
+        (passage.title or passage.id)
+        + (", written by the model itself" if passage.id in citation.own else "")
+        + (f" [{sources[passage.id]}]" if passage.id in sources else "")
         for passage in citation.passages
     ]
     how = "supported together by" if citation.together else "supported by"

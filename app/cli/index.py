@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -16,6 +16,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import Report, out, progress, remark, show_table
+from knowgap.cli.documents.reading import find_sources, said_of_update, show_reading
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import UsageError
@@ -47,13 +48,35 @@ class QdrantOptions:
     replicas: Annotated[int | None, Option("--replicas", min=1, help="Copies of each part on a Qdrant cluster.")] = None
 
 
+@dataclass(frozen=True)
+class SplittingOptions:
+    """How long texts of a corpus are split."""
+
+    split: Annotated[
+        Literal["auto", "never"],
+        Option("--split", help="auto: split long texts of JSON Lines and TSV; never: not. Documents always are."),
+    ] = "auto"
+    passage_tokens: Annotated[
+        int,
+        Option("--passage-tokens", min=32, help="Tokens of a passage at most; fewer if the encoder reads fewer."),
+    ] = 256
+
+
 @grouped
 def index(
     *,
     folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
     data: Annotated[str | None, Option("--data", "-d", help="Data set whose passages are indexed.")] = None,
-    corpus: Annotated[Path | None, Option("--corpus", help="Passages: JSON Lines or TSV.")] = None,
+    corpus: Annotated[
+        Path | None,
+        Option(
+            "--corpus",
+            help="Folder of documents (text, Markdown, HTML; PDF, Word, PowerPoint, Excel with the extra documents), "
+            "one document, or passages in JSON Lines or TSV.",
+        ),
+    ] = None,
     engine: o.Engine = None,
+    splitting: SplittingOptions,
     checkpoint: Annotated[
         str | None,
         Option(
@@ -66,43 +89,83 @@ def index(
     ] = False,
     as_json: o.Json = False,
 ) -> None:
-    """Build an index of a data set's passages or of a corpus file; a build that was cut off continues.
+    """Build an index of your documents or of a data set's passages; a build that was cut off continues.
+
+    Given again, with the same options, a corpus that has changed: what is new is added, what is gone is removed, and
+    what is the same is not encoded again. Long texts are split into passages that the encoder reads whole.
 
     The folder can be moved and copied. That of an index on a Qdrant server holds the address of the collection and what
     encodes queries, so that the other commands take it like any other: --index FOLDER.
     """
-    from knowgap.retrieval.index.engines import engine_class
-
-    engine = engine or o.NEW_INDEX
+    if (data is None) == (corpus is None):
+        raise UsageError("name what to index: either --data or --corpus")
+    engine = engine or (_recorded_engine(folder) if corpus is not None and not overwrite else o.NEW_INDEX)
     options = {name: value for name, value in vars(qdrant).items() if value is not None}
     if options and engine != "qdrant":
         names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
         raise UsageError(f"{names}: goes with --engine qdrant, not with {engine}")
-    build = engine_class(engine).build
     if checkpoint is not None:
         if engine not in _CHECKPOINT_ARGUMENTS:
             raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINT_ARGUMENTS)}; {engine} takes none")
         options[_CHECKPOINT_ARGUMENTS[engine]] = checkpoint
-    passages = _read_passages(data, corpus)
-    with progress("indexing") as report:
-        built = build(_reporting(passages, report), folder, overwrite=overwrite, progress=report, **options)
-    with factories.closing(built):
-        digest = getattr(built, "digest", None) or built.manifest.digest
-        facts = {"index": str(folder), "engine": engine, "passages": len(built), "digest": digest}
+    if corpus is not None:
+        facts, said = _index_corpus(corpus, folder, engine, splitting, overwrite, options)
+    else:
+        refuse(["split", "passage_tokens"], "goes with --corpus: questions of a data set name its passages")
+        facts, said = _index_data(data or "", folder, engine, overwrite, options)
     if as_json:
         out.print_json(json.dumps(facts))
     else:
-        out.print(f"{facts['passages']} passages indexed in {folder} ({engine})", markup=False)
+        out.print(f"{said} in {folder} ({engine})", markup=False)
 
 
-def _read_passages(data: str | None, corpus: Path | None) -> Iterable[Passage]:
-    """The passages of a data set or of a file; exactly one of them must be named."""
-    from knowgap.compile.data import load_dataset, read_corpus
+def _index_corpus(
+    corpus: Path, folder: Path, engine: str, splitting: SplittingOptions, overwrite: bool, options: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Index a corpus, or what has changed of it; returns facts and a sentence on the index."""
+    from knowgap.compile.data.indexing import index_corpus
 
-    if corpus is not None and data is None:
-        return read_corpus(corpus)
-    if data is None or corpus is not None:
-        raise UsageError("name what to index: either --data or --corpus")
+    with progress("indexing") as report:
+        done = index_corpus(
+            corpus, folder, engine=engine, overwrite=overwrite, progress=report, **vars(splitting), **options
+        )
+    show_reading(done.reading)
+    facts = _facts(done.index, folder, engine)
+    facts["reading"], facts["update"] = dict(vars(done.reading)), done.update and asdict(done.update)
+    return facts, f"{facts['passages']} passages indexed" if done.update is None else said_of_update(done.update)
+
+
+def _index_data(
+    data: str, folder: Path, engine: str, overwrite: bool, options: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Index the passages of a data set; returns facts and a sentence on the index."""
+    from knowgap.retrieval.index.engines import engine_class
+
+    build = engine_class(engine).build
+    with progress("indexing") as report:
+        built = build(_reporting(_passages_of(data), report), folder, overwrite=overwrite, progress=report, **options)
+    facts = _facts(built, folder, engine)
+    return facts, f"{facts['passages']} passages indexed"
+
+
+def _facts(index: Any, folder: Path, engine: str) -> dict[str, Any]:
+    """What is printed of an index, which is closed."""
+    with factories.closing(index):
+        digest = getattr(index, "digest", None) or index.manifest.digest
+        return {"index": str(folder), "engine": engine, "passages": len(index), "digest": digest}
+
+
+def _recorded_engine(folder: Path) -> str:
+    """The engine of the index of a corpus that is there; that of a new index if there is none."""
+    from knowgap.compile.data.indexing import recorded_engine
+
+    return recorded_engine(folder) or o.NEW_INDEX
+
+
+def _passages_of(data: str) -> Iterable[Passage]:
+    """The passages of a data set."""
+    from knowgap.compile.data import load_dataset
+
     dataset = load_dataset(data)
     if not dataset.corpus:
         raise UsageError(f"{data} brings no passages: name a file of them with --corpus")
@@ -130,15 +193,22 @@ def search(
         raise UsageError("the query is empty: say what to look for")
     with factories.open_index(options) as retriever:
         [hits] = retriever.search([query], k)
+        sources = find_sources(retriever, [hit.passage for hit in hits], lines=as_json)
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]
+        for record in records:
+            record |= {"source": sources[record["id"]].to_dict()} if record["id"] in sources else {}
         out.print_json(json.dumps({"query": query, "hits": records}))
         return
     rows = [
         [hit.rank, f"{hit.score:.3f}", hit.passage.title, textwrap.shorten(hit.passage.text, 160, placeholder="…")]
         for hit in hits
     ]
-    show_table(query, ["rank", "score", "title", "text"], rows)
+    if not sources:
+        show_table(query, ["rank", "score", "title", "text"], rows)
+        return
+    rows = [[*row, sources.get(hit.passage.id, "")] for row, hit in zip(rows, hits, strict=True)]
+    show_table(query, ["rank", "score", "title", "text", "source"], rows)
 
 
 def size(

@@ -157,7 +157,9 @@ class DataOptions(IndexOptions):
 
     corpus: Annotated[
         Path | None,
-        Option("--corpus", help="Passages (JSON Lines or TSV) instead of those that come with the questions."),
+        Option(
+            "--corpus", help="Passages (JSON Lines, TSV, or documents) instead of those that come with the questions."
+        ),
     ] = None
     limit: Limit = None
     seed: Seed = 0

@@ -13,14 +13,14 @@ A JSON Lines file, one question per line (a JSON array of such objects is read t
 ``answer``         a string, a list of acceptable strings (the first is shown), a number, or true/false for yes/no
 ``id``             optional; unique
 ``aliases``        optional; more acceptable answers
-``gold_ids``       optional; ids of the passages that hold the answer
+``gold_ids``       optional; ids of the passages that hold the answer, or of documents that were split into passages
 ``type``           optional; kind of question, for scores by kind
 ``context``        optional; the question's own passages, strings or ``{"title", "text", "id"}`` objects
 ``evidences``      optional; ``[subject, relation, object]`` triples
 ``decomposition``  optional; sub-questions in order, ``{"question", "answer"}`` objects
 =================  ====================================================================================================
 
-The corpus is the ``context`` of all questions together, or a file (`read_corpus`)::
+The corpus is the ``context`` of all questions together, or a file or a folder of documents (`read_corpus`)::
 
     {"id": "bridge-1", "title": "Orle bridge", "text": "The bridge at Orle was designed by Ada Venn."}
 
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import FRACTIONS, SPLITS, Dataset
+from knowgap.compile.data.indexing import IndexedCorpus, index_corpus
 from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.compile.data.load import DATASETS, load_dataset
 
@@ -41,7 +42,9 @@ __all__ = [
     "LAYOUTS",
     "SPLITS",
     "Dataset",
+    "IndexedCorpus",
     "detect_layout",
+    "index_corpus",
     "load_dataset",
     "read_corpus",
 ]

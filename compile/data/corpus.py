@@ -1,4 +1,4 @@
-"""Corpus files, read as a stream: JSON Lines and the two tab-separated layouts in common use.
+"""Corpora, read as a stream: JSON Lines, the two tab-separated layouts in common use, and folders of documents.
 
 - JSON Lines: `{"id": …, "title": …, "text": …}`. `id` may be called `_id` or `docid`, and `text` `contents`; `title`
   may be missing, and a missing id becomes the line number.
@@ -6,39 +6,93 @@
 - ColBERT's collection: `pid<TAB>text` or `pid<TAB>text<TAB>title` without a header; without the third column, a text
   that begins with `Title | ` has that title.
 
-All may be compressed (`.gz`).
+All may be compressed (`.gz`). A folder, or a single file, may hold text, Markdown, HTML, PDF and Office files
+(`knowgap.retrieval.documents`).
 """
 
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from knowgap.arguments import checked
 from knowgap.compile.data.records import read_json_lines, read_lines
 from knowgap.errors import DataError
+from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder
+from knowgap.retrieval.documents.reading import Reading, read_documents
+from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["read_corpus"]
+__all__ = ["Split", "document_folder", "read_corpus", "read_corpus_lines"]
+
+Split = Literal["auto", "never"]
+"""Whether long texts of JSON Lines and TSV are split into passages; documents of other kinds always are."""
 
 
 @checked
-def read_corpus(path: str | Path) -> Iterator[Passage]:
-    """Yield the passages of a corpus file; only their ids are kept in memory.
+def read_corpus(path: str | Path, *, split: Split = "never") -> Iterator[Passage]:
+    """Yield the passages of a corpus.
+
+    Args:
+        path: a file or a folder; of a file of JSON Lines or TSV, only the ids are kept in memory.
+        split: `auto` splits the long texts of JSON Lines and TSV as well; a part of the document `orle` has an id such
+            as `orle#0123456789`. The length of a passage is measured in tokens of the embedded encoder.
 
     Raises:
         DataError: naming file, line and field: not UTF-8, not JSON, a field missing, blank or of a wrong type, a
-            repeated id, a row with too few or too many columns, or a file without passages.
+            repeated id, a row with too few or too many columns; or a file or folder without passages.
+
+    Warns:
+        UserWarning: for each file of a folder that cannot be read; the others are.
     """
-    path = Path(path)
+    path, splitter = Path(path), Splitter()
+    folder = document_folder(path)
+    if folder is None:
+        for _, passage in read_corpus_lines(path):
+            yield from [passage] if split == "never" else (piece.passage for piece in splitter.split_passage(passage))
+        return
+    reading = Reading()
+    for file in read_documents(folder, splitter, reading):
+        yield from file.passages or ()
+    for name, problem in reading.problems.items():
+        warnings.warn(f"{name}: {problem}; left out", stacklevel=2)
+    if not reading.documents:
+        raise DataError("holds no documents that can be read", path=path)
+
+
+def document_folder(path: Path) -> Folder | None:
+    """The documents in a folder, or a file that is a document; None for a file of JSON Lines or TSV."""
+    if path.is_dir():
+        folder = open_folder(path)
+        if not folder.files:
+            kinds = ", ".join(f"{count} {reason}" for reason, count in (+folder.left_out).items()) or "it is empty"
+            raise DataError(f"holds no documents of a known kind ({kinds})", path=path)
+        return folder
+    if kind_of(path) is None or (path.suffix.lower() == ".txt" and _is_tabular(path)):
+        return None
+    return Folder(path.parent, {path.name: path})
+
+
+def _is_tabular(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"\t" in file.readline(1 << 16)
+    except OSError:
+        return True
+
+
+def read_corpus_lines(path: Path) -> Iterator[tuple[int, Passage]]:
+    """Yield line numbers and passages of a file of JSON Lines or TSV; errors are those of `read_corpus`."""
     tabular = path.name.removesuffix(".gz").endswith((".tsv", ".txt"))
     seen: set[str] = set()
     for line, passage in _read_tsv(path) if tabular else _read_jsonl(path):
         if passage.id in seen:
             raise DataError(f"the id {passage.id!r} stood in an earlier line", path=path, line=line, field="id")
         seen.add(passage.id)
-        yield passage
+        yield line, passage
     if not seen:
         raise DataError("holds no passages", path=path)
 

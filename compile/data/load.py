@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
 from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, document_id
 
 __all__ = ["DATASETS", "load_dataset"]
 
@@ -55,8 +54,10 @@ def load_dataset(
             `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file named `corpus…` or
             `psgs…` is the corpus.
         layout: a key of `LAYOUTS`, or `beir`; told from the first record where it is None.
-        corpus: passages to use instead of those that come with the questions; see `read_corpus`. Gold ids that it does
-            not have are matched by text or by an unambiguous title.
+        corpus: passages to use instead of those that come with the questions, a file or a folder; see `read_corpus`.
+            Its long texts are split. A gold id may be that of a document (of a file in a folder, its path there), and
+            then stands for any of its passages. Gold ids that it does not have are matched by text or by an
+            unambiguous title.
         seed: of the division into splits and of `sampling="random-N"`.
         limit: keep the first `limit` questions of each split.
         split: load this split only and leave the others empty. The corpus stays whole.
@@ -75,7 +76,8 @@ def load_dataset(
             raise UnknownName.among(option, value, SPLITS)
     if limit is not None and limit < 1:
         raise ValueOutOfBounds(f"limit {limit}: must be at least 1")
-    name, splits, passages = _read(name_or_path, layout, corpus, split if split_as is None else None)
+    given = list(read_corpus(corpus, split="auto")) if corpus is not None else None
+    name, splits, passages = _read(name_or_path, layout, given, split if split_as is None else None)
     if split_as is not None:
         splits = {split_as: [example for examples in splits.values() for example in examples]}
     elif _UNDIVIDED in splits:
@@ -95,7 +97,7 @@ _Read = tuple[str, dict[str, list[dspy.Example]], list[Passage]]
 def _read(
     source: str | Path | Mapping[str, str | Path],
     layout: str | None,
-    corpus: str | Path | None,
+    corpus: list[Passage] | None,
     split: str | None,
 ) -> _Read:
     if isinstance(source, Mapping):
@@ -107,12 +109,14 @@ def _read(
     if not path.exists():
         path, layout = _locate(str(source), layout)
     if path.is_dir() and (layout == "beir" or (layout is None and is_beir(path))):
-        splits, passages = read_beir(path, split), list(read_corpus(corpus or path / "corpus.jsonl"))
+        splits, passages = read_beir(path, split), corpus or list(read_corpus(path / "corpus.jsonl"))
         _check_gold_ids([(path, None, example) for part in splits.values() for example in part], passages)
         return path.name, splits, passages
     if not path.is_dir():
         return _read_files({_UNDIVIDED: path}, layout, corpus, None)
-    corpus = corpus or next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
+    own = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
+    if corpus is None and own is not None:
+        corpus = list(read_corpus(own))
     files = _find_files(path)
     name, splits, passages = _read_files(files, layout, corpus, None if _UNDIVIDED in files else split)
     return (name if name in LAYOUTS else path.resolve().name), splits, passages
@@ -160,7 +164,9 @@ def _find_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _read_files(files: Mapping[str, Path], layout: str | None, corpus: str | Path | None, split: str | None) -> _Read:
+def _read_files(
+    files: Mapping[str, Path], layout: str | None, corpus: list[Passage] | None, split: str | None
+) -> _Read:
     pool, splits, names = PassagePool(), {}, []
     seen: dict[str, tuple[Path, int]] = {}
     own: list[tuple[Path, int | None, dspy.Example]] = []
@@ -184,29 +190,36 @@ def _read_files(files: Mapping[str, Path], layout: str | None, corpus: str | Pat
         raise UsageError(f"there is no {split} split among {', '.join(path.name for path in files.values())}")
     passages = pool.passages
     if corpus is not None:
-        given = list(read_corpus(corpus))
-        _match_ids([example for examples in splits.values() for example in examples], passages, given)
-        passages = given
+        _match_ids([example for examples in splits.values() for example in examples], passages, corpus)
+        passages = corpus
     if passages:
         _check_gold_ids(own, passages)
     return names[0], splits, passages
 
 
 def _check_gold_ids(examples: Iterable[tuple[Path, int | None, dspy.Example]], corpus: Iterable[Passage]) -> None:
-    """Refuse gold ids that are not in the corpus: no retriever can return them."""
-    known = {passage.id for passage in corpus}
+    """Refuse gold ids of neither a passage of the corpus nor a document of several: no retriever can return them."""
+    known = _known_ids(corpus)
     for path, line, example in examples:
         for id in example.gold_ids:
             if id not in known:
                 raise DataError(f"{id!r} is not in the corpus", path=path, line=line, field="gold_ids")
 
 
+def _known_ids(corpus: Iterable[Passage]) -> set[str]:
+    """The ids of passages, and of the documents of which they are parts."""
+    ids = {passage.id for passage in corpus}
+    return ids | {name for name in map(document_id, ids) if name is not None}
+
+
 def _match_ids(examples: Iterable[dspy.Example], pooled: Iterable[Passage], corpus: Sequence[Passage]) -> None:
-    """Rename gold and candidate ids to those of a given corpus, by text or by a title that one passage alone has."""
-    titles = Counter(passage.title for passage in corpus)
-    by_title = {passage.title: passage.id for passage in corpus if titles[passage.title] == 1}
+    """Rename gold and candidate ids to those of a given corpus, by text or by a title that one document alone has."""
+    titled: dict[str, set[str]] = {}
+    for passage in corpus:
+        titled.setdefault(passage.title, set()).add(document_id(passage.id) or passage.id)
+    by_title = {title: next(iter(ids)) for title, ids in titled.items() if len(ids) == 1}
     by_text = {(passage.title, passage.text): passage.id for passage in reversed(corpus)}
-    known, own = {passage.id for passage in corpus}, {passage.id: passage for passage in pooled}
+    known, own = _known_ids(corpus), {passage.id: passage for passage in pooled}
 
     def rename(id: str) -> str:
         if id in own:

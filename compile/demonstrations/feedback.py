@@ -9,6 +9,7 @@ import dspy
 
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
+from knowgap.compile.evaluation.metrics.retrieval import found_gold
 from knowgap.programs.trace.steps import Retrieved, Stopped
 
 __all__ = ["feedback_metric"]
@@ -43,7 +44,9 @@ def _feedback(example: Any, prediction: Any, score: float) -> str:
         return lines[0]
     retrieved = {passage for step in trace.of(Retrieved) for hits in step.hits for passage in hits}
     used = {passage.id for passage in prediction.get("passages") or []}
-    for passage in example.get("gold_ids") or []:
+    gold = example.get("gold_ids") or []
+    retrieved, used = found_gold(retrieved, gold), found_gold(used, gold)
+    for passage in gold:
         if passage not in retrieved:
             lines.append(f"The passage {passage!r}, which holds evidence, was never retrieved.")
         elif passage not in used:

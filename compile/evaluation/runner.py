@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
+from knowgap.compile.evaluation.metrics.retrieval import found_gold
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.base import Program
@@ -221,7 +222,7 @@ def _first_search_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[
     if first is None:
         return {}
     found = {k: {*first.hits[0][:k]} for k in recall_at if first.k >= k}
-    return {f"{FIRST_SEARCH_RECALL}{k}": len(ids & {*gold}) / len({*gold}) for k, ids in found.items()}
+    return {f"{FIRST_SEARCH_RECALL}{k}": len(found_gold(ids, gold)) / len({*gold}) for k, ids in found.items()}
 
 
 def _number(score: Any) -> float:

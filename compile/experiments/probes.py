@@ -26,7 +26,7 @@ from knowgap.programs.outputs import text_of
 from knowgap.programs.reading.passage_numbering import cited, distinct
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.model import EntailmentModel
-from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.passage import Passage, gold_name
 from knowgap.signatures import (
     STYLES,
     AnswerDirectly,
@@ -197,7 +197,7 @@ class Extraction(Probe):
 
     def _draw_passages(self, question: str) -> list[Passage]:
         pool = distinct(self.retrieve_passages(question, self.retrieve_k))
-        gold = [passage for passage in pool if passage.id in (self.example(question).get("gold_ids") or [])]
+        gold = [passage for passage in pool if gold_name(passage.id, self.example(question).get("gold_ids") or [])]
         rng = self.rng(question)
         first = [rng.choice(gold)] if gold and rng.random() < 0.5 else []
         rest = [passage for passage in pool if passage not in first]
@@ -311,7 +311,7 @@ class SubModules(Probe):
 
     @staticmethod
     def _relevant(example: dspy.Example, passage: Passage, closed: bool) -> bool:
-        if passage.id in (example.get("gold_ids") or []):
+        if gold_name(passage.id, example.get("gold_ids") or []):
             return True
         return not closed and any(_contains(str(passage), answer) for answer in reference_answers(example))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from knowgap.programs.trace.steps import Compared, Extracted, Filtered, Judged, Noted, Rejected, Reranked, Retrieved
+from knowgap.retrieval.passage import gold_name
 
 if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
@@ -53,11 +54,12 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
     """What became of each gold passage: the first of `FATES` that holds.
 
     A step counts as the place of the loss only if no other step of the same kind let the passage through: a passage
-    that one sub-question judges irrelevant and another relevant is not lost there.
+    that one sub-question judges irrelevant and another relevant is not lost there. Of a document that was split, the
+    passage that came furthest counts.
 
     Args:
         trace: of the question.
-        gold: ids of the passages that hold the evidence.
+        gold: ids of the passages that hold the evidence, or of their documents.
     """
     found, shown = found_passages(trace), shown_passages(trace)
     lost = {
@@ -76,7 +78,13 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
             return BELOW_THRESHOLD if name in below else OVER_CAP
         return next((fate for fate, names in lost.items() if name in names), SHOWN)
 
-    return {name: fate(name) for name in gold}
+    gold, order = list(gold), list(FATES)
+    parts: dict[str, list[str]] = {name: [name] for name in gold}
+    for passage in found:
+        name = gold_name(passage, parts)
+        if name is not None and name != passage:
+            parts[name].append(passage)
+    return {name: max(map(fate, parts[name]), key=order.index) for name in gold}
 
 
 def _judged_irrelevant(trace: Trace) -> set[str]:

@@ -83,7 +83,7 @@ def prepare_checkpoint(
         progress(1, 1, "fitting the embedded checkpoint")
     digest = checkpoint_digest(folder)
     if state.checkpoint != digest:
-        state.save(checkpoint=digest, passages=0, tokens=0, clustered=False)
+        state.save(checkpoint=digest, passages=0, tokens=0, cut=0, clustered=False)
     return folder, {"name": EMBEDDED if checkpoint is None else str(checkpoint), "digest": digest}
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert.stock_runtime import colbert, quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision, padded_batches
+from knowgap.retrieval.index.window import Window, tokenizer_of
 from knowgap.retrieval.lru_cache import LRUCache
 
 __all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder"]
@@ -65,6 +66,7 @@ class TokenEncoder:
         self.token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
         self._load()
         self._lock = threading.Lock()  # of the tokenizer and the model
+        self._window: Window | None = None
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
     def _load(self) -> None:
@@ -96,6 +98,13 @@ class TokenEncoder:
         self.dim: int = self._config.dim
         self.vocabulary: int = len(self._tokenizer)
         self.begin_token: int = self._tokenizer.cls_token_id
+
+    @property
+    def window(self) -> Window:
+        """How much of a passage is encoded."""
+        if self._window is None:
+            self._window = Window(tokenizer_of(self._tokenizer), self._config.doc_maxlen, 3)
+        return self._window
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of passages, truncated, with the marks of their beginning and end."""

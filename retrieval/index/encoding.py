@@ -16,6 +16,7 @@ from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.index.build import IndexBuild, Progress
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
+from knowgap.retrieval.index.window import Window, warn_of_cut
 
 __all__ = ["STATE", "Encoder", "EncodingState", "encode_corpus"]
 
@@ -34,6 +35,11 @@ class Encoder(Protocol):
     @property
     def device(self) -> str:
         """Where it computes."""
+        ...
+
+    @property
+    def window(self) -> Window | None:
+        """How much of a passage it encodes; None if that is not known."""
         ...
 
     def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
@@ -55,6 +61,7 @@ class EncodingState:
         checkpoint: the digest of the checkpoint in use; empty before it is known.
         passages: how many passages are encoded.
         tokens: how many vectors are on disk for them.
+        cut: how many of them are longer than the encoder's window.
         clustered: whether the vectors have the form in which the index keeps them.
         collection: whether the Qdrant collection was made by this build.
     """
@@ -64,6 +71,7 @@ class EncodingState:
     checkpoint: str = ""
     passages: int = 0
     tokens: int = 0
+    cut: int = 0
     clustered: bool = False
     collection: bool = False
 
@@ -92,7 +100,7 @@ class EncodingState:
 def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
     """Encode the passages that the state says are missing, into `tokens.f16` and `tokens.lengths.npy` beside it.
 
-    Equal texts are encoded once and get the same vectors.
+    Equal texts are encoded once and get the same vectors. Warns of passages that are longer than the encoder's window.
 
     Args:
         store: the passages.
@@ -115,6 +123,7 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
             chunk = np.arange(first, min(first + _CHUNK, len(store)))
             new = chunk[originals[chunk] == chunk]
             vectors, counts = encoder.encode_passages([str(store[i]) for i in new.tolist()])
+            cut = encoder.window.cut([str(store[i]) for i in chunk.tolist()]) if encoder.window is not None else 0
             ends = np.cumsum(counts)
             pieces = {i: vectors[end - count : end] for i, count, end in zip(new.tolist(), counts, ends, strict=True)}
             lengths[new] = counts
@@ -129,8 +138,10 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
             file.flush()
             os.fsync(file.fileno())
             np.save(folder / LENGTHS, lengths)
-            state.save(passages=int(chunk[-1]) + 1, tokens=state.tokens + int(lengths[chunk].sum()))
+            tokens = state.tokens + int(lengths[chunk].sum())
+            state.save(passages=int(chunk[-1]) + 1, tokens=tokens, cut=state.cut + cut)
     progress(len(store), len(store), "encoding passages")
+    warn_of_cut(state.cut, len(store), encoder.window)
 
 
 def _originals(store: PassageStore) -> npt.NDArray[np.int64]:

@@ -23,7 +23,8 @@ from knowgap.retrieval.index.manifest import Manifest, write_manifest
 from knowgap.retrieval.index.passage_store import Where, corpus_digest
 from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.index.updates import BuiltPart, Snapshot, compact
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+from knowgap.retrieval.index.window import warn_of_cut
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
 
 __all__ = ["VectorIndex"]
 
@@ -107,9 +108,10 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         return (snapshot[position] for position in snapshot.live().tolist())
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that no passage has."""
+        """Those of the ids that neither a passage has nor a document that was split into passages."""
         snapshot = self._snapshot()
-        return [identifier for identifier in ids if snapshot.position(identifier) is None]
+        missing = [identifier for identifier in ids if snapshot.position(identifier) is None]
+        return not_split(missing, (passage.id for passage in self))
 
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
@@ -179,7 +181,9 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 if position is not None:
                     deleted.append(position)
             if new:
-                vectors, lengths = self.encoder.encode_passages([str(passage) for passage in new])
+                texts, window = [str(passage) for passage in new], self.encoder.window
+                vectors, lengths = self.encoder.encode_passages(texts)
+                warn_of_cut(window.cut(texts) if window is not None else 0, len(new), window)
                 self._commit(snapshot, new, vectors, lengths, deleted)
         return len(new)
 

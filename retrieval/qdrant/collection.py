@@ -23,6 +23,7 @@ from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.passage_store import PassageStore
+from knowgap.retrieval.index.window import warn_of_cut
 from knowgap.retrieval.passage import Passage
 
 __all__ = [
@@ -182,9 +183,10 @@ def fill(
     for start in range(state.passages, len(store), _POINTS_PER_REQUEST):
         report(start, len(store), "encoding passages")
         end = min(start + _POINTS_PER_REQUEST, len(store))
-        upsert(client, collection, [store[i] for i in range(start, end)], encoder)
-        state.save(passages=end)
+        cut = upsert(client, collection, [store[i] for i in range(start, end)], encoder)
+        state.save(passages=end, cut=state.cut + cut)
     report(len(store), len(store), "encoding passages")
+    warn_of_cut(state.cut, len(store), encoder.window)
 
 
 def _create(client: Any, collection: str, dim: int, layout: Mapping[str, int | None]) -> None:
@@ -203,13 +205,20 @@ def _create(client: Any, collection: str, dim: int, layout: Mapping[str, int | N
     client.create_collection(collection, vectors_config=vectors, on_disk_payload=True, **layout)
 
 
-def upsert(client: Any, collection: str, passages: Sequence[Passage], encoder: TokenEncoder) -> None:
-    """Encode passages and put them into a collection, over those with the same ids."""
+def upsert(client: Any, collection: str, passages: Sequence[Passage], encoder: TokenEncoder) -> int:
+    """Encode passages and put them into a collection, over those with the same ids.
+
+    Returns:
+        How many of them are longer than the encoder's window.
+    """
     from qdrant_client import models
 
+    cut = 0
     for start in range(0, len(passages), _POINTS_PER_REQUEST):
         batch = passages[start : start + _POINTS_PER_REQUEST]
-        vectors, lengths = encoder.encode_passages([str(passage) for passage in batch])
+        texts = [str(passage) for passage in batch]
+        vectors, lengths = encoder.encode_passages(texts)
+        cut += encoder.window.cut(texts)
         pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
         points = [
             models.PointStruct(
@@ -220,6 +229,7 @@ def upsert(client: Any, collection: str, passages: Sequence[Passage], encoder: T
             for passage, piece in zip(batch, pieces, strict=True)
         ]
         client.upsert(collection, points, wait=True)
+    return cut
 
 
 def pool(vectors: npt.NDArray[np.float32]) -> list[float]:

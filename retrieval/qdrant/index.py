@@ -29,7 +29,8 @@ from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where
-from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
+from knowgap.retrieval.index.window import warn_of_cut
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split, rank_hits
 from knowgap.retrieval.qdrant.collection import (
     STORE,
     STORE_LOCK,
@@ -228,11 +229,12 @@ class QdrantIndex(NeverCopied):
                 return
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
-        """Those of the ids that no passage has."""
+        """Those of the ids that neither a passage has nor a document that was split into passages."""
         points = {point_id(name): name for name in ids}
         with self._access, reporting(self._connection.url):
             found = self.client.retrieve(self._collection, list(points), with_payload=False)
-        return [name for point, name in points.items() if point not in {str(record.id) for record in found}]
+        known = {str(record.id) for record in found}
+        return not_split([name for point, name in points.items() if point not in known], (each.id for each in self))
 
     def search(
         self,
@@ -299,7 +301,7 @@ class QdrantIndex(NeverCopied):
         with self._access:
             if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
                 raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
-            upsert(self.client, self._collection, new, self.encoder)
+            warn_of_cut(upsert(self.client, self._collection, new, self.encoder), len(new), self.encoder.window)
             if new:
                 self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
         return len(new)

@@ -64,7 +64,7 @@ def without_missing_gold(
 
 
 def _missing_gold(examples: Sequence[dspy.Example], retriever: Any) -> dict[str, None]:
-    """The gold ids, each once, that the index does not hold."""
+    """The gold ids, each once, of neither a passage of the index nor a document that was split into such."""
     ids = dict.fromkeys(name for example in examples for name in example.get("gold_ids") or ())
     find = getattr(retriever, "missing_ids", None)
     return dict.fromkeys(find(list(ids))) if ids and find is not None else {}

@@ -1,17 +1,19 @@
 """Recall, precision, reciprocal rank and S-Precision of the gold passages.
 
-All compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. They
-are not defined for a question without gold passages.
+All compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. A gold id
+may be that of a document which was split: each of its passages then counts as that gold passage. They are not defined
+for a question without gold passages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from knowgap.errors import DataError
+from knowgap.retrieval.passage import gold_name
 
-__all__ = ["gold_ids", "mrr", "passage_ids", "precision", "recall", "s_precision"]
+__all__ = ["found_gold", "gold_ids", "mrr", "passage_ids", "precision", "recall", "s_precision"]
 
 
 def passage_ids(prediction: Any) -> list[str]:
@@ -39,10 +41,15 @@ def gold_ids(example: Any) -> frozenset[str]:
     return frozenset(gold)
 
 
+def found_gold(ids: Iterable[str], gold: Collection[str]) -> set[str]:
+    """Those of the gold ids that name one of the passages."""
+    return {name for name in (gold_name(each, gold) for each in ids) if name is not None}
+
+
 def recall(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
     """Fraction of the gold passages that are among the first `k` passages (None: all)."""
     gold = gold_ids(example)
-    return len(gold.intersection(passage_ids(prediction)[:k])) / len(gold)
+    return len(found_gold(passage_ids(prediction)[:k], gold)) / len(gold)
 
 
 def precision(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
@@ -52,14 +59,14 @@ def precision(example: Any, prediction: Any, trace: Any = None, *, k: int | None
     """
     gold = gold_ids(example)
     ids = passage_ids(prediction)[:k]
-    return len(gold.intersection(ids)) / len(ids) if ids else 0.0
+    return sum(gold_name(each, gold) is not None for each in ids) / len(ids) if ids else 0.0
 
 
 def mrr(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
     """Reciprocal rank of the first gold passage among the first `k` (None: all); 0 if there is none."""
     gold = gold_ids(example)
     for rank, passage_id in enumerate(passage_ids(prediction)[:k], start=1):
-        if passage_id in gold:
+        if gold_name(passage_id, gold) is not None:
             return 1 / rank
     return 0.0
 
@@ -70,4 +77,5 @@ def s_precision(example: Any, prediction: Any, trace: Any = None) -> float:
     Source: BlendFilter (Wang et al., 2024), section 4: the proportion of questions whose retrieved documents precisely
     match the golden relevant ones.
     """
-    return float(set(passage_ids(prediction)) == gold_ids(example))
+    gold = gold_ids(example)
+    return float({gold_name(each, gold) for each in passage_ids(prediction)} == gold)

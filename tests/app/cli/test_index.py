@@ -70,10 +70,12 @@ def test_builds_on_a_qdrant_server(knowgap, checkpoint: str):
 
 
 def test_another_index_is_replaced_when_that_is_said(indexed):
-    write_lines(indexed.folder / "docs.jsonl", DOCUMENTS[:3])
-    assert "another index stands there" in indexed.refusal(*INDEX, "--engine", "bm25")
-    indexed(*INDEX, "--engine", "bm25", "--overwrite")
-    assert len(open_index("idx")) == 3
+    assert "another index stands there" in indexed.refusal(*INDEX, "--engine", "dense")
+    write_lines(indexed.folder / "others.jsonl", DOCUMENTS[:3])
+    others = ("index", "--corpus", "others.jsonl", "--index", "idx")
+    assert "another index stands there, of " in indexed.refusal(*others)
+    indexed(*others, "--engine", "dense", "--overwrite")
+    assert len(open_index("idx", engine="dense")) == 3
 
 
 def test_control_characters_of_passages_do_not_reach_the_terminal(knowgap):
@@ -171,3 +173,52 @@ def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
 def test_refuses_a_quality_where_there_is_one_way_of_searching(indexed, command: list[str]):
     message = indexed.refusal(*command, "--index", "idx", "--quality", "fast")
     assert "idx: quality 'fast' goes with a ColBERT index" in message
+
+
+def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
+    docs = knowgap.folder / "docs"
+    docs.mkdir()
+    (docs / "bridge.md").write_text("# Orle Bridge\n\nIt was designed by Ada Venn.\n", encoding="utf-8")
+    (docs / "long.txt").write_text("A sentence of the long story. " * 200, encoding="utf-8")
+    (docs / "broken.pdf").write_bytes(b"junk")
+    (docs / "photo.png").write_bytes(b"junk")
+    index = ("index", "--corpus", "docs", "--index", "idx")
+    printed, remarks = knowgap(*index, "--engine", "bm25")
+    assert "passages indexed in idx (bm25)" in printed
+    assert "broken.pdf: is damaged, or not a PDF file; left out" in remarks
+    assert "left out: 1 of the unknown kind .png" in remarks
+    assert "1 file could not be read" in remarks
+    assert "files read: 1 Markdown, 1 text" in remarks
+    assert "1 of 2 documents were split into " in remarks
+
+    answered = knowgap.json("search", "Who designed the bridge?", "--index", "idx", "-k", "1")
+    source = answered["hits"][0]["source"]
+    assert (source["file"], source["start"]) == ("bridge.md", 15)
+    assert "bridge.md" in knowgap("search", "Who designed the bridge?", "--index", "idx")[0]
+    asked = knowgap.json("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx")
+    assert asked["passages"][0]["source"]["file"] == "bridge.md"
+    shown, _ = knowgap("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx")
+    assert "[bridge.md, characters 15–43]" in " ".join(shown.split())
+
+    assert "nothing has changed: " in knowgap(*index)[0]
+    (docs / "bridge.md").write_text("# Orle Bridge\n\nIt was designed by Jon Reth.\n", encoding="utf-8")
+    printed, _ = knowgap(*index)
+    assert "1 file changed: 1 passage added, 1 removed, " in printed
+    assert "this engine is built again as a whole" in printed
+    update = knowgap.json(*index)["update"]
+    assert (update["files"], update["added"]) == (0, 0)
+    assert "--split never: goes with --corpus" in knowgap.refusal(
+        "index", "--data", "sample", "--index", "other", "--split", "never"
+    )
+
+
+def test_questions_may_name_the_document_of_a_passage(knowgap):
+    story = " ".join(f"Sentence {n} of the story." for n in range(200)) + " The key lies under the mat."
+    write_lines(knowgap.folder / "docs.jsonl", [*DOCUMENTS, {"id": "story", "title": "Key", "text": story}])
+    question = {"question": "Where lies the key?", "answer": "under the mat", "gold_ids": ["story"]}
+    write_lines(knowgap.folder / "questions.jsonl", [question])
+    knowgap(*INDEX, "--engine", "bm25")
+    scores = knowgap.json(*EVAL, "--index", "idx", "--metric", "recall", "--metric", "f1")["scores"]
+    assert scores["recall"]["mean"] == 1.0
+    loaded = knowgap.json(*EVAL, "--corpus", "docs.jsonl", "--engine", "bm25", "--metric", "recall")["scores"]
+    assert loaded["recall"]["mean"] == 1.0

@@ -1,0 +1,90 @@
+"""Files of each kind, made on the spot."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+
+TYPES = "http://schemas.openxmlformats.org/package/2006/content-types"
+WORDS = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+RELS = "application/vnd.openxmlformats-package.relationships+xml"
+PARTS = "application/vnd.openxmlformats-officedocument.wordprocessingml"
+
+
+def pdf(pages: Sequence[Sequence[str]], password: str | None = None) -> bytes:
+    """A PDF file of some lines on each page."""
+    from reportlab.lib.pdfencrypt import StandardEncryption
+    from reportlab.pdfgen.canvas import Canvas
+
+    file = io.BytesIO()
+    canvas = Canvas(file, encrypt=StandardEncryption(password) if password else None)
+    for lines in pages:
+        for number, line in enumerate(lines):
+            canvas.drawString(50, 800 - 14 * number, line)
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+def word(paragraphs: Sequence[tuple[str, str]]) -> bytes:
+    """A Word file of paragraphs, each a style ("Heading1", "" for none) and a text."""
+    body = "".join(
+        f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+        for style, text in paragraphs
+    )
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="Heading{n}"><w:name w:val="heading {n}"/></w:style>' for n in (1, 2)
+    )
+    kinds = f'<Override PartName="/word/document.xml" ContentType="{PARTS}.document.main+xml"/>'
+    kinds += f'<Override PartName="/word/styles.xml" ContentType="{PARTS}.styles+xml"/>'
+    default = f'<Default Extension="rels" ContentType="{RELS}"/>'
+    files = {
+        "[Content_Types].xml": f'<Types xmlns="{TYPES}">{default}{kinds}</Types>',
+        "_rels/.rels": _relation("officeDocument", "word/document.xml"),
+        "word/document.xml": f'<w:document xmlns:w="{WORDS}"><w:body>{body}</w:body></w:document>',
+        "word/styles.xml": f'<w:styles xmlns:w="{WORDS}">{styles}</w:styles>',
+        "word/_rels/document.xml.rels": _relation("styles", "styles.xml"),
+    }
+    return archive(files)
+
+
+def _relation(kind: str, target: str) -> str:
+    relation = f'<Relationship Id="r1" Type="{OFFICE}/{kind}" Target="{target}"/>'
+    return f'<Relationships xmlns="{RELATIONS}">{relation}</Relationships>'
+
+
+def archive(files: dict[str, str | bytes]) -> bytes:
+    """A zip archive."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return file.getvalue()
+
+
+def slides(texts: Sequence[tuple[str, str]]) -> bytes:
+    """A PowerPoint file of slides, each a title and a text."""
+    from pptx import Presentation
+
+    presentation, file = Presentation(), io.BytesIO()
+    for title, text in texts:
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = text
+    presentation.save(file)
+    return file.getvalue()
+
+
+def sheet(name: str, rows: Sequence[Sequence[object]]) -> bytes:
+    """An Excel file of one sheet."""
+    from openpyxl import Workbook
+
+    book, file = Workbook(), io.BytesIO()
+    book.active.title = name
+    for row in rows:
+        book.active.append(list(row))
+    book.save(file)
+    return file.getvalue()

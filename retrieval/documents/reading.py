@@ -1,0 +1,165 @@
+"""Passages of the files of a folder, one file after another, with what could not be read."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from knowgap.retrieval.documents.conversion import Converter, Text
+from knowgap.retrieval.documents.folder import Folder, Unreadable, kind_of, read_bytes
+from knowgap.retrieval.documents.sources import FileRecord, PassageRecord, Source
+from knowgap.retrieval.documents.splitting import Piece, Splitter
+from knowgap.retrieval.passage import Passage
+
+__all__ = ["ReadFile", "Reading", "passage_digest", "read_documents"]
+
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
+_BOMS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_UNITS = {"PDF": "page", "PowerPoint": "slide"}
+_GUESSED_FROM = 1 << 16  # bytes
+
+
+@dataclass
+class Reading:
+    """What reading has come to so far.
+
+    Args:
+        kinds: how many files of each kind were read.
+        left_out: how many files were not read, by reason.
+        problems: files that could not be read, each with the reason.
+        notes: files that were read, with what is to be known about that.
+        documents: how many documents were read: files, or records of JSON Lines and TSV.
+        split: how many of them became several passages.
+        parts: into how many passages these were split.
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    problems: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    documents: int = 0
+    split: int = 0
+    parts: int = 0
+
+    def count(self, passages: int) -> None:
+        """Count a document that became so many passages."""
+        self.documents += 1
+        if passages > 1:
+            self.split += 1
+            self.parts += passages
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """A file that was read, or tried.
+
+    Args:
+        name: its name, relative to the folder.
+        record: what is recorded of it.
+        passages: its passages; None where it could not be read, or was not, because it has not changed.
+        records: what is recorded of each of them.
+        continued: whether the passages follow those of an earlier part of the same file.
+    """
+
+    name: str
+    record: FileRecord
+    passages: list[Passage] | None = None
+    records: list[PassageRecord] | None = None
+    continued: bool = False
+
+
+def passage_digest(passage: Passage) -> str:
+    """A digest of title and text."""
+    text = f"{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:20]
+
+
+def read_documents(
+    folder: Folder, splitter: Splitter, reading: Reading, known: dict[str, FileRecord] | None = None
+) -> Iterator[ReadFile]:
+    """Read the files of a folder in the order of their names.
+
+    Args:
+        folder: its files.
+        splitter: makes passages of their texts.
+        reading: is kept up to date.
+        known: the files as they were recorded; one whose content has not changed is not read again, and a file that
+            could not be read is named again.
+    """
+    reading.left_out.update(+folder.left_out)
+    reading.problems.update(folder.problems)
+    with Converter() as converter:
+        for name, path in folder.files.items():
+            digest: str | None = None
+            before = (known or {}).get(name)
+            try:
+                content = read_bytes(path)
+                digest = hashlib.sha256(content).hexdigest()
+                if before is not None and before.digest == digest:
+                    if before.problem:
+                        reading.problems[name] = before.problem
+                    yield ReadFile(name, before)
+                    continue
+                pieces = _read_file(name, path, content, splitter, converter, reading)
+            except Unreadable as problem:
+                reading.problems[name] = str(problem)
+                # Without a digest, what may be missing today alone (a right, a library, memory) is tried again.
+                lasting = "documents]" not in str(problem) and digest is not None
+                yield ReadFile(name, FileRecord(digest if lasting else None, str(problem)))
+                continue
+            passages = [piece.passage for piece, _ in pieces]
+            records = [PassageRecord(each.passage.id, passage_digest(each.passage), source) for each, source in pieces]
+            yield ReadFile(name, FileRecord(digest), passages, records)
+
+
+def _read_file(
+    name: str, path: Path, content: bytes, splitter: Splitter, converter: Converter, reading: Reading
+) -> list[tuple[Piece, Source]]:
+    kind = kind_of(path) or ""
+    if kind in ("text", "Markdown"):
+        written, guessed = decode(content)
+        text = Text(written)
+        if guessed:
+            reading.notes[name] = f"is not UTF-8; read as {guessed}"
+    else:
+        text = converter.convert(kind, content)
+    markdown = kind not in ("text", "PDF")
+    by_name = kind in ("PowerPoint", "Excel")  # the first slide or sheet is not the whole
+    pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
+    if not pieces:
+        raise Unreadable("has no text")
+    reading.kinds[kind] += 1
+    reading.count(len(pieces))
+    return pieces
+
+
+def decode(content: bytes) -> tuple[str, str]:
+    """The text of a file, and the encoding where it had to be guessed.
+
+    Raises:
+        Unreadable: it is not text.
+    """
+    encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
+    guessed = ""
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        from charset_normalizer import from_bytes
+
+        if b"\0" in content:
+            raise Unreadable("is not text") from None
+        best = from_bytes(content[:_GUESSED_FROM]).best()
+        guessed = best.encoding if best is not None else "cp1252"
+        try:
+            text = content.decode(guessed)
+        except UnicodeDecodeError:
+            raise Unreadable(f"is not text (neither in UTF-8 nor in {guessed})") from None
+    controls = len(re.findall(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]", text))
+    if "\0" in text or controls > len(text) / 100:
+        raise Unreadable("is not text")
+    return text, guessed

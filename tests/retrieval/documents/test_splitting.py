@@ -1,0 +1,140 @@
+"""Passages of texts: nothing is lost, nothing is longer than the window, and an edit stays where it is."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from knowgap.errors import ValueOutOfBounds
+from knowgap.retrieval.documents.conversion import Text
+from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.index.window import embedded_window
+from knowgap.retrieval.passage import Passage, document_id
+
+WINDOW = embedded_window()
+
+
+def sentences(count: int, seed: int = 0, words: str = "river stone bridge lamp tower field clerk moth") -> list[str]:
+    draw = random.Random(seed)
+    return [f"{' '.join(draw.choices(words.split(), k=9)).capitalize()} {n}." for n in range(count)]
+
+
+def split(text: str, *, markdown: bool = False, tokens: int = 64, **more: object):
+    return Splitter(WINDOW, tokens).split_file("folder/notes.md", Text(text, **more), markdown=markdown, unit="page")
+
+
+def longest(pieces) -> int:
+    return max(WINDOW.count([str(piece.passage) for piece, _ in pieces]))
+
+
+LONG = {
+    "sentences": " ".join(sentences(200)),
+    "wrapped lines": "\n".join(" ".join(sentences(200))[n : n + 72] for n in range(0, 9000, 72)),
+    "lines of Windows": "\r\n".join(sentences(200)),
+    "no punctuation": " ".join(sentences(200)).replace(".", ""),
+    "no spaces": "abcdefghij" * 2000,
+    "one character": "x" * 5000,
+    "Chinese": "我们在河边的老桥上看见了一座灯塔。" * 200,
+    "emoji": "🦊🦉 " * 800,
+    "blank lines": "\n\n\n\n".join(sentences(80)),
+}
+
+
+@pytest.mark.parametrize("markdown", [False, True])
+@pytest.mark.parametrize("kind", LONG)
+def test_no_passage_is_too_long_and_every_character_is_in_one(kind: str, markdown: bool):
+    text = LONG[kind]
+    pieces = split(text, markdown=markdown)
+    assert longest(pieces) <= 64
+    assert max(len(piece.passage.text) for piece, _ in pieces) <= 64 * 12
+    covered = {at for _, source in pieces for at in range(source.start, source.end)}
+    assert not "".join(character for at, character in enumerate(text) if at not in covered).strip()
+
+
+def test_a_passage_is_where_its_source_says():
+    text = " ".join(sentences(60))
+    pieces = split(text)
+    assert len(pieces) > 5
+    assert [piece.passage.text for piece, _ in pieces] == [text[source.start : source.end] for _, source in pieces]
+    assert str(pieces[0][1]) == f"folder/notes.md, characters 0–{pieces[0][1].end:,}"
+
+
+def test_passages_overlap_by_a_sentence_where_the_text_was_cut():
+    pieces = [piece.passage.text for piece, _ in split(" ".join(sentences(60)))]
+    for before, after in itertools.pairwise(pieces):
+        first = after.split(". ")[0]
+        assert before.rstrip(".").endswith(first)
+
+
+def test_headings_are_titles_and_a_short_section_is_one_passage():
+    text = "# Handbook\n\nFor all.\n\n## Leave\n\n### Sick leave\n\nCall Ada.\n\n```\n# no heading\n```\n\n## Old\n"
+    pieces = [(piece.passage.title, piece.passage.text) for piece, _ in split(text, markdown=True)]
+    assert pieces == [
+        ("Handbook", "For all."),
+        ("Handbook / Leave / Sick leave", "Call Ada.\n\n```\n# no heading\n```"),
+        ("Handbook / Old", "## Old"),
+    ]
+    underlined = split("Tarn\n====\n\nA town.\n\nIsk\n---\n\nA river.", markdown=True)
+    assert [piece.passage.title for piece, _ in underlined] == ["Tarn", "Tarn / Isk"]
+    untitled = split("Before.\n\n# One\n\nText.\n", markdown=True)
+    assert [piece.passage.title for piece, _ in untitled] == ["notes", "notes / One"]
+
+
+def test_headings_too_long_for_a_title_are_in_the_text():
+    heading = " ".join(sentences(6))
+    pieces = split(f"# Top\n\n## {heading}\n\n### Below\n\nThe text.\n", markdown=True)
+    assert longest(pieces) <= 64
+    text = " ".join(f"{piece.passage.title} {piece.passage.text}" for piece, _ in pieces)
+    assert all(word in text.split() for word in heading.split())
+
+
+def test_rows_of_a_table_keep_its_header():
+    rows = "".join(f"| Person {n} | Town {n} |\n" for n in range(60))
+    pieces = [p.passage.text for p, _ in split(f"# People\n\n| name | home |\n| --- | --- |\n{rows}", markdown=True)]
+    assert len(pieces) > 5
+    assert all(piece.startswith("| name | home |\n| --- | --- |\n| Person") for piece in pieces)
+    assert sum(piece.count("| Person") for piece in pieces) == 60
+
+
+def test_an_edit_changes_the_passages_around_it_only():
+    text = "\n\n".join(sentences(3000))
+    before = [piece.passage.id for piece, _ in split(text)]
+    place = text.index("\n\n", len(text) // 10)
+    edited = [piece.passage.id for piece, _ in split(text[:place] + "\n\nA new sentence stands here." + text[place:])]
+    assert len(before) > 500
+    assert len(set(before) ^ set(edited)) < 60
+    assert [name for name in before if name in set(edited)] == [name for name in edited if name in set(before)]
+
+
+def test_ids_come_from_the_document_and_what_the_passage_says():
+    pieces = [piece.passage for piece, _ in split("# A\n\nSame.\n\n# B\n\nSame.\n\n# A\n\nSame.\n", markdown=True)]
+    assert len({passage.id for passage in pieces}) == 3
+    assert pieces[2].id == f"{pieces[0].id}-2"
+    assert {document_id(passage.id) for passage in pieces} == {"folder/notes.md"}
+    assert document_id("Tarn#2") is None
+
+
+def test_pages_are_told():
+    pages = ["alpha " * 90, "beta " * 90, "gamma " * 90]
+    starts = [(sum(len(page) for page in pages[:n]), n + 1) for n in range(3)]
+    places = [str(source) for _, source in split("".join(pages), pages=starts)]
+    assert places[0] == "folder/notes.md, page 1"
+    assert places[-1] == "folder/notes.md, page 3"
+    assert any("pages" in place for place in places)
+
+
+def test_a_passage_that_fits_stays_as_it_is():
+    splitter = Splitter(WINDOW, 64)
+    fitting = Passage("orle", "Orle Bridge", "The bridge\nwas  designed by Ada Venn.\n")
+    assert [piece.passage for piece in splitter.split_passage(fitting)] == [fitting]
+    long = Passage("orle", "Orle Bridge", " ".join(sentences(20)))
+    parts = [piece.passage for piece in splitter.split_passage(long)]
+    assert {part.title for part in parts} == {"Orle Bridge"}
+    assert {document_id(part.id) for part in parts} == {"orle"}
+
+
+def test_a_passage_has_a_least_length():
+    with pytest.raises(ValueOutOfBounds, match="passage_tokens = 31: must be at least 32"):
+        Splitter(WINDOW, 31)
