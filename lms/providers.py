@@ -23,10 +23,12 @@ from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT, HF_OPTIONS
 __all__ = [
     "ENDPOINT_SETTINGS",
     "EXTRACTIVE",
+    "GENERATOR",
     "as_language_model_error",
     "cache_replies",
     "check_reachable",
     "extractive_lm",
+    "is_generator",
     "make_lm",
     "quiet_dspy",
     "unreadable_replies",
@@ -35,6 +37,9 @@ __all__ = [
 
 EXTRACTIVE = "knowgap/extractive"
 """The model name of the embedded reader."""
+
+GENERATOR = "generator/"
+"""How the name of a generator begins where a language model is named."""
 
 ENDPOINT_SETTINGS = ("api_base", "base_url")
 """The settings of a `dspy.LM` that say which server answers."""
@@ -160,6 +165,11 @@ def _unknown_provider(model: str) -> LanguageModelError:
     return LanguageModelError(f"unknown provider {provider!r} of the language model {model!r}: {hint}")
 
 
+def is_generator(lm: Any) -> bool:
+    """Whether a language model is the name of a generator, which writes transcripts instead of replies."""
+    return str(getattr(lm, "model", "")).startswith(GENERATOR)
+
+
 def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelError:
     """The error that none of the replies of a language model could be read, with its likely cause.
 
@@ -174,7 +184,8 @@ def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelEr
         causes.append(f"{cut} were cut off: allow longer replies (max_tokens, or the server's own limit)")
     if address and not address.rstrip("/").endswith("/v1"):
         causes.append(f"{address} does not end with /v1, as the address of an OpenAI-compatible server does")
-    causes.append("the model is not trained for chat, or its server applies another chat template")
+    unfit = "the model is not trained for chat, or its server applies another chat template"
+    causes.append("it was trained on too few transcripts, or on shorter ones" if is_generator(lm) else unfit)
     likely = "; or ".join(causes)
     return LanguageModelError(
         f"none of {calls} replies of the language model {lm.model!r} could be read; likely cause: {likely}"

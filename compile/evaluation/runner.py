@@ -20,7 +20,7 @@ from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.compile.evaluation.metrics.retrieval import found_gold
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
-from knowgap.lms.providers import as_language_model_error, unreadable_replies
+from knowgap.lms.providers import as_language_model_error, is_generator, unreadable_replies
 from knowgap.programs.base import Program
 from knowgap.programs.replies.calls import is_garbled
 from knowgap.programs.replies.cancelling import run_cancellable
@@ -236,7 +236,7 @@ def stop_if_unreadable(first: Sequence[QuestionRecord], lm: dspy.BaseLM) -> None
         LanguageModelError: it says the likely cause.
     """
     costs = [record.cost for record in first]
-    if costs and all(cost.all_unreadable for cost in costs):
+    if costs and all(cost.all_unreadable for cost in costs) and not is_generator(lm):  # one may be hardly trained
         raise unreadable_replies(lm, sum(cost.lm_calls for cost in costs), sum(cost.cut for cost in costs))
 
 

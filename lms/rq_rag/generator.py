@@ -11,6 +11,7 @@ import dspy
 from knowgap.arguments import checked
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local.loading import load_model
+from knowgap.lms.providers import GENERATOR
 from knowgap.lms.ra_isf.card import folder_digest
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout
 from knowgap.lms.rq_rag.prefix_cache import can_share
@@ -109,7 +110,7 @@ class TranscriptGenerator:
     @property
     def lm(self) -> dspy.LM:
         """A language model of the generator's name, for results to name; it answers nothing itself."""
-        return dspy.LM(f"generator/{Path(self.name).name}", engine=_NoLanguageModel(self.name), cache=False)
+        return dspy.LM(f"{GENERATOR}{Path(self.name).name}", engine=_NoLanguageModel(self.name), cache=False)
 
     def close(self) -> None:
         """Release the model."""

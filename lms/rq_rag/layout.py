@@ -67,7 +67,14 @@ def add_control_tokens(tokenizer: Any, model: Any) -> int:
         {"additional_special_tokens": list(CONTROL_TOKENS)}, replace_extra_special_tokens=False
     )
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
-        model.resize_token_embeddings(len(tokenizer))
+        from transformers.utils import logging
+
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()
+        try:
+            model.resize_token_embeddings(len(tokenizer))
+        finally:
+            logging.set_verbosity(verbosity)
     return added
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 
@@ -27,19 +27,23 @@ from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.trace.usage import without_history
 from knowgap.programs.trajectory import Trajectory
+from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag_teacher import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
 
-__all__ = ["KINDS", "Construction", "construct_transcripts", "kind_of", "teacher_calls"]
+__all__ = ["KINDS", "Construction", "construct_transcripts", "draft_transcripts", "kind_of", "teacher_calls"]
 
-KINDS = {"chat": "rewrite", "single_hop": "rewrite", "multi_hop": "decompose", "ambiguous": "disambiguate"}
+KINDS: dict[str, Literal["rewrite", "decompose", "disambiguate"]] = {
+    "chat": "rewrite",
+    "single_hop": "rewrite",
+    "multi_hop": "decompose",
+    "ambiguous": "disambiguate",
+}
 """The kinds of questions in the pool, each with the action that refines its queries."""
 _STYLES = {"chat": "long", "long_form": "long", "multiple_choice": "choice"}
 """How the answer is worded, by the kind or type of a question; short elsewhere."""
 _AGREES = 0.5  # token F1 from which a new answer is a known one
-
-Progress = Callable[[int, int, float], None]
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def construct_transcripts(
         config: how transcripts are made.
         passages: the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
         num_threads: questions at a time.
-        progress: called after every question with how many are done, how many there are, and the share kept.
+        progress: called after every question with how many are done, how many there are, and the share kept, in words.
 
     Raises:
         UsageError: no questions, or an output that was made with something else.
@@ -134,8 +138,35 @@ def construct_transcripts(
                 file.append(record)
                 done, kept = done + 1, kept + (not record.dropped)
                 if progress is not None:
-                    progress(done, len(ids), kept / done)
+                    progress(done, len(ids), f"{kept / done:.0%} kept")
         return Construction([file.records[name] for name in ids], author.calls)
+
+
+def draft_transcripts(
+    examples: Sequence[dspy.Example], retriever: Retriever, config: DataConfig
+) -> list[TranscriptRecord]:
+    """Transcripts of the length that a teacher's will have, to measure with before one is asked.
+
+    Their queries are the known sub-questions, or the question, and their answers those of the data set.
+    """
+    records = []
+    for example in examples:
+        kind, parts = kind_of(example), [part["question"] for part in example.get("decomposition") or ()]
+        queries = list(dict.fromkeys(parts))[: config.max_queries] or [example.question]
+        record = TranscriptRecord(
+            id=str(example.get("id")), kind=kind, question=example.question, answer=example.answer
+        )
+        record.steps = _search(retriever, kind, queries, config.top_k)
+        records.append(record)
+    return records
+
+
+def _search(retriever: Retriever, kind: str, queries: list[str], top_k: int) -> list[SearchStep]:
+    results = retriever.search(queries, top_k) if queries else []
+    return [
+        SearchStep(action=KINDS[kind], query=query, passages=[hit.passage.to_dict() for hit in hits])
+        for query, hits in zip(queries, results, strict=True)
+    ]
 
 
 def _keeps_answer(id: str, config: DataConfig) -> bool:
@@ -173,11 +204,7 @@ class _Author:
         searches, queries = planned
         if searches and not queries:
             return _dropped(record, "no query")
-        results = self.retriever.search(queries, self.config.top_k) if queries else []
-        record.steps = [
-            SearchStep(action=KINDS[kind], query=query, passages=[hit.passage.to_dict() for hit in hits])
-            for query, hits in zip(queries, results, strict=True)
-        ]
+        record.steps = _search(self.retriever, kind, queries, self.config.top_k)
         found = {passage["id"] for step in record.steps for passage in step.passages}
         if self.config.drop and kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
             return _dropped(record, "gold not found")
