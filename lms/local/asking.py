@@ -43,7 +43,7 @@ class ModelQueue:
         kind = self._kind(batch[0])
         jobs: list[Any] = batch
         if kind == "continuous" and self._continuous is not None:
-            jobs = self._continuous.run(jobs, lambda: self._batcher.take("continuous"))  # type: ignore[arg-type]
+            jobs = self._continuous.run(jobs, lambda: self._batcher.take("continuous"))
         _run_parts(score_continuations if kind == "score" else generate_padded, self._local, jobs)
 
 

@@ -47,7 +47,7 @@ class ContinuousBatching:
         """Whether a job can be run here."""
         return self.usable and job.temperature == 0 and not job.stop and job.logprobs in (None, 0)
 
-    def run(self, jobs: Sequence[GenerationJob], take: Callable[[], Sequence[GenerationJob]]) -> list[GenerationJob]:
+    def run(self, jobs: Sequence[GenerationJob], take: Callable[[], Sequence[Any]]) -> list[GenerationJob]:
         """Resolve jobs, and those that `take` gives meanwhile; return those that could not be run.
 
         It ends when no job is left and `take` gives none.
@@ -61,6 +61,8 @@ class ContinuousBatching:
                         name = manager.add_request(
                             job.ids, max_new_tokens=job.limit, eos_token_id=list(self._local.end_ids)
                         )
+                        if name is None:
+                            raise _ended(manager)
                         active[name] = job
                     self._collect(manager, active, failed)
                     jobs = take()
@@ -100,8 +102,8 @@ class ContinuousBatching:
         for name in [name for name, job in active.items() if job.future.cancelled()]:
             manager.cancel_request(name)
             del active[name]
-        if active and not manager.is_running():
-            raise RuntimeError("its thread has ended")
+        if not manager.is_running():
+            raise _ended(manager)
 
     def _reply(self, result: Any, job: GenerationJob) -> Reply:
         tokens = list(result.generated_tokens)
@@ -109,3 +111,8 @@ class ContinuousBatching:
             ScoredToken(token, value) for token, value in zip(tokens, result.logprobs, strict=True)
         ]  # fmt: skip
         return Reply(tokens, bool(tokens) and tokens[-1] in self._local.end_ids, scores)
+
+
+def _ended(manager: Any) -> RuntimeError:
+    """The error that the manager's thread has ended, or is about to."""
+    return RuntimeError(manager.background_thread_status.fatal_error or "its thread has ended")

@@ -35,8 +35,6 @@ class Row:
 class DrawTokens(LogitsProcessor):
     """Turn the scores of the rows so that the largest one is the token that is drawn, and record log-probabilities."""
 
-    supports_continuous_batching = False
-
     def __init__(self, rows: Sequence[Row]):
         self._rows = rows
         self._draws = {index: _Draw(row.job) for index, row in enumerate(rows) if row.job.temperature > 0}

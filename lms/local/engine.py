@@ -94,11 +94,13 @@ class HFEngine:
             The natural log-probability of each label. `softmax` over them is the distribution among the labels alone.
 
         Raises:
-            UsageError: there is no label, or one is empty or stated twice.
+            UsageError: there is no label, or one is empty or stated twice; or the prompt is empty.
             ContextWindowExceededError: prompt and label are longer than the model's window.
         """
         if not labels or not all(labels) or len(set(labels)) < len(labels):
             raise UsageError(f"labels={list(labels)!r}: state at least one, none empty or twice")
+        if not prompt:
+            raise UsageError("the prompt is empty")
         with self._lock:
             local, queue = self.load()
             ids = text_ids(local, prompt) if isinstance(prompt, str) else chat_ids(local, prompt)

@@ -26,7 +26,7 @@ def request_turns(request: Request) -> list[Turn]:
 
 def text_ids(local: LocalModel, text: str) -> list[int]:
     """The tokens of a text as it stands, with the special tokens that the tokenizer adds to a whole input."""
-    return list(local.tokenizer(text).input_ids)
+    return list(local.tokenizer(text, verbose=False).input_ids)
 
 
 def chat_ids(local: LocalModel, turns: Sequence[Turn]) -> list[int]:
@@ -41,7 +41,7 @@ def chat_ids(local: LocalModel, turns: Sequence[Turn]) -> list[int]:
     if not local.tokenizer.chat_template:
         return text_ids(local, "\n\n".join(turn["content"] for turn in turns) + "\n\n")
     text = _render(local, turns)
-    return list(local.tokenizer(text, add_special_tokens=False).input_ids)
+    return list(local.tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
 
 
 def _render(local: LocalModel, turns: Sequence[Turn]) -> str:

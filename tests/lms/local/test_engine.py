@@ -126,8 +126,10 @@ def test_continuous_batching_gives_the_replies_of_padded_batches(folder, caplog)
     assert caplog.text == ""
 
 
-def test_a_model_that_takes_no_continuous_batching_says_so_once(folder, monkeypatch, caplog):
+@pytest.mark.parametrize("where", ["at the start", "in its thread"])
+def test_a_model_that_takes_no_continuous_batching_says_so_once(where, folder, monkeypatch, caplog):
     from transformers import LlamaForCausalLM
+    from transformers.generation.continuous_batching import continuous_api
 
     engine = HFEngine(str(folder), device="cpu", max_new_tokens=4, batching="continuous")
     expected = texts(HFEngine(str(folder), device="cpu", max_new_tokens=4).complete(ask(q)) for q in QUESTIONS)
@@ -135,7 +137,10 @@ def test_a_model_that_takes_no_continuous_batching_says_so_once(folder, monkeypa
     def refuse(*args, **kwargs):
         raise ValueError("no paged attention here")
 
-    monkeypatch.setattr(LlamaForCausalLM, "continuous_batching_context_manager", refuse)
+    if where == "at the start":
+        monkeypatch.setattr(LlamaForCausalLM, "continuous_batching_context_manager", refuse)
+    else:
+        monkeypatch.setattr(continuous_api, "PagedAttentionCache", refuse)
     assert texts(ask_together(engine, [ask(q) for q in QUESTIONS])) == expected
     assert texts([engine.complete(ask(QUESTIONS[0]))]) == expected[:1]
     assert caplog.text.count("takes no continuous batching (no paged attention here)") == 1
@@ -208,6 +213,8 @@ def test_labels_that_cannot_be_chosen_among(engine):
     for labels in ([], [""], ["a", "a"]):
         with pytest.raises(UsageError, match="at least one, none empty or twice"):
             engine.choose("who?", labels)
+    with pytest.raises(UsageError, match="prompt is empty"):
+        engine.choose("", ["a"])
     chat = engine.choose([{"role": "user", "content": "who?"}], ["a", "b"])
     assert chat != engine.choose("who?", ["a", "b"])
 
