@@ -21,7 +21,7 @@ from typing import Literal
 from knowgap.arguments import checked
 from knowgap.compile.data.records import read_json_lines, read_lines
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder
+from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder, shown_name
 from knowgap.retrieval.documents.reading import Reading, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
@@ -73,7 +73,7 @@ def document_folder(path: Path) -> Folder | None:
         return folder
     if kind_of(path) is None or (path.suffix.lower() == ".txt" and _is_tabular(path)):
         return None
-    return Folder(path.parent, {path.name: path})
+    return Folder(path.parent, {shown_name(path.name): path.resolve()})
 
 
 def _is_tabular(path: Path) -> bool:

@@ -154,26 +154,25 @@ class _Job:
     def change(self, sources: Sources) -> tuple[Retriever, Update]:
         """Change the index that is there, in place or by building it again."""
         known = sources.files()
-        names, same = set[str](), True
-        for file in self._files(known):
-            names.add(file.name)
-            same = same and file.record == known.get(file.name)
-            if not same:
+        files, looked_at = self._files(known), list[ReadFile]()
+        for file in files:
+            looked_at.append(file)
+            if file.record != known.get(file.name):
                 break
-        if same and names == known.keys():
-            kept = sum(len(sources.records(name)) for name in names)
-            return self._open(), Update(0, 0, 0, kept, False)
-        self.reading = Reading()
-        changes = CorpusChanges(sources, known)
+        else:
+            if {file.name for file in looked_at} == known.keys():
+                kept = sum(len(sources.records(name)) for name in known)
+                return self._open(), Update(0, 0, 0, kept, False)
+        changes, every = CorpusChanges(sources, known), itertools.chain(looked_at, files)
         if not hasattr(engine_class(self.engine), "add"):
-            return self._build_again(changes), changes.summary(rebuilt=True)
-        return self._change_in_place(changes), changes.summary(rebuilt=False)
+            return self._build_again(changes, every), changes.summary(rebuilt=True)
+        return self._change_in_place(changes, every), changes.summary(rebuilt=False)
 
-    def _change_in_place(self, changes: CorpusChanges) -> Retriever:
+    def _change_in_place(self, changes: CorpusChanges, files: Iterable[ReadFile]) -> Retriever:
         beside = changes.sources.copy_to(self._beside)
         new: list[Passage] = []
         try:
-            for file in self._files(changes.known):
+            for file in files:
                 new += changes.compare(file)
                 if file.record != changes.known.get(file.name):
                     beside.write(file.name, file.record, file.records, continued=file.continued)
@@ -188,16 +187,16 @@ class _Job:
             beside.move_to(self.path)
         finally:
             beside.path.unlink(missing_ok=True)
-        if hasattr(index, "compact") and len(new) + len(changes.stale) > _COMPACTED_FROM * len(index):
+        if hasattr(index, "compact") and 0 < _COMPACTED_FROM * len(index) < len(new) + len(changes.stale):
             index.compact()
         return index
 
-    def _build_again(self, changes: CorpusChanges) -> Retriever:
+    def _build_again(self, changes: CorpusChanges, files: Iterable[ReadFile]) -> Retriever:
         """Build the index again; the passages of files that have not changed are those of the old index."""
         store = PassageStore(self.path / Manifest.read(self.path).root)
 
-        def files() -> Iterator[tuple[ReadFile, list[Passage]]]:
-            for file in self._files(changes.known):
+        def with_passages() -> Iterator[tuple[ReadFile, list[Passage]]]:
+            for file in files:
                 changes.compare(file)
                 passages, records = file.passages, file.records
                 if passages is None:
@@ -207,7 +206,7 @@ class _Job:
                 yield replace(file, passages=passages, records=records), passages
             changes.gone()
 
-        return self._build(files(), overwrite=True)
+        return self._build(with_passages(), overwrite=True)
 
     def _build(self, files: Iterable[tuple[ReadFile, list[Passage]]], overwrite: bool) -> Retriever:
         """Build the index of files and their passages, and then record where these come from."""

@@ -83,7 +83,13 @@ class Splitter:
         """The pieces of a passage, with its title each; the passage itself if it fits."""
         if self.fits(passage):
             return [Piece(passage, 0, len(passage.text))]
-        return self._numbered(passage.id, self._cut(passage.title, unwrap(passage.text), 0, markdown=False))
+        title, above = self._title([passage.title]), ""
+        if title != passage.title and self._count(passage.title) > self.limit // 2:
+            above = f"{passage.title}\n\n"  # what does not fit into a title is text
+        else:
+            title = passage.title
+        pieces = self._cut(title, above + unwrap(passage.text), -len(above), markdown=False)
+        return self._numbered(passage.id, ((title, text, max(0, at), max(0, end)) for title, text, at, end in pieces))
 
     def split_file(
         self, file: str, text: Text, *, markdown: bool, unit: str, by_name: bool = False

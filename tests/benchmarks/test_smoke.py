@@ -163,5 +163,14 @@ def test_mutated_replies_raise_nothing_and_passages_forge_no_answer():
         assert {(row["errors raised"], row["forged answers"]) for row in rows} == {("0", "0")}
 
 
+def test_documents_are_found_and_an_edit_encodes_its_own_passages():
+    report, _ = run("documents", "--document-engines", "bm25", "--document-words", "2000")
+    built, changed = tables(report).values()
+    assert built[0]["files"] == "30"
+    assert built[0]["facts in the first three"] == "30 of 30"
+    assert int(changed[0]["kept"].replace(",", "")) > int(changed[0]["added"]) > 0
+    assert changed[0]["the new sentence is first"] == "yes"
+
+
 def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +94,23 @@ def test_an_engine_that_cannot_be_changed_is_built_again_as_if_it_were_new(docs:
     new = index_corpus(docs, tmp_path / "new", engine="bm25")
     assert done.index.manifest.digest == new.index.manifest.digest
     assert Sources.of_index(tmp_path / "ix").files() == Sources.of_index(tmp_path / "new").files()
+
+
+@pytest.mark.skipif(find_spec("qdrant_client") is None, reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
+def test_a_qdrant_store_is_changed_in_place(docs: Path, tmp_path: Path):
+    index_corpus(docs, tmp_path / "ix", engine="qdrant").index.close()
+    (docs / "people" / "reth.txt").write_text("Jon Reth burnt the hall in 1871.", encoding="utf-8")
+    done = index_corpus(docs, tmp_path / "ix")
+    assert (done.update.added, done.update.removed, done.update.kept, done.update.rebuilt) == (1, 1, 3, False)
+    assert ids(done.index) == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
+    done.index.close()
+
+
+def test_a_single_document_may_be_indexed(docs: Path, tmp_path: Path):
+    (tmp_path / "link.md").symlink_to(docs / "bridge.md")
+    done = index_corpus(tmp_path / "link.md", tmp_path / "ix", engine="bm25")
+    assert len(done.index) == 2
+    assert Sources.of_index(tmp_path / "ix").files().keys() == {"link.md"}
 
 
 def test_an_update_that_was_cut_off_is_done_by_the_next(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -135,6 +135,15 @@ def test_a_passage_that_fits_stays_as_it_is():
     assert {document_id(part.id) for part in parts} == {"orle"}
 
 
+def test_a_title_that_is_too_long_becomes_text():
+    title = " ".join(sentences(30))
+    parts = Splitter(WINDOW, 64).split_passage(Passage("orle", title, "The text itself."))
+    assert max(WINDOW.count([str(part.passage) for part in parts])) <= 64
+    said = " ".join(part.passage.text for part in parts)
+    assert all(sentence in said for sentence in [*sentences(30), "The text itself."])
+    assert (parts[-1].start, parts[-1].end) == (0, len("The text itself."))
+
+
 def test_a_passage_has_a_least_length():
     with pytest.raises(ValueOutOfBounds, match="passage_tokens = 31: must be at least 32"):
         Splitter(WINDOW, 31)
