@@ -32,6 +32,7 @@ BENCHMARKS = (
     "damage",
     "kills",
     "documents",
+    "training",
 )
 
 

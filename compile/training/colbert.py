@@ -142,7 +142,8 @@ class ColBERTTraining:
             encoder = MultiVectorEncoder(str(self._base), local_files_only=True)
         as_searched = TokenEncoder(self._base, device="cpu")
         if not as_searched.settings.get("query_expansion", True):
-            encoder[0].query_expansion = None
+            transformer: Any = encoder[0]
+            transformer.query_expansion = None
         weights = as_searched.token_weights
         return encoder, _loss(encoder, None if weights is None else torch.from_numpy(weights))
 
@@ -187,7 +188,7 @@ def _loss(encoder: MultiVectorEncoder, token_weights: torch.Tensor | None) -> to
             excluded = excluded.flatten(1)
             weights = 1.0 if token_weights is None else token_weights.to(queries.device)[queries][..., None]
 
-            def scores(vectors: torch.Tensor, passages: torch.Tensor, **masks: torch.Tensor) -> torch.Tensor:
+            def scores(vectors: torch.Tensor, passages: torch.Tensor, **masks: Any) -> torch.Tensor:
                 return colbert_scores(vectors * weights, passages, **masks).masked_fill(excluded, -torch.inf)
 
             self.similarity_fct = scores

@@ -121,7 +121,7 @@ def finetune_program(
     )
     with quiet(), without_history():
         try:
-            compiled = optimizer.compile(student, trainset=list(trainset), teacher=teacher)
+            compiled: Any = optimizer.compile(student, trainset=list(trainset), teacher=teacher)
         except RuntimeError as error:
             if isinstance(error.__cause__, KnowgapError):
                 raise error.__cause__ from None

@@ -174,3 +174,11 @@ def test_documents_are_found_and_an_edit_encodes_its_own_passages():
 
 def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]
+
+
+def test_a_training_that_is_killed_ends_with_the_same_weights():
+    report, _ = run("training", "--training-kinds", "reranker", "--training-questions", "4")
+    [killed], gains = tables(report).values()
+    assert (killed["kills"], killed["identical"]) == ("1", "yes")
+    assert killed["loss"] == killed["loss after kills"]
+    assert [row["order"] for row in gains] == ["the index", "untrained", "trained"]

@@ -30,10 +30,6 @@ class ColBERTOptions(t.TrainingOptions, t.RankingOptions):
             "--dim", min=16, max=384, help="Width of the token vectors, with --model embedded. [default: as an index]"
         ),
     ] = None
-    measure: Annotated[
-        bool,
-        Option("--measure/--no-measure", help="Index all passages before and after, and measure what is found."),
-    ] = True
 
 
 @grouped

@@ -48,6 +48,9 @@ class RankingOptions(o.DataOptions):
     split: Annotated[
         str, Option("--split", help="Split to measure on: dev or test. Questions of the split train are left out.")
     ] = "test"
+    measure: Annotated[
+        bool, Option("--measure/--no-measure", help="Measure where gold passages rank, before and after.")
+    ] = True
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def reranker(
     with progress("training") as report:
         result = training.run(output, overwrite=options.overwrite, progress=report)
     t.remark_on(result)
-    if not is_main_process():
+    if not options.measure or not is_main_process():
         return
     orders = {"the index": [question.found for question in held_out]}
     for name, scorer in (("untrained", untrained_reranker(model, config.seed)), ("trained", make_reranker(output))):
