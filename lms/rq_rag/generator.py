@@ -73,7 +73,7 @@ class TranscriptGenerator:
         if folder.is_dir() and not any(_END in file.read_text("utf-8") for file in folder.glob("*token*.json")):
             raise CheckpointError(
                 f"the model at {str(path_or_id)!r} is no generator of RQ-RAG: its tokenizer lacks the control tokens; "
-                f"`knowgap train rq-rag --model {path_or_id}` makes one of it"
+                f"`knowgap train rq-rag` makes one of it, with --model {path_or_id}"
             )
         self.name = str(folder) if folder.is_dir() else str(path_or_id)
         self.device, self.share, self.batch_size = device, share, batch_size

@@ -60,7 +60,7 @@ def test_what_is_no_generator_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="the folder must hold"):
         TranscriptGenerator(tmp_path / "nothing")
     base = write_base_model(tmp_path / "base")
-    with pytest.raises(CheckpointError, match=r"lacks the control tokens; `knowgap train rq-rag --model"):
+    with pytest.raises(CheckpointError, match=r"lacks the control tokens; `knowgap train rq-rag`"):
         TranscriptGenerator(base)
     with pytest.raises(UsageError, match="generator must be Generator"):
         RQRAG(generator="tiny")
