@@ -8,17 +8,25 @@ import contextvars
 import functools
 import queue
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import dspy
 
 from knowgap.programs.replies.cancelling import check_cancelled, run_cancellable
 from knowgap.programs.trace.recorder import listening
 from knowgap.programs.trace.steps import Step
+from knowgap.retrieval.passage import Passage
 
-__all__ = ["Streamable"]
+__all__ = ["Recorded", "Streamable"]
+
+
+class Recorded(NamedTuple):
+    """A step, with the passages that it brought into the trace."""
+
+    step: Step
+    passages: Sequence[Passage]
 
 
 @functools.cache
@@ -41,13 +49,13 @@ class _Run:
         self._cancelled = threading.Event()
         self._one_at_a_time, self._taken = threading.Lock(), threading.Semaphore(0)
 
-    def start(self, put: Callable[[Step | Future[Any]], object]) -> None:
+    def start(self, put: Callable[[Recorded | Future[Any]], object]) -> None:
         """Begin; `put` gets each step, and at the end a future that holds the prediction or the error."""
 
-        def record(step: Step) -> None:
+        def record(step: Step, passages: Sequence[Passage]) -> None:
             with self._one_at_a_time:
                 check_cancelled()
-                put(step)
+                put(Recorded(step, passages))
                 self._taken.acquire()
             check_cancelled()
 
@@ -74,27 +82,35 @@ class _Run:
 
 
 def _iterate(run: _Run) -> Generator[Step | dspy.Prediction, None, None]:
-    items: queue.SimpleQueue[Step | Future[Any]] = queue.SimpleQueue()
+    items: queue.SimpleQueue[Recorded | Future[Any]] = queue.SimpleQueue()
     run.start(items.put)
     try:
-        while isinstance(item := items.get(), Step):
-            yield item
+        while isinstance(item := items.get(), Recorded):
+            yield item.step
             run.go_on()
         yield item.result()
     finally:
         run.cancel()
 
 
-async def _iterate_async(run: _Run) -> AsyncGenerator[Step | dspy.Prediction, None]:
-    items: asyncio.Queue[Step | Future[Any]] = asyncio.Queue()
+async def _iterate_async(run: _Run) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
+    items: asyncio.Queue[Recorded | Future[Any]] = asyncio.Queue()
     run.start(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, items.put_nowait))
     try:
-        while isinstance(item := await items.get(), Step):
+        while isinstance(item := await items.get(), Recorded):
             yield item
             run.go_on()
         yield item.result()
     finally:
         run.cancel()
+
+
+async def _steps_of(
+    items: AsyncGenerator[Recorded | dspy.Prediction, None],
+) -> AsyncGenerator[Step | dspy.Prediction, None]:
+    async with contextlib.aclosing(items):
+        async for item in items:
+            yield item.step if isinstance(item, Recorded) else item
 
 
 class Streamable:
@@ -135,5 +151,9 @@ class Streamable:
 
         Cancelling the task that iterates stops the work as well: `async for step in program.astream(question="…")`.
         """
+        return _steps_of(self.arecorded(*args, **kwargs))
+
+    def arecorded(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
+        """As `astream`, and each step comes with the passages that it brought into the trace: `Recorded`."""
         call: Any = self
         return _iterate_async(_Run(functools.partial(call, *args, **kwargs)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +19,13 @@ from knowgap.cli.given import grouped, is_default
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 
 if TYPE_CHECKING:
+    import dspy
+
+    from knowgap.programs.base import Program
     from knowgap.programs.reading.cited_prediction import Citation
     from knowgap.retrieval.documents.sources import Source
 
-__all__ = ["COMMANDS", "ask", "ls"]
+__all__ = ["COMMANDS", "AskOptions", "ask", "ls", "opened"]
 
 
 def ls(
@@ -85,6 +89,27 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
     """A program, its index and its language model."""
 
 
+@contextmanager
+def opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
+    """The program of the options, with its index open, and its language model.
+
+    Raises:
+        IndexMissing: a real language model is to be asked, and neither an index nor a data set is named.
+    """
+    checked = factories.check_program(options)
+    real_lm = options.lm not in (None, "extractive")
+    if checked.retrieves and real_lm and options.folder is None and is_default("data"):
+        raise IndexMissing(
+            "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
+            "with --data sample"
+        )
+    lm = factories.load_lm(
+        options.lm, options.api_base, options.lm_option, options.artifact, generator=checked.generator
+    )
+    with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
+        yield checked.make(retriever, lm), lm
+
+
 @grouped
 def ask(
     *, question: Annotated[str, Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
@@ -101,18 +126,7 @@ def ask(
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
-    checked = factories.check_program(options)
-    real_lm = options.lm not in (None, "extractive")
-    if checked.retrieves and real_lm and options.folder is None and is_default("data"):
-        raise IndexMissing(
-            "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
-            "with --data sample"
-        )
-    lm = factories.load_lm(
-        options.lm, options.api_base, options.lm_option, options.artifact, generator=checked.generator
-    )
-    with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
-        program = checked.make(retriever, lm)
+    with opened(options) as (program, lm):
         try:
             with dspy.context(lm=lm):
                 prediction = program(question=question)

@@ -243,9 +243,7 @@ def serve_index(
     folder: Annotated[str, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
     engine: o.Engine = None,
     quality: o.Quality = None,
-    host: Annotated[str, Option("--host", help="Address to listen on; the default is this machine only.")] = (
-        "127.0.0.1"
-    ),
+    host: o.Host = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8893,
 ) -> None:
     """Serve an index over HTTP, in the protocol of dspy.ColBERTv2, until it is interrupted."""

@@ -46,6 +46,7 @@ LmOption = Annotated[
         "set), num_retries (3 unless set), … Can be repeated; KNOWGAP_LM_OPTIONS holds several, with spaces between.",
     ),
 ]
+Host = Annotated[str, Option("--host", help="Address to listen on; the default is this machine only.")]
 Engine = Annotated[
     str | None,
     Option(

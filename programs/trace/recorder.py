@@ -33,8 +33,8 @@ __all__ = [
 
 T = TypeVar("T")
 
-Listener = Callable[[Step], None]
-"""Called with each step right after it was recorded, in the thread that recorded it."""
+Listener = Callable[[Step, Sequence[Passage]], None]
+"""Called with each step and the passages that came with it right after both were recorded, in the same thread."""
 
 _SUMMED = (
     "lm_calls",
@@ -88,7 +88,7 @@ class TraceRecorder:
             self.model_texts.add(step.text)
         self._keep(passages)
         if self.listener is not None:
-            self.listener(step)
+            self.listener(step, passages)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages, as they stand in a prompt, as read by the language model."""

@@ -21,7 +21,6 @@ import functools
 import json
 import logging
 import queue
-import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -30,19 +29,17 @@ from urllib.parse import parse_qsl
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from typing_extensions import Self
 
 from knowgap.errors import KnowgapError, MissingDependency, UsageError
+from knowgap.retrieval.http.listening import HTTPServer
 from knowgap.retrieval.passage import Hit, Retriever
 
 try:
-    import uvicorn
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
-    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
@@ -53,8 +50,6 @@ _MAX_BODY = 4 << 20  # bytes
 _MAX_QUERIES = 256
 _MAX_QUERY_LENGTH = 32_768  # characters
 _MAX_K = 1000
-_MAX_CONNECTIONS = 256
-_HEAD_TIMEOUT = 10.0  # seconds
 
 Query = Annotated[str, Field(max_length=_MAX_QUERY_LENGTH)]
 
@@ -69,7 +64,7 @@ class SearchRequest(BaseModel):
     k: Annotated[int, Field(ge=1, le=_MAX_K)] = 10
 
 
-class IndexServer:
+class IndexServer(HTTPServer):
     """Serves a retriever until it is stopped.
 
     Args:
@@ -94,53 +89,14 @@ class IndexServer:
         deadline: float = 60.0,
         grace: float = 0.5,
     ) -> None:
-        try:
-            self._socket = socket.create_server((host, port), backlog=_MAX_CONNECTIONS)
-        except (OSError, OverflowError) as error:
-            raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another port") from error
-        self.url = "http://{}:{}".format(*self._socket.getsockname())
         self._retriever, self._deadline = retriever, deadline
         self._searches = _SearchThreads(threads)
         routes = [Route("/health", self._health), Route("/{path:path}", self._answer, methods=["GET", "POST"])]
-        config = uvicorn.Config(
-            Starlette(routes=routes, exception_handlers={HTTPException: _refuse}),
-            http=_Protocol,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            limit_concurrency=_MAX_CONNECTIONS,
-            timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
-        )
-        self._server = uvicorn.Server(config)
-        self._thread: threading.Thread | None = None
+        application = Starlette(routes=routes, exception_handlers={HTTPException: _refuse})
+        super().__init__(application, host=host, port=port, grace=grace)
 
-    def serve_forever(self) -> None:
-        """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM."""
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            self._socket.close()
-            self._searches.close()
-
-    def start(self) -> Self:
-        """Serve in another thread; returns the server itself."""
-        self._thread = threading.Thread(target=self.serve_forever, name="knowgap index server")
-        self._thread.start()
-        return self
-
-    def stop(self) -> None:
-        """Take no more requests; return when those in progress are answered or their grace is over."""
-        self._server.should_exit = True
-        if self._thread is not None:
-            self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def _close(self) -> None:
+        self._searches.close()
 
     async def _health(self, request: Request) -> Response:
         manifest = getattr(self._retriever, "manifest", None)
@@ -176,34 +132,6 @@ class IndexServer:
         except Exception:  # the client is told, and the server goes on
             _LOG.exception("a search failed")
             return _error(500, "the search failed; the server's log says why")
-
-
-class _Protocol(H11Protocol):
-    """Closes a connection on which the head of a request is due for too long; uvicorn would wait for ever."""
-
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().connection_made(transport)
-        self._expect_head()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._expect_head()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _expect_head(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.loop.call_later(_HEAD_TIMEOUT, self._close_unless_asked)
-
-    def _close_unless_asked(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
 
 
 class _SearchThreads:

@@ -180,7 +180,7 @@ def test_a_request_whose_client_has_gone_is_not_searched():
 )
 def test_a_connection_that_sends_no_head_is_closed(index, monkeypatch, sent):
     """Enough of them would otherwise keep everybody else out for ever."""
-    monkeypatch.setattr("knowgap.retrieval.http.server._HEAD_TIMEOUT", 0.2)
+    monkeypatch.setattr("knowgap.retrieval.http.listening._HEAD_TIMEOUT", 0.2)
     with IndexServer(index, port=0) as server:
         with socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=SECONDS) as client:
             client.sendall(sent)
@@ -279,6 +279,7 @@ def test_a_port_in_use(server, index):
 
 def test_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "knowgap.retrieval.http.server")
+    for name in ("server", "listening"):
+        monkeypatch.delitem(sys.modules, f"knowgap.retrieval.http.{name}")
     with pytest.raises(MissingDependency, match=r"uvicorn is not installed; `pip install 'knowgap\[serve\]'`"):
         import_module("knowgap.retrieval.http.server")

@@ -1,0 +1,12 @@
+"""Programs as services: over HTTP, with a page to ask on, and as tools of MCP clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from knowgap.lazy import export_lazily
+
+if TYPE_CHECKING:
+    from knowgap.service.server import ProgramServer as ProgramServer
+else:
+    __all__, __getattr__, __dir__ = export_lazily(__name__)

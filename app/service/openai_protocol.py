@@ -1,0 +1,115 @@
+"""OpenAI's chat completions, answered by a program.
+
+The question is the text of the last message, which must be the user's. A program has no memory of a conversation:
+earlier messages are not read, and the reply says how many there were. Settings of sampling have no effect; the program
+has its own. A streamed reply tells the steps as `reasoning_content`, then the answer. Beside OpenAI's fields, a reply
+has `knowgap`: passages, citations, cost, and `unread_messages`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, Field
+
+from knowgap.service.answering import Answer, Problem, StepTold
+
+__all__ = ["ChatRequest", "completion", "completion_chunks"]
+
+
+class _Part(BaseModel):
+    type: str
+    text: str = ""
+
+
+class _Message(BaseModel):
+    role: str
+    content: str | list[_Part] | None = None
+
+
+class _StreamOptions(BaseModel):
+    include_usage: bool | None = False
+
+
+class ChatRequest(BaseModel):
+    """The fields of a request that matter here; others are accepted, and have no effect."""
+
+    model: str
+    messages: list[_Message] = Field(min_length=1)
+    stream: bool | None = False
+    stream_options: _StreamOptions | None = None
+    n: Literal[1] | None = 1
+    tools: list[Any] | None = Field(default=None, max_length=0)
+
+    def question(self) -> str:
+        """The text of the last message.
+
+        Raises:
+            ValueError: it is not the user's, or not a text.
+        """
+        last = self.messages[-1]
+        if last.role != "user":
+            raise ValueError(f"the last message is the question: its role must be 'user', not {last.role!r}")
+        parts = [_Part(type="text", text=last.content)] if isinstance(last.content, str) else last.content or []
+        if others := sorted({part.type for part in parts} - {"text"}):
+            raise ValueError(f"a question is a text: leave out {', '.join(others)}")
+        return "\n".join(part.text for part in parts)
+
+
+def completion(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
+    """The whole reply."""
+    message = {"role": "assistant", "content": answer["answer"], "refusal": None}
+    return {
+        **_head("chat.completion", asked),
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": _usage(answer),
+        "knowgap": _beside(answer, asked),
+    }
+
+
+async def completion_chunks(items: AsyncIterator[StepTold | Answer], asked: ChatRequest) -> AsyncIterator[bytes]:
+    """The reply as server-sent events."""
+    head = _head("chat.completion.chunk", asked)
+    delta: dict[str, Any] = {"role": "assistant"}
+    try:
+        async for item in items:
+            if not isinstance(item, Answer):
+                text = "\n  ".join(item["text"]) + "\n"
+                yield _chunk(head, {**delta, "content": None, "reasoning_content": text})
+                delta = {}
+                continue
+            yield _chunk(head, {**delta, "content": item["answer"]})
+            yield _chunk(head, {}, finish_reason="stop", knowgap=_beside(item, asked))
+            if asked.stream_options is not None and asked.stream_options.include_usage:
+                yield _event({**head, "choices": [], "usage": _usage(item)})
+            yield b"data: [DONE]\n\n"
+    except Problem as problem:
+        yield _event({"error": {"message": problem.message, "type": "server_error", "code": problem.status}})
+
+
+def _head(kind: str, asked: ChatRequest) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": asked.model}
+
+
+def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
+    cost = answer["cost"]
+    prompt, completion = cost["prompt_tokens"], cost["completion_tokens"]
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+
+def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
+    kept = {name: answer[name] for name in ("passages", "citations", "cost")}
+    return {**kept, "unread_messages": len(asked.messages) - 1}
+
+
+def _chunk(head: Mapping[str, Any], delta: Mapping[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason, "logprobs": None}
+    return _event({**head, "choices": [choice], **more})
+
+
+def _event(content: Mapping[str, Any]) -> bytes:
+    return b"data: %s\n\n" % orjson.dumps(content)

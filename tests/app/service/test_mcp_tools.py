@@ -1,0 +1,67 @@
+"""The tools of an MCP client: in memory, and over the command's standard input and output."""
+
+import os
+import sys
+
+import anyio
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+from support import scripted_lm
+
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.passage import Hit, Passage
+from knowgap.service.mcp_tools import make_server
+
+ISK = Passage("isk", "Isk", "The Isk flows through Tarn.")
+
+
+class OneRiver:
+    def search(self, queries, k):
+        return [[Hit(ISK, 1.0, 1)][:k] for _ in queries]
+
+
+def answering(text):
+    return scripted_lm(lambda outputs, inputs: {"answer": text})[0]
+
+
+def call(server, tool, **arguments):
+    async def run():
+        async with Client(server) as client:
+            tools = [each.name for each in (await client.list_tools()).tools]
+            return tools, await client.call_tool(tool, arguments)
+
+    return anyio.run(run)
+
+
+def test_ask_and_search():
+    server = make_server(RAG(OneRiver()), answering("the Isk"))
+    tools, result = call(server, "ask", question="Which river flows through Tarn?")
+    assert tools == ["ask", "search"]
+    assert result.structured_content["answer"] == "the Isk"
+    assert result.structured_content["passages"] == [ISK.to_dict()]
+    _, result = call(server, "search", query="river", k=3)
+    assert result.structured_content["hits"] == [{"rank": 1, "score": 1.0, **ISK.to_dict()}]
+
+
+def test_an_empty_question_is_an_error_that_says_so():
+    _, result = call(make_server(RAG(OneRiver()), answering("x")), "ask", question=" ")
+    assert result.is_error
+    assert "the question is empty" in result.content[0].text
+
+
+def test_a_program_without_an_index_has_no_search():
+    tools, _ = call(make_server(Direct(), answering("x")), "ask", question="Why?")
+    assert tools == ["ask"]
+
+
+def test_the_command_speaks_over_standard_input_and_output():
+    arguments = ["-m", "knowgap", "mcp", "--engine", "bm25", "--program", "rag"]
+
+    async def run():
+        async with Client(
+            StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+        ) as client:
+            return await client.call_tool("search", {"query": "river", "k": 2})
+
+    assert len(anyio.run(run).structured_content["hits"]) == 2

@@ -1,0 +1,268 @@
+"""The service: its answers, its limits, what OpenAI's client makes of it, and that nobody's question costs a call."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import dspy
+import httpx
+import openai
+import pytest
+from support import scripted_lm
+
+from knowgap.errors import UsageError
+from knowgap.programs.base import Program
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.passage import Hit, Passage
+from knowgap.service.server import ProgramServer
+from knowgap.signatures import AnswerDirectly
+
+SECONDS = 30
+ISK = Passage("isk", "Isk", "The Isk flows through Tarn.")
+QUESTION = "Which river flows through Tarn?"
+
+
+class OneRiver:
+    """An index that finds the Isk."""
+
+    def search(self, queries, k):
+        return [[Hit(ISK, 1.0, 1)] for _ in queries]
+
+
+class Waiting(Program):
+    """Waits before each of three calls of the model; counts the calls."""
+
+    name = "waiting"
+    needs_retriever = False
+
+    def __init__(self):
+        super().__init__(None)
+        self.go_on, self.begun, self.calls = threading.Semaphore(0), threading.Semaphore(0), 0
+        self.reader = dspy.Predict(AnswerDirectly)
+
+    def forward(self, question):
+        for number in range(3):
+            self.begun.release()
+            self.go_on.acquire(timeout=SECONDS)
+            self.ask(self.reader, question=f"{question} {number}", style="short")
+            self.calls += 1
+        return self.conclude("Isk", [])
+
+
+def serve(program=None, **options):
+    lm, _ = scripted_lm(lambda outputs, inputs: {"reasoning": "It says so.", "answer": "the Isk"})
+    return ProgramServer(program if program is not None else RAG(OneRiver()), lm, **{"port": 0, **options})
+
+
+@pytest.fixture
+def server():
+    with serve() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server):
+    with httpx.Client(base_url=server.url, timeout=SECONDS) as client:
+        yield client
+
+
+def read_events(text):
+    events = [event.split("\n") for event in text.removesuffix("\n\n").split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events]
+
+
+def wait_until(true):
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_question_is_answered_with_passages_citations_and_cost(client):
+    answer = client.post("/v1/ask", json={"question": QUESTION}).json()
+    assert (answer["question"], answer["answer"]) == (QUESTION, "the Isk")
+    assert answer["passages"] == [ISK.to_dict()]
+    assert [citation["statement"] for citation in answer["citations"]] == ["the Isk"]
+    assert (answer["cost"]["lm_calls"], answer["cost"]["retrievals"]) == (1, 1)
+
+
+def test_steps_come_as_events_and_the_answer_last(client):
+    response = client.post("/v1/ask", json={"question": QUESTION, "stream": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    *steps, (last, answer) = read_events(response.text)
+    assert [(name, step["kind"]) for name, step in steps] == [
+        ("step", "asked"), ("step", "retrieved"), ("step", "answered"),
+    ]  # fmt: skip
+    assert steps[1][1]["text"] == ["retrieved", f"{QUESTION} → Isk"]
+    assert (last, answer["answer"]) == ("answer", "the Isk")
+
+
+def test_openai_s_client(server):
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        [model] = client.models.list().data
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
+        reply = client.chat.completions.create(model=model.id, messages=messages, temperature=0.2)
+        assert reply.choices[0].message.content == "the Isk"
+        assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
+        assert reply.model_extra["knowgap"]["unread_messages"] == 1
+
+        options = {"stream": True, "stream_options": {"include_usage": True}}
+        chunks = list(client.chat.completions.create(model=model.id, messages=messages, **options))
+        deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+        assert "".join(delta.content or "" for delta in deltas) == "the Isk"
+        assert "retrieved" in "".join(delta.model_extra.get("reasoning_content") or "" for delta in deltas)
+        assert chunks[-1].usage == reply.usage
+        with pytest.raises(openai.NotFoundError, match="there is no model 'gpt'"):
+            client.chat.completions.create(model="gpt", messages=messages)
+        with pytest.raises(openai.BadRequestError, match="the last message is the question"):
+            client.chat.completions.create(model=model.id, messages=messages[:1])
+
+
+def test_dspy_asks_it_like_any_model(server):
+    lm = dspy.LM("openai/knowgap/rag", api_base=f"{server.url}/v1", api_key="none", cache=False)
+    assert lm(QUESTION) == ["the Isk"]
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "request_"),
+    [
+        (400, "/v1/ask", {"json": {"question": " "}}),
+        (400, "/v1/ask", {"json": {"question": "x" * 40_000}}),
+        (400, "/v1/ask", {"json": {"question": 5}}),
+        (400, "/v1/ask", {"json": {"question": QUESTION, "program": "rag"}}),
+        (400, "/v1/ask", {"content": "{", "headers": {"Content-Type": "application/json"}}),
+        (413, "/v1/ask", {"json": {"question": "x" * 2_000_000}}),
+        (415, "/v1/ask", {"data": {"question": QUESTION}}),
+        (400, "/v1/chat/completions", {"json": {"model": "knowgap/rag", "messages": []}}),
+        (
+            400,
+            "/v1/chat/completions",
+            {"json": {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}},
+        ),
+        (405, "/v1/models", {"json": {}}),
+        (404, "/v2/ask", {"json": {}}),
+        (403, "/v1/ask", {"json": {"question": QUESTION}, "headers": {"Host": "evil.example"}}),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_cannot_be_answered_says_why(client, status, path, request_, stream):
+    if stream and "question" in request_.get("json", {}):
+        request_ = {**request_, "json": {**request_["json"], "stream": True}}
+    response = client.post(path, **request_)
+    assert response.status_code == status
+    assert response.json()["error"]["message"]
+
+
+def test_a_key_is_asked_for_where_one_is_set():
+    with serve(key="sesame") as server:
+        ask = f"{server.url}/v1/ask"
+        assert httpx.post(ask, json={"question": QUESTION}).status_code == 401
+        wrong = {"Authorization": "Bearer sesam"}
+        assert httpx.post(ask, json={"question": QUESTION}, headers=wrong).status_code == 401
+        right = {"Authorization": "Bearer sesame", "Host": "rivers.example"}
+        assert httpx.post(ask, json={"question": QUESTION}, headers=right, timeout=SECONDS).status_code == 200
+        assert httpx.get(f"{server.url}/metrics").status_code == 401
+        assert (httpx.get(f"{server.url}/healthz").text, httpx.get(server.url).status_code) == ("ok\n", 200)
+
+
+def test_the_page_holds_no_script_of_another(client):
+    class Marked(RAG):
+        name = "<script>alert(1)</script>"
+
+    first, second = client.get("/"), client.get("/")
+    assert first.headers["content-security-policy"] != second.headers["content-security-policy"]
+    with serve(Marked(OneRiver())) as server:
+        assert "<script>alert" not in httpx.get(server.url).text
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_away_costs_no_further_call(stream):
+    program = Waiting()
+    with serve(program) as server:
+        with ThreadPoolExecutor(1) as pool:
+            body = {"question": QUESTION, "stream": stream}
+            asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json=body, timeout=0.5)
+            assert program.begun.acquire(timeout=SECONDS)
+            assert isinstance(asked.exception(SECONDS), httpx.ReadTimeout)
+        wait_until(lambda: 'outcome="cancelled"} 1.0' in httpx.get(f"{server.url}/metrics").text)
+        program.go_on.release(3)
+        wait_until(lambda: not [each for each in threading.enumerate() if each.name == "knowgap-stream"])
+        assert program.calls == 0
+        assert "knowgap_questions_in_progress 0.0" in httpx.get(f"{server.url}/metrics").text
+
+
+def test_one_question_too_many_is_refused_and_the_next_is_answered():
+    program = Waiting()
+    with serve(program, max_questions=1) as server, ThreadPoolExecutor(1) as pool:
+        ask = f"{server.url}/v1/ask"
+        asked = pool.submit(httpx.post, ask, json={"question": QUESTION}, timeout=SECONDS)
+        assert program.begun.acquire(timeout=SECONDS)
+        for stream in (False, True):
+            refused = httpx.post(ask, json={"question": QUESTION, "stream": stream})
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        program.go_on.release(6)
+        assert asked.result(SECONDS).json()["answer"] == "Isk"
+        assert httpx.post(ask, json={"question": QUESTION}, timeout=SECONDS).json()["answer"] == "Isk"
+
+
+def test_an_answer_that_takes_too_long_is_given_up():
+    program = Waiting()
+    with serve(program, deadline=0.2) as server:
+        ask = f"{server.url}/v1/ask"
+        assert httpx.post(ask, json={"question": QUESTION}, timeout=SECONDS).status_code == 504
+        *_, (name, error) = read_events(
+            httpx.post(ask, json={"question": QUESTION, "stream": True}, timeout=SECONDS).text
+        )
+        assert (name, error["error"]["code"]) == ("error", 504)
+        program.go_on.release(6)
+
+
+def test_a_failure_is_told_and_the_server_lives(caplog):
+    class Broken(RAG):
+        def forward(self, question):
+            if question != QUESTION:
+                raise RuntimeError("secret")
+            return super().forward(question)
+
+    with serve(Broken(OneRiver())) as server:
+        ask = f"{server.url}/v1/ask"
+        failed = httpx.post(ask, json={"question": "Why?"}, timeout=SECONDS)
+        assert (failed.status_code, "secret" in failed.text) == (500, False)
+        assert "a question failed" in caplog.text
+        assert httpx.post(ask, json={"question": QUESTION}, timeout=SECONDS).status_code == 200
+        assert 'outcome="failed"} 1.0' in httpx.get(f"{server.url}/metrics").text
+
+
+def test_stopping_waits_for_the_answers_under_way():
+    program = Waiting()
+    server = serve(program).start()
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json={"question": QUESTION}, timeout=SECONDS)
+        assert program.begun.acquire(timeout=SECONDS)
+        stopped = pool.submit(server.stop)
+        program.go_on.release(3)
+        assert asked.result(SECONDS).json()["answer"] == "Isk"
+        stopped.result(SECONDS)
+
+
+def test_a_port_in_use_is_named(server):
+    with pytest.raises(UsageError, match=r"cannot listen on 127\.0\.0\.1"):
+        serve(port=int(server.url.rsplit(":", 1)[1]))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_ends_with_the_answer_under_way(number, tmp_path):
+    command = [sys.executable, "-m", "knowgap", "serve", "--engine", "bm25", "--program", "rag", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        url = next(line.split(" at ")[1].split(";")[0] for line in process.stderr if line.startswith("serving"))
+        with httpx.stream("POST", f"{url}/v1/ask", json={"question": QUESTION, "stream": True}, timeout=SECONDS) as it:
+            lines = it.iter_lines()
+            assert next(lines) == "event: step"
+            process.send_signal(number)
+            assert "event: answer" in list(lines)
+        assert process.wait(SECONDS) == 0
