@@ -1,21 +1,25 @@
-"""Commands to begin with: ls, ask."""
+"""Commands that answer: ls, ask, serve, mcp."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
-from typer import Argument
+from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, show_table
+from knowgap.cli.display import out, remark, show_table
 from knowgap.cli.documents.reading import find_sources
 from knowgap.cli.given import grouped, is_default
+from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 
 if TYPE_CHECKING:
@@ -25,7 +29,9 @@ if TYPE_CHECKING:
     from knowgap.programs.reading.cited_prediction import Citation
     from knowgap.retrieval.documents.sources import Source
 
-__all__ = ["COMMANDS", "AskOptions", "ask", "ls", "opened"]
+__all__ = ["COMMANDS", "ask", "ls", "mcp", "serve"]
+
+_KEY = "KNOWGAP_SERVE_KEY"
 
 
 def ls(
@@ -90,7 +96,7 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
 
 
 @contextmanager
-def opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
+def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
     """The program of the options, with its index open, and its language model.
 
     Raises:
@@ -126,13 +132,13 @@ def ask(
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
-    with opened(options) as (program, lm):
+    with _opened(options) as (program, lm):
         try:
             with dspy.context(lm=lm):
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error
-        sources = find_sources(retriever, prediction.passages, lines=as_json)
+        sources = find_sources(program.retriever, prediction.passages, lines=as_json)
     _show_answer(question, prediction, sources, as_json)
     cost = prediction.trace.cost
     if cost.all_unreadable:
@@ -174,4 +180,47 @@ def _support(citation: Citation, sources: dict[str, Source]) -> str:
     return f"{how} {'; '.join(titles)}: {citation.score:.2f}"
 
 
-COMMANDS = {"ls": ls, "ask": ask}
+@grouped
+def serve(
+    *,
+    options: AskOptions,
+    host: o.Host = "127.0.0.1",
+    port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8894,
+    max_questions: Annotated[
+        int,
+        Option(
+            "--max-questions", min=1, help="How many questions are answered at the same time; further ones get 429."
+        ),
+    ] = 32,
+    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which a question is answered.")] = 300.0,
+    grace: Annotated[float, Option("--grace", min=0, help="Seconds that questions in progress get at the end.")] = 60.0,
+) -> None:
+    """Serve a program over HTTP: a page to ask on, a JSON API, and OpenAI's chat completions, until it is interrupted.
+
+    Clients send the key in KNOWGAP_SERVE_KEY, where it is set, as `Authorization: Bearer KEY`.
+    """
+    from knowgap.service.server import ProgramServer
+
+    with _opened(options) as (program, lm):
+        leave_ctrl_c_to_the_server()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to, at the end
+        key = os.environ.get(_KEY) or None
+        limits = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
+        server = ProgramServer(program, lm, host=host, port=port, key=key, **limits)
+        if key is None and host not in ("127.0.0.1", "localhost", "::1"):
+            remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
+        with suppress(KeyboardInterrupt):
+            remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C")
+            server.serve_forever()
+
+
+@grouped
+def mcp(*, options: AskOptions) -> None:
+    """Offer the tools `ask` and `search` to an MCP client, over standard input and output."""
+    from knowgap.service.mcp_tools import run_tools
+
+    with _opened(options) as (program, lm):
+        run_tools(program, lm)
+
+
+COMMANDS = {"ls": ls, "ask": ask, "serve": serve, "mcp": mcp}

@@ -36,7 +36,7 @@ def test_answers_and_shows_the_trace(indexed):
 def test_says_what_supports_the_answer(indexed, monkeypatch):
     assert "(supported by Orle Bridge: " in indexed(*ASK, "--program", "rag")[0]
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
-    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_: lm)
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()
     assert printed[-2].startswith("  Ada Venn designed the Orle Bridge. (supported by ")
     assert printed[-1] == "  Bo [b]Reed[/b] paid for it. (no passage supports it)"
@@ -87,7 +87,7 @@ def test_refuses_bad_input(indexed, words: list[str], reason: str):
 @pytest.mark.parametrize("words", [[], ["--json"]])
 def test_replies_that_nobody_can_read_are_an_error(indexed, monkeypatch, words: list[str]):
     lm, engine = scripted_lm(lambda *_: UNREADABLE)
-    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_: lm)
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed, complaint = indexed(*ASK, "--program", "rag", *words, code=2)
     assert len(engine.calls) == 2
     assert "none of 2 replies of the language model 'test/scripted' could be read" in " ".join(complaint.split())
