@@ -115,7 +115,7 @@ def test_debug_shows_what_a_question_failed_of(indexed, monkeypatch):
 
 
 def test_the_keyboard_stops_a_command(indexed, monkeypatch: pytest.MonkeyPatch):
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("knowgap.cli.factories.load_lm", interrupt)
