@@ -31,6 +31,8 @@ BENCHMARKS = (
     "near_misses",
     "damage",
     "kills",
+    "tree_decoding",
+    "generator",
     "documents",
     "training",
 )

@@ -45,7 +45,8 @@ class QueriesForParts(dspy.Signature):
 
     Each query asks for one fact that the answer needs, and a query that needs an earlier result comes after it. Each is
     understood by itself: where the passages tell who or what is meant, write the name instead of the description
-    ("Where was Ada Moor born?" instead of "Where was the painter born?"). A comparison needs a query for each side.
+    ("Where was Ada Moor born?" instead of "Where was the painter born?"). But the passages will not be there when the
+    searches are made: ask for every fact, also for those that you read there. A comparison needs a query for each side.
     Ask for nothing that the answer does not need, and do not put the answer into a query.
     """
 
@@ -77,6 +78,9 @@ class AnswerFromSearches(dspy.Signature):
 
     Take every fact from the passages; they may be beside the point, and what only stands in a query is no evidence. If
     they do not give the answer, say that they do not support it. Without any search, answer from what you know.
+
+    Where the queries ask for several readings of the question, answer each, and say which is which. What the user
+    wishes about the form of the answer goes over the style.
     """
 
     history: list[Turn] = dspy.InputField(desc="the conversation so far; may be empty")

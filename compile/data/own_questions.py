@@ -29,8 +29,17 @@ def read_own_questions(path: Path, pool: PassagePool) -> Examples:
                 {"question": step.text("question"), "answer": step.get("answer", str, "")}
                 for step in record.objects("decomposition", optional=True)
             ],
+            **_history(record),
         )
         yield record.line, example
+
+
+def _history(record: Record) -> dict[str, Any]:
+    turns = [
+        {"role": turn.text("role"), "content": turn.text("content")}
+        for turn in record.objects("history", optional=True)
+    ]
+    return {"history": turns} if turns else {}
 
 
 def _read_answers(record: Record) -> list[str]:

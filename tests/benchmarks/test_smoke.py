@@ -182,3 +182,11 @@ def test_a_training_that_is_killed_ends_with_the_same_weights():
     assert (killed["kills"], killed["identical"]) == ("1", "yes")
     assert killed["loss"] == killed["loss after kills"]
     assert [row["order"] for row in gains] == ["the index", "untrained", "trained"]
+
+
+def test_tree_decoding_writes_the_same_and_reads_less():
+    report, _ = run("tree_decoding", "--tree-new-tokens", "4")
+    [rows] = tables(report).values()
+    assert [row["same"] for row in rows] == ["yes"] * 3
+    read = [int(row["tokens read"].replace(",", "")) for row in rows]
+    assert read[0] > 2 * read[1] == 2 * read[2]

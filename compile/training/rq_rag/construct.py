@@ -30,7 +30,13 @@ from knowgap.programs.trajectory import Trajectory
 from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
-from knowgap.signatures.rq_rag_teacher import AnswerFromSearches, PlanSearches, QueriesForParts, QueriesForReadings
+from knowgap.signatures.rq_rag_teacher import (
+    AnswerFromSearches,
+    PlanSearches,
+    QueriesForParts,
+    QueriesForReadings,
+    Turn,
+)
 
 __all__ = ["KINDS", "Construction", "construct_transcripts", "draft_transcripts", "kind_of", "teacher_calls"]
 
@@ -154,7 +160,11 @@ def draft_transcripts(
         kind, parts = kind_of(example), [part["question"] for part in example.get("decomposition") or ()]
         queries = list(dict.fromkeys(parts))[: config.max_queries] or [example.question]
         record = TranscriptRecord(
-            id=str(example.get("id")), kind=kind, question=example.question, answer=example.answer
+            id=str(example.get("id")),
+            kind=kind,
+            question=example.question,
+            history=list(example.get("history") or []),
+            answer=example.answer,
         )
         record.steps = _search(retriever, kind, queries, config.top_k)
         records.append(record)
@@ -224,7 +234,7 @@ class _Author:
             [hits] = self.retriever.search([record.question], self.config.top_k)
             output = self._ask(self._readings, **inputs, passages=[hit.passage for hit in hits])
         else:
-            output = self._ask(self._plan, **inputs, history=record.history)
+            output = self._ask(self._plan, **inputs, history=_turns(record))
         if output is None:
             return None
         searches = bool(output.get("search", True))
@@ -235,7 +245,7 @@ class _Author:
         path = Trajectory(searches=tuple((step.query, tuple(step.found)) for step in record.steps))
         output = self._ask(
             self._answer,
-            history=record.history,
+            history=_turns(record),
             question=record.question,
             searched=path.searched,
             passages=path.passages,
@@ -255,6 +265,10 @@ class _Author:
         with self._counting:
             self.calls += reply.usage.asked
         return reply.prediction
+
+
+def _turns(record: TranscriptRecord) -> list[Turn]:
+    return [Turn(role=turn["role"], content=turn["content"]) for turn in record.history]
 
 
 def _dropped(record: TranscriptRecord, reason: str) -> TranscriptRecord:

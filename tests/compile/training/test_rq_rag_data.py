@@ -5,6 +5,7 @@ import json
 import pytest
 from support import UNREADABLE, OverlapRetriever, scripted_lm
 
+from knowgap.compile.data import load_dataset
 from knowgap.compile.data.dataset import make_example
 from knowgap.compile.training.rq_rag.construct import (
     construct_transcripts,
@@ -184,3 +185,14 @@ def test_drafts_need_no_teacher():
     drafts = draft_transcripts(EXAMPLES, OverlapRetriever(CORPUS), DataConfig())
     assert [len(draft.steps) for draft in drafts] == [1, 1, 1, 1]
     assert [draft.answer for draft in drafts] == [example.answer for example in EXAMPLES]
+
+
+def test_own_questions_may_have_a_history(tmp_path):
+    turns = [{"role": "user", "content": "Who painted it?"}, {"role": "assistant", "content": "Ada Moor."}]
+    records = [{"question": "And when?", "answer": "1890", "history": turns}, {"question": "Who?", "answer": "Moor"}]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    examples = {e.question: e for e in load_dataset(tmp_path / "own.jsonl", split_as="train").splits["train"]}
+    assert kind_of(examples["And when?"]) == "chat"
+    [draft] = draft_transcripts([examples["And when?"]], OverlapRetriever(CORPUS), DataConfig())
+    assert "history" not in examples["Who?"]
+    assert draft.history == turns

@@ -1,0 +1,158 @@
+"""A tiny causal model, made here, learns RQ-RAG's format and is asked with and without search.
+
+A scripted teacher, which knows the gold sub-questions and answers, writes transcripts about worlds of the fictional
+encyclopedia that are not in the sample. A model of 3 layers, 128 wide, with random weights, is trained on them by
+`GeneratorTraining`, and answers the sample's test split, whose entities it has never seen: without search (depth 0), as
+a chain of decompositions, and as the whole tree of depth 2, by ensemble.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import dspy
+from dspy.lm15 import Message, Request, Response, Usage
+from fictional import stream_questions
+from fictional.articles import write_articles
+from fictional.world import build_world
+from table import Table, note
+
+from knowgap.compile import Evaluation, compare, evaluate
+from knowgap.compile.data import load_dataset
+from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.rq_rag.construct import Construction, construct_transcripts
+from knowgap.compile.training.rq_rag.records import DataConfig
+from knowgap.compile.training.rq_rag.train import GeneratorTraining
+from knowgap.lms import TranscriptGenerator
+from knowgap.lms.embedded.prompts import read_prompt, write_reply
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.retrieval import BM25Index
+from knowgap.signatures import STYLES
+
+_SAMPLE_WORLDS, _PER_WORLD = 3, 100
+
+
+def add_arguments(group: Any) -> None:
+    """Add the arguments of this benchmark."""
+    group.add_argument("--generator-worlds", type=int, default=6, help="worlds of 100 questions to train on (6)")
+    group.add_argument("--generator-epochs", type=float, default=3, help="passes over the transcripts (3)")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """Make transcripts, train, and score on the sample's test split."""
+    worlds = 2 if options.quick else options.generator_worlds
+    config = TrainingConfig(
+        epochs=1 if options.quick else options.generator_epochs,
+        learning_rate=2e-3,
+        batch_size=4,
+        warmup_ratio=0.03,
+        max_length=600,
+    )
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        made = _construct(folder, worlds)
+        _write_base_model(folder / "base", made)
+        training = GeneratorTraining(made.kept, str(folder / "base"), config=config)
+        result = training.run(folder / "generator", progress=lambda done, total=None, text="": note(f"{done} {text}"))
+        note(f"{result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.3f}")
+        dataset = load_dataset("sample")
+        index = BM25Index.build(dataset.corpus, folder / "sample")
+        examples = dataset.questions("test", 10 if options.quick else None)
+        generator = TranscriptGenerator(folder / "generator", max_new_tokens=32)
+        yield _scores(index, generator, examples, training)
+
+
+class _Teacher:
+    """The engine of a language model that knows sub-questions and answers, by question."""
+
+    def __init__(self, examples: list[dspy.Example]):
+        self.known = {example.question: example for example in examples}
+
+    def complete(self, request: Request) -> Response:
+        """Reply with the known sub-questions, or the known answer."""
+        prompt = read_prompt(str(request.system), request.messages[-1].text or "")
+        example = self.known[prompt.inputs["question"]]
+        parts = list(dict.fromkeys(part["question"] for part in example.decomposition)) or [example.question]
+        values = {"search": True, "queries": parts, "answer": example.answer, "supported": True}
+        text = write_reply(prompt, {name: values[name] for name in prompt.outputs})
+        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return Response(id=None, model="teacher", message=Message.assistant(text), finish_reason="stop", usage=usage)
+
+
+def _construct(folder: Path, worlds: int) -> Construction:
+    """Transcripts about worlds behind those of the sample, of at most two queries with one passage each."""
+    first, count = _SAMPLE_WORLDS * _PER_WORLD, worlds * _PER_WORLD
+    examples = list(islice(stream_questions(first + count), first, None))
+    numbers = range(_SAMPLE_WORLDS, _SAMPLE_WORLDS + worlds)
+    passages = [passage for number in numbers for passage in write_articles(build_world(number))]
+    index = BM25Index.build(passages, folder / "worlds")
+    teacher = dspy.LM("benchmark/teacher", engine=_Teacher(examples), cache=False)
+    config = DataConfig(top_k=1, max_queries=2)
+    made = construct_transcripts(examples, index, teacher, folder / "transcripts.jsonl", config=config)
+    note(f"transcripts: {made.counts()}")
+    return made
+
+
+def _write_base_model(folder: Path, made: Construction) -> None:
+    """A causal model with random weights, and a tokenizer trained on the transcripts and the sample's passages."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    texts = [str(passage) for passage in load_dataset("sample").corpus] + [*STYLES.values()] * 50
+    for record in made.kept:
+        texts += [record.question, *(f"{step.query} {passage}" for step in record.steps for passage in step.found)]
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet, special = pre_tokenizers.ByteLevel.alphabet(), ["<s>", "</s>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=6000, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(texts, trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        bos_token_id=0,
+        eos_token_id=1,
+        tie_word_embeddings=True,
+        initializer_range=0.05,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _score(program: RQRAG, examples: list[dspy.Example], name: str) -> tuple[list[str], Evaluation]:
+    result = evaluate(program, examples, ("f1", "exact_match", "upper_bound"), num_threads=1)
+    calls, unreadable = (sum(getattr(r.cost, part) for r in result.records) for part in ("lm_calls", "unreadable"))
+    scores = [str(result.interval(metric)) for metric in ("f1", "exact_match", "upper_bound")]
+    note(f"{name}: f1 {scores[0]}")
+    return [name, *scores, f"{1 - unreadable / calls:.1%}", f"{calls / len(examples):.1f}"], result
+
+
+def _scores(
+    index: BM25Index, generator: TranscriptGenerator, examples: list[dspy.Example], training: GeneratorTraining
+) -> Table:
+    """Score the generator under several ways to search."""
+    ways: dict[str, dict[str, Any]] = {"without search": {"depth": 0}}
+    ways |= {"a chain of decompositions": {"actions": "decompose"}, "the tree": {}}
+    rows, results = [], {}
+    for name, settings in ways.items():
+        row, results[name] = _score(RQRAG(index, generator=generator, top_k=1, **settings), examples, name)
+        rows.append(row)
+    tested = compare(results["without search"], results["the tree"], "f1")
+    remark = (
+        f"{training.examples} transcripts. The tree against without search: {tested.difference:+.3f} F1, "
+        f"p = {tested.p_value:.3f} (paired). Upper bound: the best answer of any trajectory."
+    )
+    columns = ["search", "f1", "exact match", "upper bound", "can be read", "calls per question"]
+    return Table(f"{len(examples)} questions of the sample's test split", columns, rows, [remark])
