@@ -51,8 +51,10 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
                 yield compare(kind, str(model), requests, passages, options)
 
 
-def write_model(folder: Path, kind: str, texts: Sequence[str], layers: int, width: int) -> Path:
-    """Write a Llama or T5 with random weights and a byte-level tokenizer."""
+def write_model(
+    folder: Path, kind: str, texts: Sequence[str], layers: int, width: int, *, vocabulary: int = 8000, **changes: Any
+) -> Path:
+    """Write a Llama or T5 with random weights and a byte-level tokenizer; `changes` are of its configuration."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
@@ -66,7 +68,7 @@ def write_model(folder: Path, kind: str, texts: Sequence[str], layers: int, widt
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     trainer: Any = trainers.BpeTrainer(
-        vocab_size=8000, special_tokens=["<pad>", "</s>"], show_progress=False,
+        vocab_size=vocabulary, special_tokens=["<pad>", "</s>"], show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     raw.train_from_iterator(texts, trainer)
@@ -77,10 +79,10 @@ def write_model(folder: Path, kind: str, texts: Sequence[str], layers: int, widt
     if kind == "causal":
         settings |= {"hidden_size": width, "intermediate_size": 3 * width, "num_hidden_layers": layers}
         settings |= {"num_attention_heads": width // 64, "max_position_embeddings": 4096, "initializer_range": 0.1}
-        model: Any = LlamaForCausalLM(LlamaConfig(bos_token_id=0, **settings))
+        model: Any = LlamaForCausalLM(LlamaConfig(bos_token_id=0, **{**settings, **changes}))
     else:
         settings |= {"d_model": width, "d_ff": 3 * width, "d_kv": 64, "num_layers": layers, "num_heads": width // 64}
-        model = T5ForConditionalGeneration(T5Config(decoder_start_token_id=0, **settings))
+        model = T5ForConditionalGeneration(T5Config(decoder_start_token_id=0, **{**settings, **changes}))
     model.save_pretrained(folder)
     return folder
 

@@ -27,6 +27,7 @@ BENCHMARKS = (
     "tuning",
     "reader",
     "local_models",
+    "ra_isf_models",
     "evidence",
     "near_misses",
     "damage",

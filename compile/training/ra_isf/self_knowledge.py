@@ -14,6 +14,8 @@ __all__ = ["answers_rightly", "says_that_it_knows"]
 def answers_rightly(lm: dspy.BaseLM, program: RAISF | None = None, *, metric: str = "exact_match") -> Labeller:
     """Ask a language model the questions without passages; it knows what it answers rightly (appendix A.1).
 
+    Half of all yes/no questions are answered rightly by chance: `says_that_it_knows` suits these better.
+
     Args:
         lm: the model whose knowledge is learnt: the one that RA-ISF will ask.
         program: its style, and the demonstrations of its `answer`, go into the prompts.

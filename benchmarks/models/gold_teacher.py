@@ -1,0 +1,61 @@
+"""A teacher of RA-ISF's sub-models that knows the gold evidence of its questions, and remembers half of the world."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import dspy
+from dspy.lm15 import Message, Request, Response, Usage
+
+from knowgap.compile.training.ra_isf.decomposition import refer_to_answers
+from knowgap.lms.embedded.prompts import Prompt, read_prompt, write_reply
+from knowgap.retrieval.passage import Passage
+
+__all__ = ["GoldTeacher"]
+
+_FORGOTTEN = re.compile(r"date|inception|population|length|place|located|location|city|mouth|headquarters")
+
+
+class GoldTeacher:
+    """A DSPy engine that answers the prompts of RA-ISF's sub-modules.
+
+    Without passages it answers rightly unless a fact of the question is a date, a number, a city or another place: of
+    these it remembers none. A passage is relevant if it is gold. It decomposes as the data set does.
+
+    Args:
+        examples: questions with `gold_ids`, `evidences` and `decomposition`.
+        corpus: their passages.
+    """
+
+    def __init__(self, examples: Sequence[dspy.Example], corpus: Iterable[Passage]) -> None:
+        self._examples = {example.question: example for example in examples}
+        self._texts = {str(passage): passage.id for passage in corpus}
+
+    def complete(self, request: Request) -> Response:
+        """Reply to one request."""
+        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
+        user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
+        prompt = read_prompt(system, user)
+        reply = write_reply(prompt, self._outputs(prompt))
+        usage = Usage(input_tokens=len(user.split()), output_tokens=len(reply.split()))
+        return Response(
+            id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
+        )
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _outputs(self, prompt: Prompt) -> dict[str, Any]:
+        """The outputs that the prompt asks for."""
+        inputs = prompt.inputs
+        example = self._examples[str(inputs["question"])]
+        remembers = not any(_FORGOTTEN.search(relation) for _, relation, _ in example.evidences)
+        known = {
+            "knows": remembers,
+            "answer": example.answer if remembers else "unknown",
+            "relevant": self._texts.get(str(inputs.get("passage", ""))) in example.gold_ids,
+            "questions": refer_to_answers(example),
+        }
+        return {name: known[name] for name in prompt.outputs}
