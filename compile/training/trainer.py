@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -121,7 +122,7 @@ def train(
         MissingDependency: a package of the extra `train` is not installed.
     """
     require_packages(config)
-    output = Path(output)
+    output = Path(output) if Path(output).name else Path(output).resolve()  # "." has no name
     facts = json.loads(json.dumps({**made_from, **asdict(config), "examples": examples, "processes": process_count()}))
     if examples < 1:
         raise UsageError(f"{output}: there is nothing to train on")
@@ -141,7 +142,9 @@ def train(
             with write_folder(output) as folder:
                 (save or _save)(trainer, folder)
                 record = {"steps": steps, "final_loss": result.final_loss, "seconds": round(seconds, 1)}
-                write_json(folder / RECORD, {"made_from": facts, **record, "versions": versions()})
+                write_json(
+                    folder / RECORD, {"made_from": facts, **record, "versions": versions() | _trainer_versions()}
+                )
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
     return result
@@ -245,6 +248,11 @@ def _watch(work: Path, progress: Progress) -> Any:
     return Watch()
 
 
+def _trainer_versions() -> dict[str, str]:
+    packages = ("accelerate", "peft", "sentence-transformers")
+    return {package: version(package) for package in packages if find_spec(package.replace("-", "_"))}
+
+
 def _save(trainer: Trainer, folder: Path) -> None:
     trainer.save_model(str(folder))
     (folder / "training_args.bin").unlink(missing_ok=True)  # a pickle, and of no use here
@@ -284,6 +292,7 @@ def _trained_before(output: Path, facts: dict[str, Any], overwrite: bool) -> Tra
     if not output.exists():
         return None
     record = _read(output / RECORD)
+    record = record if isinstance(record.get("made_from"), dict) else {}  # else it is someone else's
     if record.get("made_from") == facts:
         times = {"steps": record["steps"], "final_loss": record["final_loss"], "seconds": record["seconds"]}
         return TrainingResult(output, **times, trained_before=True)

@@ -86,11 +86,18 @@ def test_an_interrupted_run_with_other_settings_is_refused_unless_it_may_be_disc
     assert train_tiny(tmp_path / "model", config=other, overwrite=True).resumed_from == 0
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "to-mother.txt").write_text("dear")
     with pytest.raises(UsageError, match="no model that knowgap trained"):
         train_tiny(tmp_path / "letters", overwrite=True)
+    (tmp_path / "letters" / "training.json").write_text('{"km": 12}')
+    with pytest.raises(UsageError, match="no model that knowgap trained"):
+        train_tiny(tmp_path / "letters")
+    monkeypatch.chdir(tmp_path / "letters")
+    with pytest.raises(UsageError, match="no model that knowgap trained"):
+        train_tiny(Path("."))
+    assert sorted(path.name for path in Path(".").iterdir()) == ["to-mother.txt", "training.json"]
 
 
 def test_one_process_at_a_time_trains_a_model(tmp_path: Path):
