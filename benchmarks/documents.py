@@ -39,6 +39,7 @@ _LINE = 90
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--document-engines", default="bm25,dense", help="which engines index the folder (bm25,dense)")
+    group.add_argument("--document-tokens", default="256", help="of a passage, at most; several with commas (256)")
     group.add_argument("--document-words", type=int, help=f"of the longest text ({WORDS:,}; quick 6,000)")
 
 
@@ -46,17 +47,36 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Index the folder with each engine."""
     words = options.document_words or (6_000 if options.quick else WORDS)
     rows, changes = [], []
-    for engine in options.document_engines.split(","):
+    lengths = [int(length) for length in options.document_tokens.split(",")]
+    for engine, tokens in itertools.product(options.document_engines.split(","), lengths):
         with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
             folder = Path(name)
             facts = write_folder(folder / "documents", data_folder(options), words, pages=10 if options.quick else 100)
-            note(f"documents: {engine}")
-            row, change = _index(engine, folder, facts)
+            note(f"documents: {engine}, {tokens} tokens")
+            row, change = _index(engine, tokens, folder, facts)
             rows.append(row)
             changes.append(change)
-    columns = ["engine", "files", "documents split", "passages", "encoded", "facts in the first three", "time"]
+    columns = [
+        "engine",
+        "tokens of a passage",
+        "files",
+        "documents split",
+        "passages",
+        "encoded",
+        "facts in the first three",
+        "time",
+    ]
     yield Table(f"A folder with a text of {words:,} words", columns, rows)
-    columns = ["engine", "added", "removed", "kept", "encoded", "the new sentence is first", "time"]
+    columns = [
+        "engine",
+        "tokens of a passage",
+        "added",
+        "removed",
+        "kept",
+        "encoded",
+        "the new sentence is first",
+        "time",
+    ]
     yield Table("A sentence more in the long text, indexed again", columns, changes)
 
 
@@ -98,14 +118,14 @@ def _counting() -> Iterator[_Encoded]:
         encoded.stop()
 
 
-def _index(engine: str, folder: Path, facts: dict[str, tuple[str, str]]) -> tuple[list[Any], list[Any]]:
+def _index(engine: str, tokens: int, folder: Path, facts: dict[str, tuple[str, str]]) -> tuple[list[Any], list[Any]]:
     """Index the folder, change it and index it again; a row of each table."""
     from knowgap import index_corpus
 
     documents, place = folder / "documents", folder / "index"
     with _counting() as encoded:
         started = time.perf_counter()
-        done = index_corpus(documents, place, engine=engine)
+        done = index_corpus(documents, place, engine=engine, passage_tokens=tokens)
         took = time.perf_counter() - started
     assert not done.reading.problems, done.reading.problems
     index: Any = done.index
@@ -117,7 +137,7 @@ def _index(engine: str, folder: Path, facts: dict[str, tuple[str, str]]) -> tupl
     ]
     read = done.reading
     split = f"{read.split} of {read.documents}"
-    row = [engine, sum(read.kinds.values()), split, f"{len(index):,}", f"{encoded.count:,}"]
+    row = [engine, tokens, sum(read.kinds.values()), split, f"{len(index):,}", f"{encoded.count:,}"]
     row += [f"{sum(found)} of {len(facts)}", seconds(took)]
     long = documents / "long.txt"
     text = long.read_text(encoding="utf-8")
@@ -125,14 +145,14 @@ def _index(engine: str, folder: Path, facts: dict[str, tuple[str, str]]) -> tupl
     long.write_text(f"{text[:cut]}\nThe bell of Brimholt was cast by Osric Vane.\n{text[cut:]}", encoding="utf-8")
     with _counting() as encoded:
         started = time.perf_counter()
-        update = index_corpus(documents, place).update
+        update = index_corpus(documents, place, passage_tokens=tokens).update
         took = time.perf_counter() - started
     assert update is not None
     from knowgap import open_index
 
     [[first]] = open_index(place).search(["Who cast the bell of Brimholt?"], 1)
     right = "Osric Vane" in first.passage.text
-    change = [engine, update.added, update.removed, f"{update.kept:,}", encoded.count, "yes" if right else "no"]
+    change = [engine, tokens, update.added, update.removed, f"{update.kept:,}", encoded.count, "yes" if right else "no"]
     return row, [*change, seconds(took)]
 
 
