@@ -54,7 +54,9 @@ def wait_until_it_answers(address, server, log):
 def test_a_server_gives_the_replies_of_the_same_model_in_this_process(served):
     folder, api_base = served
     name = str(folder / "random")
-    lm = dspy.LM(f"openai/{name}", api_base=api_base, api_key="none", cache=False, temperature=0.0, max_tokens=12)
+    # Older servers know the limit by its older name alone.
+    limit = {"max_tokens": 12, "extra_body": {"max_tokens": 12}}
+    lm = dspy.LM(f"openai/{name}", api_base=api_base, api_key="none", cache=False, temperature=0.0, **limit)
     expected = ask_together(
         HFEngine(name, device="cpu", max_new_tokens=12), [ask(q, system=None) for q in QUESTIONS[:4]]
     )
