@@ -48,7 +48,8 @@ class TranscriptGenerator:
         share: read what branches have in common once; by default wherever the model's cache allows it.
         max_new_tokens: of a query or an answer; what is longer counts as unreadable.
         max_length: tokens of a transcript; by default what the model allows, but at most 4,096.
-        batch_size: branches that are written together.
+        batch_size: branches that are written together; each takes the memory of a whole path, and every node of the
+            tree that of its own tokens.
 
     Raises:
         CheckpointError: a folder without a model, or whose model has no control tokens.

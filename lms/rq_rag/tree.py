@@ -67,14 +67,14 @@ class _Node:
 
 @dataclass
 class _Row:
-    """A branch that is being written: its tokens from the control token, and how many it may have."""
+    """A branch being written: its tokens from the control token, how many it may have, and what it draws by."""
 
     path: str
     action: str
     node: _Node
     ids: list[int]
     limit: int
-    generator: Any
+    draws: Any
     logprobs: list[float] = field(default_factory=list)
     states: list[tuple[Any, Any]] = field(default_factory=list)
 
@@ -173,15 +173,15 @@ class TranscriptTree:
         return chosen
 
     def _row(self, path: str, action: str, sample: bool) -> _Row:
-        node, generator = self._nodes[path], None
+        node, draws = self._nodes[path], None
         if sample:
             import torch
 
             name = f"{self._nodes[''].ids} {path} {action}".encode()
             seed = int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
-            generator = torch.Generator().manual_seed(seed)
+            draws = torch.Generator().manual_seed(seed)
         limit = min(self.max_new_tokens, self.max_length - len(node.ids) - 1)
-        return _Row(path, action, node, [self.layout.actions[action]], limit, generator)
+        return _Row(path, action, node, [self.layout.actions[action]], limit, draws)
 
     def _read_pending(self, nodes: Iterable[_Node]) -> dict[int, int]:
         """Let the model read what it has not read yet of nodes; returns how many tokens that are, by the node's id."""
@@ -245,10 +245,10 @@ class TranscriptTree:
         import torch
 
         logprobs = logits.float().log_softmax(-1)
-        if row.generator is None:
+        if row.draws is None:
             token = int(torch.argmax(logprobs))
         else:
-            token = int(torch.multinomial(logprobs.exp().cpu(), 1, generator=row.generator))
+            token = int(torch.multinomial(logprobs.exp().cpu(), 1, generator=row.draws))
         row.ids.append(token)
         row.logprobs.append(float(logprobs[token]))
         return token not in self.layout.stops and len(row.logprobs) < row.limit

@@ -9,7 +9,7 @@ from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
 from knowgap.lms.rq_rag.prefix_cache import can_share
 from knowgap.lms.rq_rag.tree import TranscriptTree
 from knowgap.retrieval.passage import Passage
-from tests.lms.rq_rag.tiny import ACTIONS, tiny_tokenizer, write_generator
+from tests.lms.rq_rag.tiny import ACTIONS, tiny_llama, tiny_tokenizer, write_generator
 
 QUESTION = "Who?"
 FOUND = [
@@ -141,14 +141,35 @@ def test_control_tokens_in_a_passage_steer_nothing(generator):
     assert layout.prompt("short", "[A_Response]").count(layout.actions["answer"]) == 0
 
 
-def test_parts_join_to_the_ids_of_the_whole_text(generator):
-    layout = generator.start(QUESTION, "short").layout
-    parts = [layout.written("decompose", "who?"), layout.evidence(FOUND[:1]), layout.written("answer", "Ada")]
+def llama_like(tokenizer):
+    """A tokenizer that marks the begin of a text, and of what follows a special token, as that of Llama-2 does."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = ["<unk>", "<s>", "</s>", "▁", *sorted({*"abcdefghijklmnopqrstuvwxyzAGFMWT|<>_:.?\n"})]
+    raw = Tokenizer(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], unk_token="<unk>"))
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    made = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>", unk_token="<unk>")
+    add_control_tokens(made, tiny_llama(len(made)))
+    return made
+
+
+@pytest.mark.parametrize("like", [lambda tokenizer: tokenizer, llama_like])
+def test_parts_join_to_the_ids_of_the_whole_text(generator, like):
+    layout = TranscriptLayout(like(generator.start(QUESTION, "short").layout.tokenizer))
+    history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    parts = [layout.prompt("short", "who painted it?", history), layout.written("decompose", "who?")]
+    parts += [layout.evidence(FOUND[:1]), layout.written("answer", "Ada")]
     whole = (
-        "[S_Decomposed_Query]\nwho?\n[EOS]\n[R_Evidences]\nTitle: Ada Moor\nText: Ada Moor painted ships.\n"
+        "<s><|system|>\nshort</s>\n<|user|>\nhello</s>\n<|assistant|>\nhi</s>\n"
+        "<|user|>\nwho painted it?</s>\n"
+        "<|assistant|>\n[S_Decomposed_Query]\nwho?\n[EOS]\n"
+        "[R_Evidences]\nTitle: Ada Moor\nText: Ada Moor painted ships.\n"
         "[/R_Evidences]\n[A_Response]\nAda\n[EOS]"
     )
     assert [token for part in parts for token in part] == layout.tokenizer(whole, add_special_tokens=False)["input_ids"]
+    assert layout.read(parts[1][1:]) == ("who?", "")
 
 
 @pytest.mark.parametrize(
