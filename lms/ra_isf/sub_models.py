@@ -50,6 +50,9 @@ class SubModel:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_sub_model, (self.task, self.folder, self.card)  # another process loads it from its folder
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the folder's files."""

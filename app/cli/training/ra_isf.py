@@ -94,6 +94,7 @@ def train_ra_isf(*, base: Base, output: Output, options: SubModelOptions, as_jso
     and the labels of each beside it (JSON Lines), which another run takes over. A run that was killed continues.
     """
     from knowgap.compile.evaluation.statistics import few_questions
+    from knowgap.compile.training.trainer import is_main_process
     from knowgap.lms.ra_isf.card import TASKS
 
     for name in options.sub_model or ():
@@ -111,7 +112,9 @@ def train_ra_isf(*, base: Base, output: Output, options: SubModelOptions, as_jso
     if options.dry_run:
         _show_plans([work.plan(task, *plans[task], items[task]) for task in tasks], as_json)
         return
-    results = [work.train(task, *plans[task], items[task]) for task in tasks]
+    results = [result for task in tasks if (result := work.train(task, *plans[task], items[task]))]
+    if not is_main_process():
+        return
     if as_json:
         out.print_json(json.dumps([result.to_dict() for result in results]))
         return
@@ -237,12 +240,12 @@ class _Work:
         plan = plan_training(config, trained_on, seconds_per_step=seconds, teacher_calls=calls)
         return {"sub_model": task, "model": card.base, "kind": card.kind, **vars(plan)}
 
-    def train(self, task: Task, card: SubModelCard, config: TrainingConfig, items: list[Item]) -> _Trained:
-        """Label the examples of a sub-model, train it, and measure its agreement before and after."""
+    def train(self, task: Task, card: SubModelCard, config: TrainingConfig, items: list[Item]) -> _Trained | None:
+        """Label the examples of a sub-model, train it, and let one process measure its agreement before and after."""
         from knowgap.compile.training.ra_isf.agreement import majority_agreement, measure_agreement
         from knowgap.compile.training.ra_isf.fitting import base_folder, train_sub_model
         from knowgap.compile.training.ra_isf.labelling import count_missing, label_items, split_held_out
-        from knowgap.compile.training.trainer import process_count
+        from knowgap.compile.training.trainer import is_main_process, process_count
         from knowgap.lms.ra_isf.sub_models import load_sub_model
 
         options, labeller = self.options, self.labeller(task)
@@ -265,6 +268,8 @@ class _Work:
                 card, self.base, learnt, self.output / task, config, overwrite=options.overwrite, progress=report
             )
         remark_on(result)
+        if not is_main_process():
+            return None
         return _Trained(
             task,
             result,

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import pickle
 import shutil
 
 import pytest
@@ -131,6 +132,8 @@ def test_the_digest_changes_with_the_files_and_copies_are_the_same_object(folder
     one = load_sub_model("know", folder)
     assert one.digest == load_sub_model("know", folders("know", "causal")).digest
     assert copy.deepcopy(one) is one
+    sent = pickle.loads(pickle.dumps(one))  # as to a worker of Ray
+    assert (sent.folder, sent.card, sent.digest) == (one.folder, one.card, one.digest)
     card = one.card.model_copy(update={"threshold": 0.25})
     card.write(folder)
     assert load_sub_model("know", folder).digest != one.digest
