@@ -198,3 +198,11 @@ def test_tree_decoding_writes_the_same_and_reads_less():
     assert [row["same"] for row in rows] == ["yes"] * 3
     read = [int(row["tokens read"].replace(",", "")) for row in rows]
     assert read[0] > 2 * read[1] == 2 * read[2]
+
+
+def test_a_tiny_generator_is_trained_and_scored():
+    report, log = run("generator")
+    [rows] = tables(report).values()
+    assert [row["search"] for row in rows] == ["without search", "a chain of decompositions", "the tree"]
+    assert rows[0]["calls per question"] == "1.0"
+    assert "kept, multi_hop" in log
