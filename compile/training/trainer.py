@@ -131,6 +131,8 @@ def train(
     work = output.with_name(f".{output.name}.training")
     with quiet_transformers(), _locked(work):
         arguments_made = _arguments(work, config, examples, arguments, more)
+        if arguments_made.world_size != process_count():
+            raise UsageError("the processes do not train together: start them with `accelerate launch`")
         with arguments_made.main_process_first(local=False):
             checkpoint = _last_checkpoint(work, facts, overwrite)
         watch = _watch(work, progress or no_progress)
@@ -185,6 +187,7 @@ def _arguments(
         "gradient_accumulation_steps": config.gradient_accumulation,
         "warmup_steps": math.ceil(config.warmup_ratio * steps),
         "seed": config.seed,
+        "use_cpu": not torch.accelerator.is_available(),
         "bf16": cuda and torch.cuda.is_bf16_supported(),
         "dataloader_pin_memory": cuda,
         "logging_steps": logging_steps,

@@ -56,6 +56,23 @@ def test_a_checkpoint_that_was_cut_off_is_not_used(whole, tmp_path: Path):
     assert continued.final_loss == whole.final_loss
 
 
+def test_several_processes_train_together_and_one_writes(tmp_path: Path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", str(HELPERS)]
+    folder = tmp_path / "model"
+    run = subprocess.run([*command, str(folder), "999"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    assert record["made_from"]["processes"] == 2
+    assert record["steps"] == CONFIG.steps(len(SENTENCES), processes=2) == 10
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_processes_that_do_not_train_together_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trainer, "process_count", lambda: 2)
+    with pytest.raises(UsageError, match="start them with `accelerate launch`"):
+        train_tiny(tmp_path / "model")
+
+
 def test_it_says_what_it_did(whole, tmp_path: Path):
     assert whole.steps == CONFIG.steps(len(SENTENCES)) == 20
     assert math.log(50) * 0.5 < whole.final_loss < math.log(50) * 1.1
