@@ -24,6 +24,7 @@ BENCHMARKS = (
     "faults",
     "mutations",
     "retrieval",
+    "relevance",
     "tuning",
     "reader",
     "local_models",

@@ -67,12 +67,8 @@ class MIGRES(Program):
     with a warning, and the reranker's own holds, or a calibrated one.
 
     With the embedded reranker, which is no cross-encoder, two defaults differ from the paper: the best three passages
-    of a step are read even below δ, and passages are read whole. Under the knowing reader of the benchmarks, on 40
-    questions each, this answers 97.5% of HotpotQA and 95.0% of 2WikiMultihopQA; with the sentence filter 70.0% and
-    77.5%, for 9% and 26% fewer words read. The filter scores a sentence alone, as in the paper. With the title in
-    front, on sub-questions of 2WikiMultihopQA's training set, it hardly cuts anything (94% of the words remain instead
-    of 48%, and 99.7% of the supporting sentences instead of 95.6%), and on HotpotQA's training questions it loses more
-    of these (5.7% instead of 4.1%).
+    of a step are read even below δ, and passages are read whole. The filter scores a
+    sentence alone, as in the paper.
 
     Args:
         retriever: the index to search.

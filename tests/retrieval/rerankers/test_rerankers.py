@@ -8,7 +8,6 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval import (
     ColBERTIndex,
     CrossEncoderReranker,
-    EmbeddedReranker,
     MaxSimReranker,
     make_reranker,
 )
@@ -124,18 +123,6 @@ def test_refuses_what_is_no_reranker(tmp_path):
     three_labels = write_cross_encoder(tmp_path / "nli", TEXTS, labels=3)
     with pytest.raises(CheckpointError, match="gives 3 scores"):
         CrossEncoderReranker(three_labels)
-
-
-def test_embedded_reranker_prefers_what_answers():
-    query = "Who directed the film Silver Harbour?"
-    relevant, related, unrelated = EmbeddedReranker().score(
-        [
-            (query, "Silver Harbour: Silver Harbour is a 1961 drama film directed by Ida Brenner."),
-            (query, "Golden Valley: Golden Valley is a 1975 comedy film directed by Tom Hale."),
-            (query, "Mount Kerrin: Mount Kerrin is a mountain in the north of the island."),
-        ]
-    )
-    assert relevant > EmbeddedReranker().default_threshold > related > unrelated
 
 
 def test_maxsim_reranker_agrees_with_its_index(colbert):

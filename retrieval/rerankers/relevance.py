@@ -1,0 +1,196 @@
+"""What MiniLM and the words say about how relevant a text is to a query, in three features, and their trained weights.
+
+How they are trained: `knowgap.compile.training.embedded.relevance`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from knowgap.errors import CheckpointError
+from knowgap.retrieval.index.files import file_digest, write_file, write_json
+from knowgap.retrieval.lexical import Stemmed, content_words
+from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.minilm import MINILM_DIGEST, TokenStates, sentence_encoder
+from knowgap.retrieval.sentences import split_sentences
+
+__all__ = ["FEATURES", "RelevanceFeatures", "RelevanceModel", "coverage", "late_interaction", "stack_tokens"]
+
+FEATURES = ("similarity", "late interaction", "coverage")
+
+_NAME = "relevance"
+_FOUND, _SLOPE = 0.7, 10.0  # a query token counts as half found at this cosine, and more the steeper
+_LEAST_WEIGHT = 0.02  # of a frequent query token, beside the rarity of others
+_REMEMBERED = 2048
+_AT_ONCE = 256  # texts whose vectors of all tokens are in memory
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A query or a text.
+
+    Attributes:
+        mean: the mean of all token vectors, a unit vector, [384].
+        tokens: projected unit vectors of its words' tokens, float16 [words, width]; of all tokens where it has no word.
+        weights: of these tokens where the text is a query; they sum to 1.
+    """
+
+    mean: npt.NDArray[np.float32]
+    tokens: npt.NDArray[np.float16]
+    weights: npt.NDArray[np.float32]
+
+
+class RelevanceFeatures:
+    """Computes the features of (query, text) pairs. Thread-safe; remembers the latest 2,048 encoded texts.
+
+    - similarity: the cosine of the means of their token vectors, as all-MiniLM-L6-v2 was trained for.
+    - late interaction: for each token of the query, its highest cosine with a token of the text (Khattab and Zaharia
+      2020, "ColBERT"), passed through a sigmoid that counts a token as found from about 0.7 on; weighted by how rare
+      the token is in English. From 0 to 1.
+    - coverage: the share of the query's content words, weighted by the square of their rarity, whose stems are in one
+      sentence of the text; of the sentence that has most. From 0 to 1.
+
+    Args:
+        projection: of token vectors for the late interaction, [width, 384].
+    """
+
+    def __init__(self, projection: npt.NDArray[np.floating]) -> None:
+        self._projection = np.asarray(projection, dtype=np.float32)
+        self._texts: LRUCache[str, EncodedText] = LRUCache(_REMEMBERED)
+        self._stemmed = Stemmed()
+
+    def compute(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        """The features of each pair, [pairs, 3]; all 0 if query or text is blank."""
+        features = np.zeros((len(pairs), len(FEATURES)))
+        rows: dict[str, list[int]] = {}
+        for i, (query, text) in enumerate(pairs):
+            if query.strip() and text.strip():
+                rows.setdefault(query, []).append(i)
+        self.encode([text for query, own in rows.items() for text in (query, *(pairs[i][1] for i in own))])
+        for query, own in rows.items():
+            about, *texts = self.encode([query, *(pairs[i][1] for i in own)])
+            features[own, 0] = np.stack([text.mean for text in texts]) @ about.mean
+            features[own, 1] = late_interaction(about, *stack_tokens(texts))
+            features[own, 2] = self._best_coverage(query, [pairs[i][1] for i in own])
+        return features
+
+    def encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        """Encode texts, or look them up."""
+        return self._texts.get(texts, self._encode)
+
+    def _encode(self, texts: Sequence[str]) -> list[EncodedText]:
+        parts = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
+        return [self._project(states) for part in parts for states in sentence_encoder().encode_tokens(part)]
+
+    def _project(self, text: TokenStates) -> EncodedText:
+        kept = text.is_word if text.is_word.any() else np.ones_like(text.is_word)
+        weights = text.rarity[kept] + _LEAST_WEIGHT
+        tokens = _unit(text.states[kept] @ self._projection.T).astype(np.float16)
+        return EncodedText(_unit(text.states.mean(0)), tokens, weights / weights.sum())
+
+    def _best_coverage(self, query: str, texts: Sequence[str]) -> list[float]:
+        words = content_words(query)
+        weights = [rarity**2 for rarity in sentence_encoder().rarity(words)]
+        return [
+            max((coverage(words, weights, sentence, self._stemmed) for sentence in split_sentences(text)), default=0.0)
+            for text in texts
+        ]
+
+
+def stack_tokens(texts: Sequence[EncodedText]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int_]]:
+    """The token vectors of texts one below the other, [tokens, width], and the row at which each text starts."""
+    starts = np.cumsum([0, *(len(text.tokens) for text in texts[:-1])])
+    return np.concatenate([text.tokens for text in texts]).astype(np.float32), starts
+
+
+def late_interaction(
+    query: EncodedText, tokens: npt.NDArray[np.float32], starts: npt.NDArray[np.int_]
+) -> npt.NDArray[np.float32]:
+    """The feature of this name of a query with each of the texts that `stack_tokens` stacked."""
+    cosines = np.maximum.reduceat(query.tokens.astype(np.float32) @ tokens.T, starts, axis=1)
+    return query.weights @ expit(_SLOPE * (cosines - _FOUND))
+
+
+def coverage(words: Sequence[str], weights: Sequence[float], text: str, stemmed: Stemmed) -> float:
+    """The weight of the words whose stems are in the text, as a fraction of the weight of all words; 0 for none."""
+    total, stems = sum(weights), stemmed(text)
+    covered = sum(weight for weight, word in zip(weights, words, strict=True) if stemmed.word(word) in stems)
+    return covered / total if total else 0.0
+
+
+def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+@dataclass(frozen=True)
+class RelevanceModel:
+    """A logistic regression over the features.
+
+    Attributes:
+        projection: of token vectors, [width, 384].
+        coefficients: of the features, [3].
+        intercept: the logit where all features are 0.
+        delta: the logit from which a text counts as relevant.
+        prior: how many of 50 retrieved texts were gold in training, on average; a logit is the log-odds at that prior.
+    """
+
+    projection: npt.NDArray[np.float16]
+    coefficients: npt.NDArray[np.float64]
+    intercept: float
+    delta: float
+    prior: float
+
+    def logits(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The logit of each row of features, [pairs]."""
+        return features @ self.coefficients + self.intercept
+
+    def save(self, folder: str | Path) -> None:
+        """Write `relevance.safetensors`, and `relevance.json` with its digest and the other numbers."""
+        from safetensors.numpy import save
+
+        rows = np.ascontiguousarray(self.projection)  # safetensors writes the memory as it lies
+        weights = write_file(Path(folder) / f"{_NAME}.safetensors", save({"projection": rows}))
+        settings = {
+            "coefficients": dict(zip(FEATURES, self.coefficients.tolist(), strict=True)),
+            "intercept": self.intercept,
+            "delta": self.delta,
+            "prior": self.prior,
+            "sha256": file_digest(weights),
+            "encoder": MINILM_DIGEST,
+        }
+        write_json(Path(folder) / f"{_NAME}.json", settings)
+
+    @classmethod
+    def load(cls, folder: str | Path | None = None) -> RelevanceModel:
+        """Read a model.
+
+        Args:
+            folder: where `save` wrote it; None takes the one that comes with the package.
+
+        Raises:
+            CheckpointError: its files are missing or damaged, or belong to another encoder.
+        """
+        from safetensors.numpy import load_file
+
+        folder = Path(folder or Path(__file__).parent)
+        weights = folder / f"{_NAME}.safetensors"
+        try:
+            settings: dict[str, Any] = json.loads((folder / f"{_NAME}.json").read_text("utf-8"))
+            intact = settings["sha256"] == file_digest(weights) and settings["encoder"] == MINILM_DIGEST
+            coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
+            intercept, delta, prior = (float(settings[name]) for name in ("intercept", "delta", "prior"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{folder}: no weights of the embedded reranker ({error})") from error
+        if not intact:
+            raise CheckpointError(
+                f"{weights}: damaged, or made for another encoder; reinstall knowgap, or train it again"
+            )
+        return cls(load_file(weights)["projection"], coefficients, intercept, delta, prior)

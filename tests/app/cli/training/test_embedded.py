@@ -1,0 +1,58 @@
+"""knowgap train embedded: what it would train on, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from knowgap.cli.main import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(["train", "embedded", *map(str, words)])
+    printed = capsys.readouterr()
+    return int(end.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    texts = {f"Town {n}": [f"Town {n} was founded in {1200 + n} by Count {'ABCDEFGH'[n]}lmer."] for n in range(8)}
+    records = [
+        {
+            "question": f"Who founded {title}?",
+            "context": list(map(list, texts.items())),
+            "supporting_facts": [[title, 0]],
+        }
+        for title in texts
+    ]
+    (tmp_path / "hotpot_train_8.json").write_text(json.dumps(records), "utf-8")
+    return tmp_path
+
+
+def test_a_dry_run_shows_the_questions_and_writes_nothing(data, tmp_path, capsys):
+    code, out, err = run(capsys, "--data", data, "--output", tmp_path / "new", "--dry-run", "--json")
+    assert code == 0, err
+    assert json.loads(out) == {"relevance": {"HotpotQA": {"questions": 8, "passages": 8}}}
+    assert not (tmp_path / "new").exists()
+
+
+def test_it_writes_a_reranker_and_what_it_measured(data, tmp_path, capsys):
+    code, out, err = run(capsys, "relevance", "--data", data, "--output", tmp_path / "new", "--json")
+    assert code == 0, err
+    trained = json.loads(out)["relevance"]
+    assert [own["name"] for own in trained["held_out"]] == ["HotpotQA"]
+    settings = json.loads((tmp_path / "new" / "relevance.json").read_text("utf-8"))
+    assert trained["delta"] == settings["delta"]
+    assert "relevance, δ" in err
+
+
+def test_an_unknown_part_and_a_folder_without_data_are_refused(tmp_path, capsys):
+    code, _, err = run(capsys, "relevence", "--data", tmp_path, "--output", tmp_path / "new")
+    assert code == 2
+    assert "did you mean 'relevance'?" in err
+    code, _, err = run(capsys, "--data", tmp_path, "--output", tmp_path / "new")
+    assert code == 2
+    assert "no training file" in err
