@@ -67,8 +67,7 @@ class MIGRES(Program):
     with a warning, and the reranker's own holds, or a calibrated one.
 
     With the embedded reranker, which is no cross-encoder, two defaults differ from the paper: the best three passages
-    of a step are read even below δ, and passages are read whole. The filter scores a
-    sentence alone, as in the paper.
+    of a step are read even below δ, and passages are read whole. The filter scores a sentence alone, as in the paper.
 
     Args:
         retriever: the index to search.
