@@ -30,6 +30,7 @@ BENCHMARKS = (
     "local_models",
     "ra_isf_models",
     "evidence",
+    "entailment",
     "near_misses",
     "damage",
     "kills",

@@ -2,65 +2,112 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
-from knowgap.retrieval.lexical import Stemmed, content_words, names, numbers
-from knowgap.retrieval.rerankers.embedded import coverage
+from knowgap.errors import CheckpointError
+from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
+from knowgap.retrieval.index.files import json_digest, write_json
+from knowgap.retrieval.minilm import MINILM_DIGEST
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
-from knowgap.retrieval.sentences import split_sentences
 
-__all__ = ["EmbeddedEntailment"]
+__all__ = ["EmbeddedEntailment", "EntailmentWeights"]
 
-_COVERAGE, _SIMILARITY, _INTERCEPT = 8.4, 5.1, -4.9
-_NEW_NAME_OR_NUMBER, _OTHER_NEGATION = -9.0, -3.0
-_LEAST_WEIGHT = 0.2  # of a common word, beside the rarity of others
-_NEGATION = re.compile(r"\b(?:not|no|never|none|neither|nor|without|cannot)\b|n't\b", re.IGNORECASE)
+_NAME = "entailment.json"
+_FRAME = re.compile(r'The answer to the question "(.*)" is "(.*?)\.?"\.?', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class EntailmentWeights:
+    """A logistic regression over the features.
+
+    Attributes:
+        coefficients: of `FEATURES`, in their order.
+        intercept: the log-odds where all features are 0.
+    """
+
+    coefficients: npt.NDArray[np.float64]
+    intercept: float
+
+    def probabilities(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The probability that each row of features, [pairs, features], is of a hypothesis that is entailed."""
+        return expit(features @ self.coefficients + self.intercept)
+
+    def save(self, folder: str | Path) -> None:
+        """Write `entailment.json`, with its own digest."""
+        weights = dict(zip(FEATURES, self.coefficients.tolist(), strict=True)) | {"intercept": self.intercept}
+        write_json(Path(folder) / _NAME, {"weights": weights, "encoder": MINILM_DIGEST, "sha256": json_digest(weights)})
+
+    @classmethod
+    def load(cls, folder: str | Path | None = None) -> EntailmentWeights:
+        """Read weights.
+
+        Args:
+            folder: where `save` wrote them; None takes those that come with the package.
+
+        Raises:
+            CheckpointError: the file is missing or damaged, or belongs to another encoder.
+        """
+        path = Path(folder or Path(__file__).parent) / _NAME
+        try:
+            record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            weights = record["weights"]
+            intact = record["sha256"] == json_digest(weights) and record["encoder"] == MINILM_DIGEST
+            coefficients = np.array([float(weights[name]) for name in FEATURES])
+            intercept = float(weights["intercept"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{path}: no weights of the embedded entailment model ({error!r})") from error
+        if not intact:
+            raise CheckpointError(f"{path}: damaged, or made for another encoder; reinstall knowgap, or train it again")
+        return cls(coefficients, intercept)
 
 
 class EmbeddedEntailment(PairScorer):
-    """Compares a hypothesis with its premise word by word; it is no model of inference.
+    """A logistic regression over what MiniLM and the words say of premise and hypothesis; it is no model of inference.
 
-    A hypothesis passes if the premise has its content words, all its names and numbers, and the same negation. What
-    the words leave open is decided by MiniLM's similarity to the nearest sentence of the premise. It ignores roles:
-    "A beat B" and "B beat A" are the same to it. The weights come from a logistic regression on sentences and triples
-    of 2WikiMultihopQA's training questions, true ones and altered ones.
+    It looks at how much of the hypothesis the premise has, in words and in meaning, at the names and numbers that it
+    lacks, at negation, and at the order of names. A name counts as found by its last word. It seldom notices a wrong
+    name or answer that the same premise has, or two names that changed roles; `entailment_card.md` has the figures.
+    `knowgap train embedded entailment` trains it.
+
+    Args:
+        folder: of trained weights; None takes those that come with the package.
+
+    Raises:
+        CheckpointError: the weights are missing or damaged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | Path | None = None) -> None:
         super().__init__()
-        self.name = "embedded word coverage with MiniLM similarity"
+        self.name = "embedded logistic regression over words and MiniLM"
         self.default_threshold = 0.5
-        self._stemmed = Stemmed()
+        self._weights, self._features = EntailmentWeights.load(folder), EntailmentFeatures()
 
     @cached
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
-        """A value between 0 and 1 for each (premise, hypothesis) pair; 0 if either is blank."""
-        from knowgap.retrieval.minilm import sentence_encoder
+        """A probability for each (premise, hypothesis) pair; 0 if either is blank."""
+        probabilities = np.zeros(len(pairs))
+        rows = [i for i, (premise, hypothesis) in enumerate(pairs) if premise.strip() and hypothesis.strip()]
+        if rows:
+            read = [(pairs[i][0], _unframed(pairs[i][1])) for i in rows]
+            probabilities[rows] = self._weights.probabilities(self._features(read))
+        return [round(float(value), 4) for value in probabilities]
 
-        encoder = sentence_encoder()
-        sentences = {premise: [premise, *split_sentences(premise)] for premise, _ in pairs}
-        hypotheses = [hypothesis for _, hypothesis in pairs]
-        texts = list(dict.fromkeys([*(text for part in sentences.values() for text in part), *hypotheses]))
-        vectors = dict(zip(texts, encoder.encode(texts).astype(np.float64), strict=True))
-        scores = []
-        for premise, hypothesis in pairs:
-            if not premise.strip() or not hypothesis.strip():
-                scores.append(0.0)
-                continue
-            similarities = [float(vectors[sentence] @ vectors[hypothesis]) for sentence in sentences[premise]]
-            nearest = sentences[premise][int(np.argmax(similarities))]
-            words = content_words(hypothesis)
-            weights = [_LEAST_WEIGHT + rarity for rarity in encoder.rarity(words)]
-            logit = _INTERCEPT + _SIMILARITY * max(similarities)
-            logit += _COVERAGE * coverage(words, weights, premise, self._stemmed)
-            new_names = {self._stemmed.word(name) for name in names(hypothesis)} - self._stemmed(premise)
-            if new_names or numbers(hypothesis) - numbers(premise):
-                logit += _NEW_NAME_OR_NUMBER
-            if bool(_NEGATION.search(hypothesis)) != bool(_NEGATION.search(nearest)):
-                logit += _OTHER_NEGATION
-            scores.append(round(float(expit(logit)), 4))
-        return scores
+
+def _unframed(hypothesis: str) -> str:
+    """A hypothesis without the frame that Attributed Question Answering puts around question and answer.
+
+    Words of the frame are in no premise. A yes or no is left out as well, as the model cannot tell them apart.
+    """
+    if (match := _FRAME.fullmatch(hypothesis.strip())) is None:
+        return hypothesis
+    question, answer = match.groups()
+    return f"{question.rstrip('?')} {'' if answer.lower() in ('yes', 'no') else answer}".strip() + "."

@@ -1,10 +1,13 @@
 import copy
+import json
 
 import numpy as np
 import pytest
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedEntailment, NLICrossEncoder, T5TrueNLI, make_entailment
+from knowgap.retrieval.entailment.embedded import EntailmentWeights
+from knowgap.retrieval.entailment.words import name_runs, read_words
 from tests.retrieval.conformance import corpus
 from tests.retrieval.tiny import write_cross_encoder, write_t5
 
@@ -108,3 +111,49 @@ def test_embedded_weighs_negation():
     hypotheses = ["The film was not shown in Aldern.", "The film was shown in Aldern."]
     said, denied = EmbeddedEntailment().entails([(FILM, hypothesis) for hypothesis in hypotheses])
     assert said > denied
+
+
+def test_embedded_takes_a_surname_for_the_full_name():
+    premise = "Silver Harbour: Silver Harbour is a 1961 drama film directed by Brenner. It was shown in Aldern."
+    full, other = EmbeddedEntailment().entails(
+        [(premise, f"Silver Harbour is a 1961 drama film directed by {name}.") for name in ("Ida Brenner", "Ida Hale")]
+    )
+    assert full >= 0.5
+    assert other < full
+
+
+def test_embedded_does_not_depend_on_what_else_is_asked():
+    pairs = [(FILM, "Ida Brenner directed it."), (FILM, ""), ("", "Rivers rise."), (TEXTS[0], "Rivers rise in hills.")]
+    together = EmbeddedEntailment().entails(pairs)
+    assert together[1:3] == [0.0, 0.0]
+    assert together == pytest.approx([EmbeddedEntailment().entails([pair])[0] for pair in pairs], abs=1e-3)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut off", "a weight changed", "another encoder"])
+def test_embedded_refuses_damaged_weights(tmp_path, damage):
+    path = tmp_path / "entailment.json"
+    EntailmentWeights.load().save(tmp_path)
+    record = json.loads(path.read_text("utf-8"))
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut off":
+        path.write_text(json.dumps(record)[:-30], "utf-8")
+    elif damage == "a weight changed":
+        record["weights"]["coverage"] += 1
+        path.write_text(json.dumps(record), "utf-8")
+    else:
+        path.write_text(json.dumps({**record, "encoder": "0"}), "utf-8")
+    with pytest.raises(CheckpointError, match=r"entailment\.json"):
+        EmbeddedEntailment(tmp_path)
+
+
+def test_names_are_runs_of_capitals():
+    text = "The Grey Ferry of Wick was painted by Ada van Moor in 1891. Painters liked it. McDonald bought it."
+    assert [name for name, _ in name_runs(text)] == ["Grey Ferry of Wick", "Ada van Moor", "McDonald"]
+    assert all(text[start : start + len(name)] == name for name, start in name_runs(text))
+
+
+def test_words_have_kinds():
+    kinds = {word.stem: word.kind for word in read_words("Ada Moor sold 1,200 boats in the 1890s, 3.5 a week.")}
+    numbers = {"1200": "number", "1890": "number", "3.5": "number"}
+    assert kinds == {"ada": "name", "moor": "name", "sold": "word", "boat": "word", "week": "word", **numbers}

@@ -1,0 +1,73 @@
+"""Writes a trained span head as `knowgap.lms.embedded.span_head` loads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.retrieval.index.files import file_digest, write_file, write_json
+from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
+
+__all__ = ["export", "pack_nibbles"]
+
+_GROUP = 64  # columns that share a step
+_UNCALIBRATED = {"span": [1.0, 0.0, 0.0], "none": [-1.0, 0.0]}
+
+
+def export(model: Any, folder: str | Path) -> Path:
+    """Write a trained network as `SpanHead` loads it, not calibrated yet.
+
+    Matrices are stored as their differences to MiniLM's, in four bits; vectors as differences in 16 bits.
+
+    Args:
+        model: of `train`, on any device.
+        folder: gets `span_head.safetensors` and `span_head.json`.
+
+    Returns:
+        The file of weights.
+    """
+    from safetensors.numpy import save
+    from transformers import AutoModel
+
+    base = dict(AutoModel.from_pretrained(str(minilm_folder())).named_parameters())
+    tensors: dict[str, npt.NDArray[Any]] = {"output": model.output.weight.detach().cpu().numpy().astype(np.float16)}
+    for name, parameter in model.encoder.named_parameters():
+        if parameter.requires_grad:
+            change = (parameter.detach().cpu().float() - base[name].detach().float()).numpy()
+            if change.ndim == 2:
+                tensors[name], tensors[f"{name}.scale"] = pack_nibbles(change)
+            else:
+                tensors[name] = change.astype(np.float16)
+    path = write_file(Path(folder) / "span_head.safetensors", save(tensors))
+    write_json(
+        Path(folder) / "span_head.json", {"encoder": MINILM_DIGEST, "sha256": file_digest(path), **_UNCALIBRATED}
+    )
+    return path
+
+
+def pack_nibbles(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:
+    """Store a matrix in four bits a number, as `unpack_nibbles` reads it; each group has the step with the least error.
+
+    Args:
+        matrix: [rows, columns], columns a multiple of 64.
+
+    Returns:
+        Packed [rows, columns / 2], and steps [rows, columns / 64].
+    """
+    groups = matrix.reshape(len(matrix), -1, _GROUP)
+    largest = np.maximum(np.abs(groups).max(axis=-1), 1e-6)
+    tried = [(largest * share / 7).astype(np.float16) for share in (1.0, 0.9, 0.8, 0.7, 0.6)]
+    errors = [
+        ((_steps(groups, step) * step.astype(np.float32)[..., None] - groups) ** 2).sum(axis=-1) for step in tried
+    ]
+    best = np.argmin(errors, axis=0)
+    scale = np.choose(best, tried)
+    numbers = (_steps(groups, scale) + 8).astype(np.uint8).reshape(matrix.shape)
+    return numbers[:, ::2] | (numbers[:, 1::2] << 4), scale
+
+
+def _steps(groups: npt.NDArray[np.float32], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    return np.clip(np.round(groups / np.maximum(scale.astype(np.float32), 1e-8)[..., None]), -7, 7)

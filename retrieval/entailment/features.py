@@ -1,0 +1,210 @@
+"""What tells whether a premise says a hypothesis: its words, names, numbers and their order, and MiniLM's vectors."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from knowgap.retrieval.entailment.words import Word, name_runs, negated, read_words, stemmed
+from knowgap.retrieval.lexical import words
+from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.minilm import sentence_encoder
+from knowgap.retrieval.sentences import split_sentences
+
+__all__ = ["FEATURES", "EntailmentFeatures"]
+
+FEATURES = (
+    "similarity",  # cosine with the nearest sentence
+    "similarity of the premise",  # cosine with the mean of its sentences
+    "late interaction",  # mean of the highest cosines of its tokens, by rarity, with one of the premise's
+    "late interaction, one sentence",  # the same with a token of one sentence, the best
+    "worst token",  # the lowest of these cosines among tokens that are not frequent
+    "coverage",  # share of the content words, by rarity, that the premise has
+    "coverage, one sentence",  # the same of one sentence with the title
+    "plain words covered",  # share of those that are neither names nor numbers
+    "uncovered words",  # how many content words the premise lacks, as log(1 + n)
+    "names missing",  # share of the names of which the premise has no word
+    "names by their end",  # share of which it has the last word, not all
+    "names by another part",  # share of which it has some other word
+    "a name missing",  # 1 if it lacks one
+    "numbers missing",  # share of the numbers
+    "a number missing",  # 1 if it lacks one
+    "negation added",  # the hypothesis has a negation, the nearest sentence none
+    "negation dropped",  # the reverse
+    "pairs of words",  # share of neighbouring content words that are neighbours in the premise
+    "names in another order",  # share of pairs of names whose order differs in the nearest sentence that has both
+    "words in another order",  # the same of all content words of the nearest sentence
+    "turned round on one side",  # one of hypothesis and nearest sentence names the object first: made by, the maker of
+    "other order, not turned",  # names in another order, and both or neither are turned round
+    "same order, turned",  # names in the same order, and one of them is turned round
+    "names apart",  # share of the matched names and numbers that are not in the nearest sentence or the title
+    "distance",  # of a matched name or number to the nearest matched plain word of the same sentence, mean, 0 to 1
+    "length",  # log(1 + number of content words)
+)
+
+_IS = r"(?:is|was|are|were)"
+_TURNED = re.compile(rf"\bby\b|\bof\b.*\b{_IS}\b|['’]s? (?:\w+ ){{1,3}}{_IS}\b", re.IGNORECASE)
+_LEAST_WEIGHT = 0.2  # of a common word, beside the rarity of others
+_LONGEST_TITLE = 120
+_RARE = 0.35  # from here on a token counts for the worst one
+_FARTHEST = 12  # words between a value and what is said of it
+
+
+class _Text(NamedTuple):
+    mean: npt.NDArray[np.float32]
+    tokens: npt.NDArray[np.float16]
+    rarity: npt.NDArray[np.float32]
+
+
+class EntailmentFeatures:
+    """Computes the features of (premise, hypothesis) pairs. Thread-safe; remembers the latest 4,096 encoded texts."""
+
+    def __init__(self) -> None:
+        self._texts: LRUCache[str, _Text] = LRUCache(4096)
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float64]:
+        """The features of pairs, neither side blank; [pairs, features]."""
+        sentences = {premise: _sentences(premise) for premise, _ in pairs}
+        wanted = dict.fromkeys([*(s for some, _ in sentences.values() for s in some), *(h for _, h in pairs)])
+        encoded = dict(zip(wanted, self._texts.get(list(wanted), _encode), strict=True))
+        return np.array([_features(premise, h, *sentences[premise], encoded) for premise, h in pairs]).reshape(
+            len(pairs), len(FEATURES)
+        )
+
+
+def _encode(texts: Sequence[str]) -> list[_Text]:
+    found = []
+    for states, is_word, rarity in sentence_encoder().encode_tokens(texts):
+        kept = is_word if is_word.any() else np.ones_like(is_word)
+        mean = states.mean(0)
+        tokens = states[kept] / np.maximum(np.linalg.norm(states[kept], axis=1, keepdims=True), 1e-9)
+        found.append(_Text(mean / max(float(np.linalg.norm(mean)), 1e-9), tokens.astype(np.float16), rarity[kept]))
+    return found
+
+
+def _sentences(premise: str) -> tuple[list[str], set[str]]:
+    """The sentences of a premise, whose passages stand on a line each, and the stems of the passages' titles."""
+    sentences: list[str] = []
+    titles: set[str] = set()
+    for line in premise.splitlines():
+        title, colon, _ = line.partition(": ")
+        if colon and len(title) <= _LONGEST_TITLE:
+            titles |= {word.stem for word in read_words(title)}
+        sentences += split_sentences(line)
+    return sentences, titles
+
+
+def _features(
+    premise: str, hypothesis: str, sentences: Sequence[str], titles: set[str], encoded: dict[str, _Text]
+) -> list[float]:
+    own, parts = encoded[hypothesis], [encoded[sentence] for sentence in sentences]
+    similarities = np.array([float(part.mean @ own.mean) for part in parts])
+    matches = np.stack([(own.tokens.astype(np.float32) @ p.tokens.astype(np.float32).T).max(axis=1) for p in parts])
+    weights = _LEAST_WEIGHT + own.rarity
+    weights = weights / weights.sum()
+    best, rare = matches.max(axis=0), own.rarity >= _RARE
+    worst = float(best[rare].min()) if rare.any() else float(best.min())
+    # The nearest sentence is the one that shares most, in words and in meaning.
+    said, inside = read_words(hypothesis), [read_words(sentence) for sentence in sentences]
+    rarity = dict(zip(said, sentence_encoder().rarity([_surface(hypothesis, w) for w in said]), strict=True))
+    cover = [_coverage(said, rarity, {w.stem for w in some} | titles) for some in inside]
+    nearest = int(np.argmax(similarities + np.array(cover)))
+    stems = {word.stem for some in inside for word in some} | stemmed(premise)
+    mean = np.mean([part.mean for part in parts], axis=0)
+    return [
+        float(similarities.max()),
+        float(mean @ own.mean),
+        float(best @ weights),
+        float((matches @ weights).max()),
+        worst,
+        _coverage(said, rarity, stems),
+        max(cover),
+        _coverage([w for w in said if w.kind == "word"], rarity, stems),
+        float(np.log1p(sum(w.stem not in stems for w in said))),
+        *_names(hypothesis, stems),
+        *_numbers(said, stems),
+        float(negated(hypothesis) and not negated(sentences[nearest])),
+        float(negated(sentences[nearest]) and not negated(hypothesis)),
+        _neighbours(said, inside),
+        *_order(said, inside[nearest], turned(hypothesis) != turned(sentences[nearest])),
+        *_places(said, inside, nearest, titles),
+        float(np.log1p(len(said))),
+    ]
+
+
+def _surface(text: str, word: Word) -> str:
+    return text[word.start : word.end].lower()
+
+
+def _coverage(said: Sequence[Word], rarity: dict[Word, float], stems: set[str] | frozenset[str]) -> float:
+    total = sum(_LEAST_WEIGHT + rarity[w] for w in said)
+    return sum(_LEAST_WEIGHT + rarity[w] for w in said if w.stem in stems) / total if total else 1.0
+
+
+def _names(hypothesis: str, stems: set[str]) -> list[float]:
+    """Shares of the names that are missing, there by their last word, or by another; and whether one is missing."""
+    runs = [
+        [stemmed.word(w) for w in words(name) if len(w) > 1 or not w.isascii()] for name, _ in name_runs(hypothesis)
+    ]
+    runs = [run for run in runs if run]
+    missing = [not any(w in stems for w in run) for run in runs]
+    by_end = [run[-1] in stems and not all(w in stems for w in run) for run in runs]
+    other = [not gone and run[-1] not in stems for run, gone in zip(runs, missing, strict=True)]
+    count = max(1, len(runs))
+    return [sum(missing) / count, sum(by_end) / count, sum(other) / count, float(any(missing))]
+
+
+def _numbers(said: Sequence[Word], stems: set[str]) -> list[float]:
+    figures = [w.stem for w in said if w.kind == "number"]
+    missing = sum(f not in stems for f in figures)
+    return [missing / max(1, len(figures)), float(missing > 0)]
+
+
+def turned(text: str) -> bool:
+    """Whether a sentence names who does something after what it is done to: made by A, the maker of B is A."""
+    return bool(_TURNED.search(text))
+
+
+def _neighbours(said: Sequence[Word], inside: Sequence[Sequence[Word]]) -> float:
+    pairs = {(a.stem, b.stem) for some in inside for a, b in itertools.pairwise(some)}
+    own = [(a.stem, b.stem) for a, b in itertools.pairwise(said)]
+    return sum(pair in pairs for pair in own) / max(1, len(own))
+
+
+def _order(said: Sequence[Word], sentence: Sequence[Word], turn: bool) -> list[float]:
+    """How the order of names and of all words differs from a sentence's; one of them may be turned round."""
+    place: dict[str, int] = {}
+    for i, word in enumerate(sentence):
+        place.setdefault(word.stem, i)
+    shared = list(dict.fromkeys(w.stem for w in said if w.stem in place))
+    named = list(dict.fromkeys(w.stem for w in said if w.stem in place and w.kind != "word"))
+    names, every = _inversions([place[s] for s in named]), _inversions([place[s] for s in shared])
+    same = float(turn) * (1 - names) if len(named) > 1 else 0.0
+    return [names, every, float(turn), names * (1 - float(turn)), same]
+
+
+def _inversions(places: Sequence[int]) -> float:
+    pairs = [(a, b) for i, a in enumerate(places) for b in places[i + 1 :]]
+    return sum(a > b for a, b in pairs) / len(pairs) if pairs else 0.0
+
+
+def _places(said: Sequence[Word], inside: Sequence[Sequence[Word]], nearest: int, title: set[str]) -> list[float]:
+    """How many matched names and numbers are far from the nearest sentence, and far from what is said of them."""
+    here, plain = {w.stem for w in inside[nearest]}, {w.stem for w in said if w.kind == "word"}
+    stems = {w.stem for some in inside for w in some}
+    values = [w.stem for w in said if w.kind != "word" and w.stem in stems]
+    apart = sum(v not in here and v not in title for v in values) / max(1, len(values))
+    gaps = []
+    for value in (v for v in values if v not in title):
+        nearest_gap = _FARTHEST
+        for some in inside:
+            at = [i for i, w in enumerate(some) if w.stem == value]
+            of = [i for i, w in enumerate(some) if w.stem in plain]
+            nearest_gap = min([nearest_gap, *(abs(i - j) for i in at for j in of)])
+        gaps.append(nearest_gap / _FARTHEST)
+    return [apart, sum(gaps) / max(1, len(gaps))]

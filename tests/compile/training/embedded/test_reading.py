@@ -1,0 +1,142 @@
+"""The span head is trained, continued after a kill, exported and calibrated."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.embedded import reading
+from knowgap.compile.training.embedded.reading import (
+    READING_CONFIG,
+    ReadingSettings,
+    plan_reading,
+    split,
+    train_reading,
+)
+from knowgap.compile.training.embedded.reading_calibration import ReadingSet, calibrate
+from knowgap.compile.training.embedded.reading_examples import read_examples
+from knowgap.compile.training.embedded.reading_weights import pack_nibbles
+from knowgap.errors import DataError
+from knowgap.lms.embedded import span_head as span_head_module
+from knowgap.lms.embedded.span_head import SpanHead, joined, unpack_nibbles
+from knowgap.retrieval.index.files import write_json
+from tests.compile.training.embedded.public_data import write_public_data
+
+CONFIG = TrainingConfig(epochs=3, learning_rate=1e-3, batch_size=1, max_length=64)
+SETTINGS = ReadingSettings(frozen_layers=5, tokens_per_batch=128)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_public_data(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(autouse=True)
+def more_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_CALIBRATED_ON", 8)
+    monkeypatch.setattr(reading, "_MEASURED_ON", 4)
+    monkeypatch.setattr(reading, "_HELD_OUT", 0.4)
+
+
+def test_examples_say_where_the_passage_answers(data: Path) -> None:
+    examples = read_examples(data)
+    assert {e.source for e in examples} == {"new_wiki", "2wiki", "hotpot"}
+    asked = {(e.question, e.text[slice(*place)]) for e in examples for place in e.answers}
+    assert ("Where was Ada Moorland born?", "Wick") in asked
+    assert ("Which town is the birthplace of Bo Reedham?", "Tarn") in asked
+    towns = dict(asked)
+    for e in examples:
+        if not e.answers:
+            assert towns[e.question] not in e.text
+
+
+def test_what_is_held_out_is_not_trained_on(data: Path) -> None:
+    parts = split(read_examples(data), 0.4)
+    assert parts.train
+    assert parts.held_out
+    assert not {e.group for e in parts.train} & {e.group for e in parts.held_out}
+    assert not {e.text for e in parts.train} & {e.text for e in parts.held_out}
+
+
+def test_targets_stand_on_the_answer(data: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(str(reading.minilm_folder()))
+    examples = [e for e in read_examples(data) if e.answers]
+    made = reading.features(tokenizer, examples, READING_CONFIG, ReadingSettings(unmarked=0, untitled=0))
+    for example, feature in zip(examples, made, strict=True):
+        (first,), (last,) = feature.starts, feature.ends
+        words = tokenizer.decode(feature.ids[first : last + 1])
+        assert words == example.text[slice(*example.answers[0])].lower()
+        assert (
+            joined(example.title, example.text).lower().startswith(tokenizer.decode(feature.ids[feature.first :])[:8])
+        )
+
+
+def test_a_run_writes_a_head_that_reads_and_is_not_repeated(data: Path, tmp_path: Path) -> None:
+    result, measures = train_reading(data, tmp_path / "head", config=CONFIG, settings=SETTINGS)
+    assert result.steps > 2
+    assert measures.questions
+    assert 0 <= measures.exact_match <= measures.f1 <= 1
+    read = SpanHead(tmp_path / "head").read("Where was Ada Moorland born?", [("", "Ada Moorland was born in Wick.")])
+    assert read.spans
+    assert 0 < read.none < 1
+    again, same = train_reading(data, tmp_path / "head", config=CONFIG, settings=SETTINGS)
+    assert again.trained_before
+    assert same == measures
+
+
+def test_calibration_gives_the_log_odds_their_meaning(tmp_path: Path) -> None:
+    for name in ("span_head.safetensors", "span_head.json"):
+        shutil.copy(Path(span_head_module.__file__).parent / name, tmp_path / name)
+    settings = json.loads((tmp_path / "span_head.json").read_text("utf-8"))
+    write_json(tmp_path / "span_head.json", {**settings, "span": [0.0, 0.0, 0.0], "none": [0.0, 0.0]})
+    asked, passage = "Where was Ada Moorland born?", ("", "Ada Moorland was born in Wick.")
+    other = ("", "Boats were sold to nine traders on the river.")
+    assert SpanHead(tmp_path).read(asked, [passage]).none == 0.5
+    calibrate(tmp_path, [ReadingSet(asked, [passage], ["Wick"]), ReadingSet(asked, [other], [])] * 3)
+    head = SpanHead(tmp_path)
+    assert head.read(asked, [passage]).none < 0.5 < head.read(asked, [other]).none
+    assert head.read(asked, [other, passage]).spans[0].text == "Wick"
+
+
+def test_a_run_that_was_interrupted_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
+    def interrupt(done: int, total: int, text: str) -> None:
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_reading(data, tmp_path / "a", config=CONFIG, settings=SETTINGS, progress=interrupt)
+    continued, _ = train_reading(data, tmp_path / "a", config=CONFIG, settings=SETTINGS)
+    whole, _ = train_reading(data, tmp_path / "b", config=CONFIG, settings=SETTINGS)
+    assert continued.resumed_from > 0
+    assert continued.steps == whole.steps
+    assert (tmp_path / "a" / "span_head.json").read_text() == (tmp_path / "b" / "span_head.json").read_text()
+
+
+def test_a_plan_counts_examples_and_steps(data: Path) -> None:
+    plan = plan_reading(data, CONFIG, SETTINGS)
+    assert plan.examples == len(split(read_examples(data), 0.4).train)
+    assert plan.steps > 2
+    assert plan.hours
+
+
+def test_four_bits_keep_a_matrix_close() -> None:
+    matrix = np.random.default_rng(0).normal(size=(8, 128)).astype(np.float32)
+    restored = unpack_nibbles(*pack_nibbles(matrix))
+    assert restored.shape == matrix.shape
+    assert np.abs(restored - matrix).mean() < 0.15
+    np.testing.assert_array_equal(unpack_nibbles(*pack_nibbles(np.zeros((2, 64), np.float32))), np.zeros((2, 64)))
+
+
+def test_no_data_and_damaged_data_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no training file"):
+        read_examples(tmp_path)
+    (tmp_path / "squadshifts_x.json").write_text('{"data": [{"paragraphs": 3}]}', "utf-8")
+    with pytest.raises(DataError, match="not in its layout"):
+        read_examples(tmp_path)
