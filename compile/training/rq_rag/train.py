@@ -117,7 +117,8 @@ class GeneratorTraining:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PEFT asks for a setting by its former name
             model = add_lora(model, self._config.lora_rank, **_new_tokens(model, self._tokenizer))
-        return Trainer(model=model, args=arguments, train_dataset=self._examples, data_collator=_pad)
+        rows: Any = self._examples  # a list is all that the trainer needs
+        return Trainer(model=model, args=arguments, train_dataset=rows, data_collator=_pad)
 
     def _load(self) -> tuple[Any, Any]:
         """The base with its tokenizer, both with the control tokens."""
