@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typer import Option
 
@@ -100,7 +100,7 @@ def train_ra_isf(*, base: Base, output: Output, options: SubModelOptions, as_jso
     for name in options.sub_model or ():
         if name not in TASKS:
             raise UnknownName.among("sub-model", name, TASKS)
-    tasks = [task for task in TASKS if task in (options.sub_model or TASKS)]
+    tasks = cast("list[Task]", [task for task in TASKS if task in (options.sub_model or TASKS)])
     _refuse_unused(options, tasks)
     plans = _plan(tasks, base, options)
     dataset = factories.load_data(options)
