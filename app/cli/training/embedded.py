@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,9 @@ __all__ = ["COMMANDS", "embedded"]
 
 
 def embedded(
-    parts: Annotated[list[str] | None, Argument(help="Which to train: relevance. [default: all]")] = None,
+    parts: Annotated[
+        list[str] | None, Argument(help="Which to train: relevance, entailment, reading. [default: all]")
+    ] = None,
     *,
     data: Annotated[Path, Option("--data", help="Folder of public training sets; its files are found at any depth.")],
     output: t.Output,
@@ -59,6 +62,47 @@ def _relevance(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool
     return {"delta": training.model.delta, "held_out": [own._asdict() for own in training.held_out]}
 
 
-_PARTS: dict[str, Callable[[Path, Path, int, bool, bool], dict[str, Any]]] = {"relevance": _relevance}
+def _entailment(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool) -> dict[str, Any]:
+    from knowgap.compile.training.embedded.entailment import train_entailment
+    from knowgap.compile.training.embedded.statements import count_statements, read_statements
+
+    if dry_run:
+        counts = count_statements(read_statements(data, seed))
+        if not as_json:
+            rows = [[source, *own.values()] for source, own in counts.items()]
+            show_table("what entailment is trained on", ["set", "true statements", "false statements"], rows)
+        return counts
+    with progress("training entailment") as report:
+        training = train_entailment(data, output, seed=seed, progress=report)
+    if not as_json:
+        rows = [[own.source, own.kind, own.statements, f"{own.accuracy:.3f}"] for own in training.held_out]
+        show_table("statements on the right side of 0.5", ["held out", "kind", "statements", "accuracy"], rows)
+    remark(f"{output}: entailment, trained on {training.statements} statements")
+    return {"held_out": [own._asdict() for own in training.held_out]}
+
+
+def _reading(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool) -> dict[str, Any]:
+    from knowgap.compile.training.embedded.reading import READING_CONFIG, plan_reading, train_reading
+
+    config = replace(READING_CONFIG, seed=seed)
+    if dry_run:
+        plan = plan_reading(data, config)
+        if not as_json:
+            t.show_plan(plan, as_json=False)
+        return vars(plan)
+    with progress("training reading") as report:
+        result, measures = train_reading(data, output / "reading", config=config, progress=report)
+    if not as_json:
+        rows = [[measures.questions, f"{measures.f1:.3f}", f"{measures.exact_match:.3f}"]]
+        show_table("questions held out, each on the passage that answers", ["questions", "F1", "exact match"], rows)
+    t.remark_on(result)
+    return {"steps": result.steps, "final_loss": result.final_loss, **measures._asdict()}
+
+
+_PARTS: dict[str, Callable[[Path, Path, int, bool, bool], dict[str, Any]]] = {
+    "relevance": _relevance,
+    "entailment": _entailment,
+    "reading": _reading,
+}
 
 COMMANDS = {"embedded": embedded}
