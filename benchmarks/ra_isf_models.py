@@ -32,12 +32,12 @@ from knowgap.lms.ra_isf.card import PROMPTS, TASKS, Task
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.retrieval.bm25 import BM25Index
 
-_QUESTIONS: dict[Task, int] = {"know": 1000, "relevant": 200, "decompose": 3000}
+_QUESTIONS: dict[Task, int] = {"know": 1000, "relevant": 160, "decompose": 3000}
 _QUICK: dict[Task, int] = {"know": 40, "relevant": 8, "decompose": 40}
 _CONFIGS: dict[Task, TrainingConfig] = {
     "know": TrainingConfig(epochs=1, learning_rate=1e-4, batch_size=16, max_length=64),
-    "relevant": TrainingConfig(epochs=1, learning_rate=1e-4, batch_size=16, max_length=72),
-    "decompose": TrainingConfig(epochs=8, learning_rate=3e-3, batch_size=32, max_length=256),
+    "relevant": TrainingConfig(epochs=2, learning_rate=1e-4, batch_size=16, max_length=72),
+    "decompose": TrainingConfig(epochs=12, learning_rate=3e-3, batch_size=32, max_length=256),
 }
 _PASSAGES_PER_WORLD, _QUESTIONS_PER_WORLD = 340, 100
 
@@ -68,7 +68,7 @@ def _label(task: Task, count: int, folder: Path) -> Labelling:
     items = [Item(example) for example in examples]
     labeller = {"know": answers_rightly, "relevant": judges_relevance, "decompose": decomposes}[task](teacher)
     if task == "relevant":
-        items = retrieve_items(examples, BM25Index.from_passages(corpus), 3, corpus)
+        items = retrieve_items(examples, BM25Index.from_passages(corpus), 5)  # those alone, as in appendix A.2
     return label_items(items, labeller, folder / "labels.jsonl", num_threads=1)
 
 
