@@ -232,7 +232,7 @@ def train_reading(
         _builder(made, settings),
         examples=len(made),
         made_from={"kind": "span head", "encoder": MINILM_DIGEST, "data": _digest(parts.train), **asdict(settings)},
-        save=lambda trainer, folder: export(trainer.model, folder),
+        save=_save,
         overwrite=overwrite,
         progress=progress,
         **_arguments(),
@@ -257,6 +257,10 @@ def plan_reading(
     seconds = measure_step(config, _builder(made, settings), **_arguments())
     plan = plan_training(config, batches_made, seconds_per_step=seconds)
     return replace(plan, examples=len(parts.train))
+
+
+def _save(trainer: Trainer, folder: Path) -> None:
+    export(trainer.model, folder)
 
 
 def _builder(made: list[list[_Feature]], settings: ReadingSettings) -> Build:

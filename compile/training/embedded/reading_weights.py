@@ -66,8 +66,9 @@ def pack_nibbles(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint8]
     best = np.argmin(errors, axis=0)
     scale = np.choose(best, tried)
     numbers = (_steps(groups, scale) + 8).astype(np.uint8).reshape(matrix.shape)
-    return numbers[:, ::2] | (numbers[:, 1::2] << 4), scale
+    return (numbers[:, ::2] | (numbers[:, 1::2] << 4)).astype(np.uint8), scale
 
 
 def _steps(groups: npt.NDArray[np.float32], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    return np.clip(np.round(groups / np.maximum(scale.astype(np.float32), 1e-8)[..., None]), -7, 7)
+    steps = np.maximum(scale.astype(np.float32), 1e-8)[..., None]
+    return np.clip(np.round(groups / steps), -7, 7).astype(np.float32)
