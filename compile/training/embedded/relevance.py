@@ -183,7 +183,7 @@ def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], fl
     def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
         logits = inputs @ parameters
         value = weights @ np.logaddexp(0, np.where(gold, -logits, logits)) + _PENALTY * parameters @ parameters / 2
-        return value, inputs.T @ (weights * (expit(logits) - gold)) + _PENALTY * parameters
+        return float(value), inputs.T @ (weights * (expit(logits) - gold)) + _PENALTY * parameters
 
     fitted = minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B").x
     return fitted[:-1], float(fitted[-1])
