@@ -27,6 +27,7 @@ BENCHMARKS = (
     "relevance",
     "tuning",
     "reader",
+    "reading",
     "local_models",
     "ra_isf_models",
     "evidence",
