@@ -298,7 +298,7 @@ def reason_relevance(inputs: Inputs) -> dict[str, Any]:
 def relevant_ids(inputs: Inputs) -> dict[str, Any]:
     """Give the ids that the assessment calls relevant; without an assessment, the relevant ones, best first."""
     ids = [ident for ident, _, _ in passages(inputs["passages"])]
-    verdict = re.compile(r"^\W*(\d+)\W+(not relevant|irrelevant|relevant)", re.M | re.I)
+    verdict = re.compile(r"(?<!\w)(\d+)\W+(not relevant|irrelevant|relevant)", re.I)  # lines may have been joined
     said = {int(ident): word.lower() for ident, word in verdict.findall(str(inputs.get("assessment", "")))}
     if said:
         chosen = [ident for ident in ids if said.get(ident) == "relevant"]

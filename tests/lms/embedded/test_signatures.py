@@ -39,7 +39,7 @@ INPUTS = {
     "new_note": f"{NOTE}\nIlse Morn was born in Aarhus.",
     "sub_answers": [SubAnswer(question=QUERY, answer="Ilse Morn")],
     "expected": "one or several",
-    "assessment": "1: relevant, it names the director\n2: relevant, it has the birthplace\n3: not relevant, kettles",
+    "assessment": "1: relevant, it names the director 2: relevant, it has the birthplace 3: not relevant, kettles",
     "text": "The film was directed by Ilse Morn, who was born in Aarhus. So the answer is Aarhus.",
     "trajectory": "(nothing was searched yet)",
     "style": signatures.STYLES["short"],
