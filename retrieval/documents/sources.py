@@ -6,6 +6,7 @@ itself: an index without it is searched like any other, and without places.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -82,6 +83,15 @@ class PassageRecord:
     source: Source
 
 
+@contextmanager
+def _telling_of_full_disks(path: Path) -> Iterator[None]:
+    """Raise what SQLite says of a file that cannot be written as an `OSError` that names it."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OSError(errno.ENOSPC if "full" in str(error) else errno.EIO, str(error), str(path)) from error
+
+
 @dataclass(frozen=True, slots=True)
 class FileRecord:
     """What is recorded of a file.
@@ -115,7 +125,7 @@ class Sources:
     def create(cls, path: Path, settings: Mapping[str, Any]) -> Sources:
         """Make an empty file, in place of one that is there."""
         path.unlink(missing_ok=True)
-        with closing(sqlite3.connect(path)) as database, database:
+        with _telling_of_full_disks(path), closing(sqlite3.connect(path)) as database, database:
             database.executescript(_SCHEMA)
             rows = [(name, json.dumps(value)) for name, value in settings.items()]
             database.executemany("insert into settings values (?, ?)", rows)
@@ -135,7 +145,7 @@ class Sources:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """Change the file, which lies beside the index; it is brought to disk before it is moved there."""
-        with closing(sqlite3.connect(self.path)) as database:
+        with _telling_of_full_disks(self.path), closing(sqlite3.connect(self.path)) as database:
             database.execute("pragma synchronous = off")
             with database:
                 yield database

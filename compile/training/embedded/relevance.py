@@ -243,7 +243,7 @@ where {model.prior:g} of 50 retrieved texts are; δ is {model.delta:g}.
 
 ## Command
 
-`knowgap train embedded relevance --data FOLDER --output FOLDER --seed {seed}`, on {training.pairs:,} pairs.
+`knowgap train embedded relevance --data FOLDER --output FOLDER` with seed {seed}, on {training.pairs:,} pairs.
 
 ## Data
 
