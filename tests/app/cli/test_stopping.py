@@ -121,7 +121,9 @@ def test_the_same_command_asks_what_was_not_answered(started, server):
     again = started(*words)
     assert "written to" in again.communicate(timeout=2 * SOON)[1]
     assert again.returncode == 0
-    assert ["hall" in text for text in server.prompts()] == [False, True]
+    asked = ["hall" in text for text in server.prompts()]
+    assert (asked[0], asked.count(True)) == (False, 1)
+    assert len(asked) <= 3  # the other thread may have been stopped between a reply and its record
 
 
 def test_ctrl_c_ends_the_building_of_an_index(started):
