@@ -39,7 +39,6 @@ def colbert(*, model: t.Base = "embedded", output: t.Output, options: ColBERTOpt
     They are trained on the split `train`, and measured on the questions of another split that are not in it.
     """
     from knowgap.compile.training.colbert import COLBERT_CONFIG, ColBERTTraining, base_checkpoint, search_with
-    from knowgap.compile.training.plan import plan_training
     from knowgap.compile.training.ranking import compare_orders
     from knowgap.compile.training.trainer import is_main_process, require_packages
 
@@ -52,14 +51,8 @@ def colbert(*, model: t.Base = "embedded", output: t.Output, options: ColBERTOpt
         trained_on, held_out = load_questions(options, dataset, retriever, depth=_CUTOFFS[-1])
     with base_checkpoint(model, dataset.corpus, options.dim) as base:
         training = ColBERTTraining(trained_on, base, name=model, config=config, negatives=options.negatives)
-        if options.dry_run:
-            seconds = training.seconds_per_step()
-            t.show_plan(plan_training(config, training.rows, seconds_per_step=seconds), as_json=as_json)
-            return
-        with progress("training") as report:
-            result = training.run(output, overwrite=options.overwrite, progress=report)
-        t.remark_on(result)
-        if not options.measure or not is_main_process():
+        result = t.train_ranking(training, config, training.rows, output, options, as_json=as_json)
+        if result is None or not options.measure or not is_main_process():
             return
         orders = {"the index": [question.found for question in held_out]}
         for name, checkpoint in (("untrained", base), ("trained", output)):

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from knowgap.cli import options as o
-from knowgap.cli.display import out, remark, show_table
+from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.given import OptionGroup
 
 if TYPE_CHECKING:
+    from knowgap.compile.training.colbert import ColBERTTraining
     from knowgap.compile.training.config import TrainingConfig
     from knowgap.compile.training.plan import TrainingPlan
     from knowgap.compile.training.ranking import RankingScore
+    from knowgap.compile.training.reranker import RerankerTraining
     from knowgap.compile.training.trainer import TrainingResult
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "remark_on",
     "show_plan",
     "show_scores",
+    "train_ranking",
 ]
 
 Base = Annotated[str, Option("--model", help="Model to start from, by path or hub name; embedded is MiniLM.")]
@@ -116,3 +119,24 @@ def remark_on(result: TrainingResult) -> None:
     continued = f", continued from step {result.resumed_from}" if result.resumed_from else ""
     done = f"{result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.4f}"
     remark(f"trained {result.folder}: {done}{continued}")
+
+
+def train_ranking(
+    training: RerankerTraining | ColBERTTraining,
+    config: TrainingConfig,
+    examples: int,
+    output: Path,
+    options: TrainingOptions,
+    *,
+    as_json: bool,
+) -> TrainingResult | None:
+    """Train a model that ranks passages; in a dry run, show what that takes and return None."""
+    from knowgap.compile.training.plan import plan_training
+
+    if options.dry_run:
+        show_plan(plan_training(config, examples, seconds_per_step=training.seconds_per_step()), as_json=as_json)
+        return None
+    with progress("training") as report:
+        result = training.run(output, overwrite=options.overwrite, progress=report)
+    remark_on(result)
+    return result

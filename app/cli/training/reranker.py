@@ -33,7 +33,6 @@ def reranker(
 
     It is trained on the split `train`, and measured on the questions of another split that are not in it.
     """
-    from knowgap.compile.training.plan import plan_training
     from knowgap.compile.training.ranking import compare_orders
     from knowgap.compile.training.reranker import RERANKER_CONFIG, RerankerTraining, rerank, untrained_reranker
     from knowgap.compile.training.trainer import is_main_process, require_packages
@@ -45,14 +44,8 @@ def reranker(
     with factories.open_index(options, dataset) as retriever:
         trained_on, held_out = load_questions(options, dataset, retriever, depth=options.rerank)
     training = RerankerTraining(trained_on, model, config=config, negatives=options.negatives)
-    if options.dry_run:
-        seconds = training.seconds_per_step()
-        t.show_plan(plan_training(config, training.pairs, seconds_per_step=seconds), as_json=as_json)
-        return
-    with progress("training") as report:
-        result = training.run(output, overwrite=options.overwrite, progress=report)
-    t.remark_on(result)
-    if not options.measure or not is_main_process():
+    result = t.train_ranking(training, config, training.pairs, output, options, as_json=as_json)
+    if result is None or not options.measure or not is_main_process():
         return
     orders = {"the index": [question.found for question in held_out]}
     for name, scorer in (("untrained", untrained_reranker(model, config.seed)), ("trained", make_reranker(output))):
