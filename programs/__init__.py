@@ -8,14 +8,16 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
-from knowgap.errors import UnknownName
+from knowgap.errors import UsageError
+from knowgap.plugins import find, reference_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
-__all__ = ["PROGRAMS", "get_program"]
+__all__ = ["PROGRAMS", "check_program_class", "get_program", "program_reference"]
 
 PROGRAMS: dict[str, str] = {
     "migres": "knowgap.programs.migres:MIGRES",
@@ -44,16 +46,62 @@ PROGRAMS: dict[str, str] = {
     "snippet": "knowgap.programs.baselines.snippet:Snippet",
     "rerank": "knowgap.programs.baselines.rerank:CitationRerank",
 }
-"""Where the class of each program is, by the program's name: methods first, then baselines."""
+"""Where the class of each of knowgap's programs is, by the program's name: methods first, then baselines."""
 
 
 def get_program(name: str) -> type[Program]:
     """The class of a program.
 
+    Args:
+        name: a key of `PROGRAMS`; `module:Name` of a class from outside; or what an installed package offers under that
+            name, in the group `knowgap.programs` of its entry points.
+
     Raises:
         UnknownName: there is no such program.
+        UsageError: a class from outside that cannot be imported, or is no program.
     """
-    if name not in PROGRAMS:
-        raise UnknownName.among("program", name, PROGRAMS)
-    module, _, class_name = PROGRAMS[name].partition(":")
-    return getattr(importlib.import_module(module), class_name)
+    if name in PROGRAMS:
+        module, _, class_name = PROGRAMS[name].partition(":")
+        return getattr(importlib.import_module(module), class_name)
+    found = find("program", name, PROGRAMS)
+    check_program_class(found, f"program {name}")
+    return found
+
+
+def program_reference(program_class: type[Program]) -> str:
+    """The name by which `get_program` finds a class: a key of `PROGRAMS`, or `module:Name`."""
+    reference = reference_of(program_class)
+    return next((name for name, place in PROGRAMS.items() if place == reference), reference)
+
+
+def check_program_class(found: Any, what: str) -> None:
+    """Refuse what is no program's class, or one that cannot be made as other programs are.
+
+    Raises:
+        UsageError: it says what is wrong, and what to write.
+    """
+    from knowgap.programs.base import Program
+
+    if not isinstance(found, type) or not issubclass(found, Program) or not hasattr(found, "forward"):
+        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise UsageError(
+            f"{what}: is {kind}; a program is a subclass of knowgap.Program that writes forward(self, question)"
+        )
+    if program_reference(found) in PROGRAMS:
+        return
+    if found.name in PROGRAMS:
+        raise UsageError(f"{what}: its attribute name is {found.name!r}, a program of knowgap's own: choose another")
+    taken = dict(list(inspect.signature(found.__init__).parameters.items())[1:])
+    positional = [p for p in taken.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    required = [p.name for p in taken.values() if p.default is p.empty and p.kind not in variable]
+    if not positional or required not in ([], [positional[0].name]):
+        raise UsageError(f"{what}: its __init__ takes ({', '.join(taken)}): {_INIT}")
+    if not any(p.kind == p.VAR_KEYWORD for p in taken.values()):
+        raise UsageError(f"{what}: its __init__ takes no hyperparameters: {_INIT}")
+
+
+_INIT = (
+    "write `def __init__(self, retriever=None, **hyperparameters)`, and hand both on with "
+    "`super().__init__(retriever, **hyperparameters)`"
+)

@@ -50,7 +50,7 @@ class Program(Streamable, dspy.Module):
     A program keeps no state between questions and may be called from many threads.
 
     Attributes:
-        name: the program's name in the registry.
+        name: the program's name in the registry; that of the class where a subclass says nothing.
         presets: by name, the hyperparameters that the paper uses for a family of tasks.
         needs_retriever: whether the program searches an index.
         part_names: attributes that copies of a program share instead of copying: the index and models.
@@ -76,6 +76,8 @@ class Program(Streamable, dspy.Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
         if "__init__" in vars(cls):
             cls.__init__ = checked(cls.__init__)
 
@@ -172,7 +174,15 @@ class Program(Streamable, dspy.Module):
             self.record(Asked(question=question))
             output: Any = super().__call__(question=question)
         wrapped = isinstance(output, tuple)  # by an optimizer
-        prediction = CitedPrediction.of(output[0] if wrapped else output, self.style, self.parts().get("entailment"))
+        plain = output[0] if wrapped else output
+        if not isinstance(plain, dspy.Prediction) or "answer" not in plain:
+            raise UsageError(
+                f"{self.name}.forward returned {type(plain).__name__}, not a prediction with an answer: "
+                "end it with `return self.conclude(answer, passages)`"
+            )
+        prediction = CitedPrediction.of(plain, self.style, self.parts().get("entailment"))
+        if "passages" not in prediction:
+            prediction.passages = []
         prediction.trace = recorder.finish(self.name, question)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
@@ -230,6 +240,10 @@ class Program(Streamable, dspy.Module):
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         check_cancelled()
         results = self.retriever.search(list(queries), k)
+        if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
+            raise UsageError(
+                f"{type(self.retriever).__name__}.search must return a list of knowgap.Hit for each of the queries"
+            )
         current_recorder().cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]
         self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits))

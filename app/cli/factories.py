@@ -149,24 +149,30 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     """Open the index of the options, and close it at the end of the block.
 
     Args:
-        options: a folder or URL; or an engine, whose index of the data set's passages is built at first use.
+        options: a folder, a URL or a retriever from outside; or an engine, whose index of the data set's passages is
+            built at first use.
         dataset: the data set, if it is loaded already.
     """
     from knowgap.retrieval import RemoteRetriever
     from knowgap.retrieval import open_index as open_folder
+    from knowgap.retrieval.index.engines import outside_retriever
 
     place, quality = options.folder, options.quality
     if place is not None and dataset is None:
         refuse(["data"], f"the passages are those of the index {place}: leave out --data, or --index and KNOWGAP_INDEX")
     if place is None:
         retriever = _open_own_index(options, dataset)
-    elif not place.startswith(("http://", "https://")):
-        retriever = open_folder(place, engine=options.engine, quality=quality)
     else:
-        for name, value in (("engine", options.engine), ("quality", quality)):
-            if value is not None:
-                raise UsageError(f"--{name} {value}: goes with `knowgap serve-index`, which opens the index of {place}")
-        retriever = RemoteRetriever(place)
+        is_url = place.startswith(("http://", "https://"))
+        outside = None if is_url else outside_retriever(place)
+        if is_url or outside is not None:
+            opens = "`knowgap serve-index`, which opens the index of" if is_url else "the folder of an index, not with"
+            for name, value in (("engine", options.engine), ("quality", quality)):
+                if value is not None:
+                    raise UsageError(f"--{name} {value}: goes with {opens} {place}")
+            retriever = outside or RemoteRetriever(place)
+        else:
+            retriever = open_folder(place, engine=options.engine, quality=quality)
     with closing(retriever):
         yield retriever
 

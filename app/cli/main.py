@@ -20,6 +20,7 @@ from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.cli.training import commands as training
 from knowgap.errors import KnowgapError
+from knowgap.plugins import import_from
 
 __all__ = ["app", "main"]
 
@@ -122,6 +123,8 @@ def main(arguments: list[str] | None = None) -> None:
     again = sys.orig_argv[1:] if arguments is None else ["-m", "knowgap", *arguments]
     stopping = stopping_soon() if arguments is None else nullcontext()  # a caller keeps its own signals
     arguments = sys.argv[1:] if arguments is None else arguments
+    with suppress(FileNotFoundError):  # a folder that was removed
+        import_from(os.getcwd())
     try:
         with stopping, saying_what_is_waited_for(debug="--debug" in arguments), warnings.catch_warnings():
             warnings.filterwarnings("default", category=UserWarning, module="knowgap")

@@ -12,8 +12,9 @@ from knowgap.arguments import checked
 from knowgap.compile.data.beir import is_beir, read_beir
 from knowgap.compile.data.corpus import read_corpus
 from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
-from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
+from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
+from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
 
 __all__ = ["DATASETS", "load_dataset"]
@@ -45,6 +46,7 @@ def load_dataset(
     limit: int | None = None,
     split: str | None = None,
     split_as: str | None = None,
+    undivided_as: str | None = None,
     sampling: str | None = None,
 ) -> Dataset:
     """Load a data set.
@@ -52,8 +54,9 @@ def load_dataset(
     Args:
         name_or_path: `sample`, a file, a folder of files whose names tell their splits (`hotpot_train.json`,
             `dev.json`), `LAYOUT:PATH`, or a mapping from splits to files. In a folder, a file named `corpus…` or
-            `psgs…` is the corpus.
-        layout: a key of `LAYOUTS`, or `beir`; told from the first record where it is None.
+            `psgs…` is the corpus. `module:Name:PATH` hands the path to a loader from outside; see `find_reader`.
+        layout: a key of `LAYOUTS`, `beir`, or the name of a loader from outside; told from the first record where it is
+            None.
         corpus: passages to use instead of those that come with the questions, a file or a folder; see `read_corpus`.
             Its long texts are split. A gold id may be that of a document (of a file in a folder, its path there), and
             then stands for any of its passages. Gold ids that it does not have are matched by text or by an
@@ -62,6 +65,7 @@ def load_dataset(
         limit: keep the first `limit` questions of each split.
         split: load this split only and leave the others empty. The corpus stays whole.
         split_as: put all questions into this split instead of dividing them.
+        undivided_as: put them there if they come undivided.
         sampling: `first-N` or `random-N` of each split, as papers report it.
 
     Returns:
@@ -71,7 +75,7 @@ def load_dataset(
         DataError: a file or record cannot be read; names file, line and field.
         UsageError: an unknown name, layout, split or sampling, or a limit below 1.
     """
-    for option, value in (("split", split), ("split_as", split_as)):
+    for option, value in (("split", split), ("split_as", split_as), ("undivided_as", undivided_as)):
         if value is not None and value not in SPLITS:
             raise UnknownName.among(option, value, SPLITS)
     if limit is not None and limit < 1:
@@ -81,7 +85,8 @@ def load_dataset(
     if split_as is not None:
         splits = {split_as: [example for examples in splits.values() for example in examples]}
     elif _UNDIVIDED in splits:
-        splits = split_examples(splits[_UNDIVIDED], seed)
+        undivided = splits[_UNDIVIDED]
+        splits = {undivided_as: undivided} if undivided_as is not None else split_examples(undivided, seed)
     splits = {each: splits.get(each, []) if split in (None, each) else [] for each in SPLITS}
     if sampling is not None:
         splits = {each: sample_split(examples, sampling, seed) for each, examples in splits.items()}
@@ -106,8 +111,11 @@ def _read(
                 raise UnknownName.among("split", name, SPLITS)
         return _read_files({name: Path(path) for name, path in source.items()}, layout, corpus, split)
     path = Path(source)
-    if not path.exists():
-        path, layout = _locate(str(source), layout)
+    if not path.exists() and (layout is None or layout in LAYOUTS or layout == "beir"):
+        source, layout = _locate(str(source), layout)
+        path = Path(source)
+    if layout is not None and layout not in LAYOUTS and layout != "beir":
+        return _read_by_loader(str(source), layout, corpus)
     if path.is_dir() and (layout == "beir" or (layout is None and is_beir(path))):
         splits, passages = read_beir(path, split), corpus or list(read_corpus(path / "corpus.jsonl"))
         _check_gold_ids([(path, None, example) for part in splits.values() for example in part], passages)
@@ -122,20 +130,40 @@ def _read(
     return (name if name in LAYOUTS else path.resolve().name), splits, passages
 
 
-def _locate(source: str, layout: str | None) -> tuple[Path, str | None]:
-    """The path and layout meant by `sample`, `LAYOUT:PATH`, or a path."""
+def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
+    """The path and layout meant by `sample`, `LAYOUT:PATH`, `module:Name:PATH`, or a path."""
     if source == "sample":
-        return _SAMPLE, "jsonl"
+        return str(_SAMPLE), "jsonl"
     name, colon, path = source.partition(":")
     if colon and (name in LAYOUTS or name == "beir"):
         source, layout = path, name
+    elif colon and re.fullmatch(r"[\w.-]+", name):
+        reference, argument = split_argument(source)
+        if argument is None:
+            reference, argument = name, path
+            if is_reference(source) and not Path(path).exists():
+                raise UsageError(f"data set {source}: name what is to be read: LAYOUT:PATH, or module:Name:PATH")
+        return argument, reference
     elif source in DATASETS:
         raise UsageError(f"{source} does not come with knowgap: download it and name its files, as {source}:PATH")
     elif not re.search(r"[./\\]", source):
         raise UnknownName.among("data set", source, DATASETS)
     if not Path(source).exists():
         raise DataError("there is no such file or folder", path=source)
-    return Path(source), layout
+    return source, layout
+
+
+def _read_by_loader(source: str, layout: str, corpus: list[Passage] | None) -> _Read:
+    """What a loader from outside reads, in the splits that it names; all or none of its questions have one."""
+    name, splits, passages = _read_files({_UNDIVIDED: source}, layout, corpus, None)
+    examples = splits[_UNDIVIDED]
+    named = [example.get("split") for example in examples]
+    if any(named):
+        if not all(named):
+            place = named.index(None) + 1
+            raise DataError("has no split, and others have", path=source, line=place, field="split")
+        splits = {split: [e for e in examples if e.split == split] for split in SPLITS}
+    return name, splits, passages
 
 
 def _split_name(path: Path) -> tuple[str, str]:
@@ -165,29 +193,30 @@ def _find_files(folder: Path) -> dict[str, Path]:
 
 
 def _read_files(
-    files: Mapping[str, Path], layout: str | None, corpus: list[Passage] | None, split: str | None
+    files: Mapping[str, str | Path], layout: str | None, corpus: list[Passage] | None, split: str | None
 ) -> _Read:
     pool, splits, names = PassagePool(), {}, []
     seen: dict[str, tuple[Path, int]] = {}
     own: list[tuple[Path, int | None, dspy.Example]] = []
-    for each, path in files.items():
+    for each, source in files.items():
         if split not in (None, each):
             continue
+        path = Path(source)
         name = layout or detect_layout(path)
-        if name not in LAYOUTS:
-            raise UnknownName.among("layout", name, LAYOUTS)
-        names.append(_split_name(path)[0] if name == "jsonl" else name)
+        read = find_reader(name)
+        is_own = name == "jsonl" or name not in LAYOUTS
+        names.append(_split_name(path)[0] if is_own else name)
         splits[each] = []
-        for line, example in LAYOUTS[name].reader(path, pool):
+        for line, example in read(path if name in LAYOUTS else str(source), pool):
             if example.id in seen:
                 other, at = seen[example.id]
                 raise DataError(f"the id {example.id!r} stood before, in {other.name}:{at}", path=path, line=line)
             seen[example.id] = path, line
             splits[each].append(example)
-            if name == "jsonl":
+            if is_own:
                 own.append((path, line, example))
     if not splits:
-        raise UsageError(f"there is no {split} split among {', '.join(path.name for path in files.values())}")
+        raise UsageError(f"there is no {split} split among {', '.join(Path(path).name for path in files.values())}")
     passages = pool.passages
     if corpus is not None:
         _match_ids([example for examples in splits.values() for example in examples], passages, corpus)

@@ -1,21 +1,50 @@
-"""Users' own questions: JSON Lines (or a JSON array) with the fields that `knowgap.compile.data` documents."""
+"""Users' own questions with the fields that `knowgap.compile.data` documents: JSON Lines, or what a loader yields."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example, question_id
+from knowgap.compile.data.dataset import SPLITS, Examples, PassagePool, make_example, question_id
 from knowgap.compile.data.records import Record, read_records
+from knowgap.errors import DataError
+from knowgap.plugins import blaming
 
-__all__ = ["read_own_questions"]
+__all__ = ["read_by_loader", "read_own_questions"]
 
 
 def read_own_questions(path: Path, pool: PassagePool) -> Examples:
     """Yield line or record numbers and examples of a file; the passages in `context` go into the pool."""
+    return _read_examples(read_records(path), pool)
+
+
+def read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str, pool: PassagePool) -> Examples:
+    """Yield record numbers and examples of what a function from outside yields; `split` stays in an example.
+
+    Args:
+        loader: takes the path and yields a mapping for each question.
+        name: of the loader, for errors.
+        path: is handed on as it is.
+        pool: gets the passages in `context`.
+    """
+
+    def records() -> Iterator[Record]:
+        with blaming(f"layout {name}, reading {path}"):
+            for number, item in enumerate(loader(path), start=1):
+                if not isinstance(item, Mapping) and not hasattr(item, "toDict"):
+                    problem = f"{name} must yield a dictionary for each question, and yielded {type(item).__name__}"
+                    raise DataError(problem, path=path, line=number)
+                yield Record(item.toDict() if hasattr(item, "toDict") else dict(item), Path(path), number)
+
+    return _read_examples(records(), pool, divided=True)
+
+
+def _read_examples(records: Iterable[Record], pool: PassagePool, *, divided: bool = False) -> Examples:
+    """Yield the place and the example of each record; `divided` keeps the split that a record names."""
     seen: Counter[str] = Counter()
-    for record in read_records(path):
+    for record in records:
         question = record.text("question")
         example = make_example(
             id=record.identifier("id") if record.data.get("id") is not None else question_id(question, seen),
@@ -30,6 +59,7 @@ def read_own_questions(path: Path, pool: PassagePool) -> Examples:
                 for step in record.objects("decomposition", optional=True)
             ],
             **_history(record),
+            **(_split(record) if divided else {}),
         )
         yield record.line, example
 
@@ -40,6 +70,13 @@ def _history(record: Record) -> dict[str, Any]:
         for turn in record.objects("history", optional=True)
     ]
     return {"history": turns} if turns else {}
+
+
+def _split(record: Record) -> dict[str, str]:
+    split = record.get("split", str)
+    if split is not None and split not in SPLITS:
+        raise record.error(f"must be {', '.join(SPLITS[:-1])} or {SPLITS[-1]}, is {split!r}", "split")
+    return {} if split is None else {"split": split}
 
 
 def _read_answers(record: Record) -> list[str]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from knowgap.plugins import make
+
 __all__ = ["EntailmentModel", "make_entailment"]
 
 
@@ -30,11 +32,13 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
     """Load an entailment model by name.
 
     Args:
-        name: `embedded`, or the folder or hub name of a T5 or of a cross-encoder.
+        name: `embedded`, or the folder or hub name of a T5 or of a cross-encoder; or one from outside: `module:Name`,
+            or what an installed package offers under that name in the group `knowgap.entailment_models`.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
+        UsageError: a model from outside that cannot be imported or made, or is none.
     """
     from knowgap.retrieval.entailment.cross_encoder import NLICrossEncoder
     from knowgap.retrieval.entailment.embedded import EmbeddedEntailment
@@ -43,6 +47,8 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
 
     if str(name) == "embedded":
         return EmbeddedEntailment()
+    if outside := make("entailment model", name, EntailmentModel):
+        return outside
     with loading_model(name):
         from transformers import AutoConfig
 

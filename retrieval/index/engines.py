@@ -9,11 +9,21 @@ from typing import Any
 
 from knowgap.arguments import checked
 from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
+from knowgap.plugins import make
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Passage, Retriever
 
-__all__ = ["ENGINES", "as_retriever", "check_quality", "engine_class", "open_index", "open_or_build", "takes_quality"]
+__all__ = [
+    "ENGINES",
+    "as_retriever",
+    "check_quality",
+    "engine_class",
+    "open_index",
+    "open_or_build",
+    "outside_retriever",
+    "takes_quality",
+]
 
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
@@ -66,13 +76,18 @@ def open_index(
 def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
     """What searches: a retriever itself, the index in a folder, the index server of an http(s) URL, or None for None.
 
+    A text that is no folder may also name a retriever from outside; see `outside_retriever`.
+
     Raises:
         IndexFolderError: the index in the folder cannot be opened.
         UsageError: nothing that searches, or a quality for something that takes none.
     """
     is_url = isinstance(retriever, str) and retriever.startswith(("http://", "https://"))
     if isinstance(retriever, (str, Path)) and not is_url:
-        return open_index(retriever, quality=quality)
+        outside = outside_retriever(retriever)
+        if outside is None:
+            return open_index(retriever, quality=quality)
+        retriever = outside
     if quality is not None:
         raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
     if is_url:
@@ -85,6 +100,19 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
         f"retriever must be an index, its folder or the URL of its server, not {type(retriever).__name__}: "
         f"{shorten(repr(retriever), 60)}"
     )
+
+
+def outside_retriever(name: str | Path) -> Retriever | None:
+    """The retriever from outside that a name stands for; None where it is a folder, or nobody offers such a name.
+
+    Args:
+        name: `module:Name` of a retriever, or of what is called to make one; `module:Name:TEXT` calls it with a text.
+            Or what an installed package offers under that name in the group `knowgap.retrievers` of its entry points.
+
+    Raises:
+        UsageError: it cannot be imported or made, or is no retriever.
+    """
+    return make("retriever", name, Retriever)
 
 
 def open_or_build(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from knowgap.plugins import make
+
 __all__ = ["Reranker", "is_bge_base", "make_reranker"]
 
 
@@ -42,13 +44,17 @@ def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
     """Load a reranker by name.
 
     Args:
-        name: `embedded`, or the folder or hub name of a cross-encoder.
+        name: `embedded`, or the folder or hub name of a cross-encoder; or one from outside: `module:Name`, or what an
+            installed package offers under that name in the group `knowgap.rerankers`.
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
         CheckpointError: no such model.
+        UsageError: a model from outside that cannot be imported or made, or is none.
     """
     from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
     from knowgap.retrieval.rerankers.embedded import EmbeddedReranker
 
-    return EmbeddedReranker() if str(name) == "embedded" else CrossEncoderReranker(name, device=device)
+    if str(name) == "embedded":
+        return EmbeddedReranker()
+    return make("reranker", name, Reranker) or CrossEncoderReranker(name, device=device)

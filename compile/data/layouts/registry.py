@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from knowgap.compile.data.layouts.popqa import read_popqa
 from knowgap.compile.data.layouts.strategyqa import read_strategyqa
 from knowgap.compile.data.layouts.triviaqa import read_triviaqa
 from knowgap.compile.data.layouts.twowiki import read_twowiki
-from knowgap.compile.data.own_questions import read_own_questions
+from knowgap.compile.data.own_questions import read_by_loader, read_own_questions
 from knowgap.compile.data.records import read_records, read_table, stream_keys
-from knowgap.errors import DataError
+from knowgap.errors import DataError, UsageError
+from knowgap.plugins import find
 
-__all__ = ["LAYOUTS", "Layout", "detect_layout"]
+__all__ = ["LAYOUTS", "Layout", "Reader", "detect_layout", "find_reader"]
 
-Reader = Callable[[Path, PassagePool], Examples]
+Reader = Callable[[Any, PassagePool], Examples]
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,26 @@ LAYOUTS: dict[str, Layout] = {
         _has("question", "answer"),
     ),
 }
+
+
+def find_reader(name: str) -> Reader:
+    """What reads files of a layout.
+
+    Args:
+        name: a key of `LAYOUTS`; `module:Name` of a loader from outside; or what an installed package offers under that
+            name, in the group `knowgap.layouts` of its entry points. A loader takes a path and yields a dictionary for
+            each question, with the fields of `knowgap.compile.data` and, if it divides them, `split`.
+
+    Raises:
+        UnknownName: there is no such layout.
+        UsageError: a loader from outside that cannot be imported, or is none.
+    """
+    if name in LAYOUTS:
+        return LAYOUTS[name].reader
+    loader = find("layout", name, LAYOUTS)
+    if not callable(loader):
+        raise UsageError(f"layout {name}: is {type(loader).__name__}; a loader is a function of a path")
+    return functools.partial(read_by_loader, loader, name)
 
 
 def detect_layout(path: Path) -> str:

@@ -12,6 +12,8 @@ language model in DSPy's settings and the embedded entailment model; construct t
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,7 +29,8 @@ from knowgap.compile.evaluation.metrics.popqa_match import popqa_match
 from knowgap.compile.evaluation.metrics.rag_quest_eval import RAGQuestEval
 from knowgap.compile.evaluation.metrics.retrieval import mrr, precision, recall, s_precision
 from knowgap.compile.evaluation.metrics.upper_bound import UpperBound
-from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
+from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.plugins import blaming, find
 
 __all__ = [
     "EVIDENCE",
@@ -101,13 +104,18 @@ _WITH_CUTOFF = ("recall", "precision", "mrr")
 def get_metric(name: str) -> Metric:
     """The metric of a name, such as `exact_match`, `f1` or `recall@5`.
 
+    Args:
+        name: a key of `METRICS`; `module:Name` of a function from outside, or of a class that is called like one; or
+            what an installed package offers under that name, in the group `knowgap.metrics` of its entry points.
+
     Raises:
         UnknownName: there is no such metric.
+        UsageError: a metric from outside that cannot be imported, or is none.
         ValueOutOfBounds: the cut-off is not a whole number of at least 1.
     """
     base, at, cutoff = name.partition("@")
     if base not in METRICS or (at and base not in _WITH_CUTOFF):
-        raise UnknownName.among("metric", name, [*METRICS, *(f"{metric}@k" for metric in _WITH_CUTOFF)])
+        return _outside_metric(name, find("metric", name, [*METRICS, *(f"{metric}@k" for metric in _WITH_CUTOFF)]))
     if not at:
         return METRICS[base]
     if not cutoff.isdecimal() or int(cutoff) < 1:
@@ -120,6 +128,34 @@ def get_metric(name: str) -> Metric:
     at_k.__name__ = at_k.__qualname__ = name
     at_k.__doc__ = metric.__doc__
     return at_k
+
+
+def _outside_metric(name: str, found: Any) -> Metric:
+    """A metric from outside, which says in one line what is wrong with it."""
+    what = f"metric {name}"
+    if isinstance(found, type):
+        with blaming(what):
+            found = found()
+    if not callable(found):
+        raise UsageError(f"{what}: is {type(found).__name__}; a metric is a function (example, prediction) -> float")
+    taken = inspect.signature(found).parameters.values()
+    places = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    several = any(p.kind == p.VAR_POSITIONAL for p in taken)
+    if (len(places) < 2 and not several) or len([p for p in places if p.default is p.empty]) > 3:
+        raise UsageError(f"{what}: takes {inspect.signature(found)}; a metric takes (example, prediction, trace=None)")
+    takes_trace = len(places) > 2 or several
+
+    def score(example: Any, prediction: Any, trace: Any = None) -> Any:
+        with blaming(what):
+            result = found(example, prediction, trace) if takes_trace else found(example, prediction)
+            value = float(getattr(result, "score", result))
+        if not 0 <= value <= 1:
+            raise UsageError(f"{what}: gave {value}, and a score is a number from 0 to 1")
+        return result if hasattr(result, "score") else value
+
+    functools.update_wrapper(score, found)
+    score.__name__ = score.__qualname__ = name
+    return score
 
 
 def named_metrics(metrics: Metrics) -> dict[str, Metric]:
