@@ -14,6 +14,7 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.errors import EmptyQuestion, KnowgapError, LanguageModelUnreachable, MissingDependency, UsageError
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
+from knowgap.programs.reading.cited_prediction import cite_answer
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.programs.trace.view import describe_step
@@ -49,7 +50,7 @@ class StepTold(dict[str, Any]):
 
 
 class Answer(dict[str, Any]):
-    """An answer, JSON-ready: `question`, `answer`, `passages`, `citations` and `cost`."""
+    """An answer, JSON-ready: `question`, `answer`, `passages`, `citations` if they are wanted, and `cost`."""
 
 
 class Answering:
@@ -89,23 +90,27 @@ class Answering:
         }
 
     def warm_up(self) -> None:
-        """Load what the first question would wait for: the index, its encoder, the reranker."""
+        """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
         parts = self._program.parts()
         if (retriever := parts.get("retriever")) is not None:
-            hits = retriever.search(["ready"], 3)[0]
+            passages = [hit.passage for hit in retriever.search(["ready"], 3)[0]]
             if (reranker := parts.get("reranker")) is not None:
-                reranker.score([("ready", hit.passage.text) for hit in hits])
+                reranker.score([("ready", passage.text) for passage in passages])
+            cite_answer("ready", "ready", passages, entailment=parts.get("entailment"))
 
     async def answer(
-        self, question: str, gone: Callable[[], Awaitable[object]]
+        self, question: str, gone: Callable[[], Awaitable[object]], *, steps: bool = False, citations: bool = True
     ) -> AsyncGenerator[StepTold | Answer, None]:
-        """Answer a question step by step; the last item is the `Answer`.
+        """Answer a question; the last item is the `Answer`.
 
         Closing the generator ends the work: no call to a model or an index begins any more.
 
         Args:
             question: the question.
             gone: returns when nobody waits for the answer any more.
+            steps: yield the steps as well, as they happen; that takes a millisecond or two of computing for each.
+            citations: find the passages that support the answer; without them, `citations` is missing. The entailment
+                model reads all passages for that, which may take longer than all other computing for a question.
 
         Raises:
             Problem: there is no answer.
@@ -118,7 +123,7 @@ class Answering:
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
         try:
-            async with contextlib.aclosing(self._steps(question, gone)) as items:
+            async with contextlib.aclosing(self._items(question, gone, steps, citations)) as items:
                 async for item in items:
                     if isinstance(item, Answer):
                         outcome = "answered"
@@ -138,12 +143,18 @@ class Answering:
         self._questions.labels("refused").inc()
         return Problem(status, message)
 
-    async def _steps(
-        self, question: str, gone: Callable[[], Awaitable[object]]
+    async def _predict(self, question: str) -> AsyncGenerator[Any, None]:
+        """The prediction alone, as the last item of `Program.arecorded`."""
+        with dspy.context(lm=self._lm):
+            prediction = await self._program.acall(question=question)
+        yield prediction
+
+    async def _items(
+        self, question: str, gone: Callable[[], Awaitable[object]], steps: bool, citations: bool
     ) -> AsyncGenerator[StepTold | Answer, None]:
         told = Trace(program=self._program.name, question=question)
         with dspy.context(lm=self._lm):
-            stream = self._program.arecorded(question=question)
+            stream = self._program.arecorded(question=question) if steps else self._predict(question)
         left = asyncio.ensure_future(gone())
         end = time.monotonic() + self._deadline
         try:
@@ -164,7 +175,7 @@ class Answering:
                         with contextlib.suppress(asyncio.CancelledError):
                             await item
                 if not isinstance(recorded, Recorded):
-                    yield await asyncio.to_thread(self._answer, question, recorded)
+                    yield await asyncio.to_thread(self._answer, question, recorded, citations)
                     return
                 told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
                 step = recorded.step
@@ -175,18 +186,20 @@ class Answering:
             left.cancel()
             await stream.aclose()
 
-    def _answer(self, question: str, prediction: Any) -> Answer:
-        """The answer with its citations, which are checked here by the entailment model."""
+    def _answer(self, question: str, prediction: Any, citations: bool) -> Answer:
+        """The answer; the entailment model checks its citations here."""
         cost: Cost = prediction.trace.cost
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)
-        return Answer(
+        answer = Answer(
             question=question,
             answer=prediction.answer,
             passages=[passage.to_dict() for passage in prediction.passages],
-            citations=[citation.to_dict() for citation in prediction.citations],
             cost=cost.model_dump(mode="json"),
         )
+        if citations:
+            answer["citations"] = [citation.to_dict() for citation in prediction.citations]
+        return answer
 
     def _reason(self, error: BaseException) -> Problem:
         if isinstance(error, Problem):

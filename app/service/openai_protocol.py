@@ -3,7 +3,7 @@
 The question is the text of the last message, which must be the user's. A program has no memory of a conversation:
 earlier messages are not read, and the reply says how many there were. Settings of sampling have no effect; the program
 has its own. A streamed reply tells the steps as `reasoning_content`, then the answer. Beside OpenAI's fields, a reply
-has `knowgap`: passages, citations, cost, and `unread_messages`.
+has `knowgap`: passages, citations, cost, and `unread_messages`. `"citations": false` in the request leaves these out.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class ChatRequest(BaseModel):
     stream_options: _StreamOptions | None = None
     n: Literal[1] | None = 1
     tools: list[Any] | None = Field(default=None, max_length=0)
+    citations: bool = True  # not OpenAI's
 
     def question(self) -> str:
         """The text of the last message.
@@ -102,7 +103,7 @@ def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    kept = {name: answer[name] for name in ("passages", "citations", "cost")}
+    kept = {name: answer[name] for name in ("passages", "citations", "cost") if name in answer}
     return {**kept, "unread_messages": len(asked.messages) - 1}
 
 

@@ -4,6 +4,7 @@
     POST /v1/ask                 {"question": "…"}: {"question", "answer", "passages", "citations", "cost"}
                                  {"question": "…", "stream": true}: server-sent events: `step` for each step of the
                                  trace as it happens, then `answer` or `error`
+                                 {"question": "…", "citations": false}: sooner, without the citations
     POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`
     GET  /v1/models              the program, as a model of that protocol
     GET  /healthz                "ok" once the program is warmed up
@@ -61,6 +62,7 @@ class AskRequest(BaseModel):
 
     question: str
     stream: bool = False
+    citations: bool = True
 
 
 class ProgramServer(HTTPServer):
@@ -133,7 +135,8 @@ class ProgramServer(HTTPServer):
 
     async def _ask(self, request: Request) -> Response:
         asked = await _read(request, AskRequest)
-        items = self._answering.answer(asked.question, request.receive)
+        wanted = {"steps": asked.stream, "citations": asked.citations}
+        items = self._answering.answer(asked.question, request.receive, **wanted)
         if asked.stream:
             return await _Events.begin(items, _events)
         return _json(200, await _last(items))
@@ -146,7 +149,8 @@ class ProgramServer(HTTPServer):
             question = asked.question()
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        items = self._answering.answer(question, request.receive)
+        wanted = {"steps": bool(asked.stream), "citations": asked.citations}
+        items = self._answering.answer(question, request.receive, **wanted)
         if asked.stream:
             return await _Events.begin(items, lambda items: completion_chunks(items, asked))
         return _json(200, completion(await _last(items), asked))

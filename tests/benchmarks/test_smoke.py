@@ -155,6 +155,19 @@ def test_threads_end_with_their_questions():
         assert row["calls in DSPy's history"] == "0"
 
 
+def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left():
+    sizes = ("--service-seconds", "1", "--service-clients", "2", "--service-delay-ms", "50")
+    report, _ = run("service", "--service-programs", "adaptive_note", *sizes)
+    rates, memory, [ended], [left] = tables(report).values()
+    assert [row["citations"] for row in rates] == ["no", "yes"]
+    assert all(float(row["served, questions/s"]) > 0 for row in rates)
+    assert len(memory) == 10
+    assert ended["answers lost"] == "0"
+    assert ended["calls of the model"] == ended["calls of answers that came"] != "0"
+    assert left["calls 1 s later"] == "0"
+    assert int(left["calls until then"]) < int(left["calls that their answers take"])
+
+
 def test_questions_under_faults_are_answered_or_named_and_asked_once():
     programs, kinds = tables(run("faults", "--faults", "0.5")[0]).values()
     assert [row["program"] for row in programs][:2] == ["rag", "migres"]

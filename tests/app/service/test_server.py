@@ -90,6 +90,14 @@ def test_a_question_is_answered_with_passages_citations_and_cost(client):
     assert (answer["cost"]["lm_calls"], answer["cost"]["retrievals"]) == (1, 1)
 
 
+def test_an_answer_without_citations(client, server):
+    answer = client.post("/v1/ask", json={"question": QUESTION, "citations": False}).json()
+    assert (answer["answer"], "citations" in answer) == ("the Isk", False)
+    asked = {"model": server.name, "messages": [{"role": "user", "content": QUESTION}], "citations": False}
+    beside = client.post("/v1/chat/completions", json=asked).json()["knowgap"]
+    assert beside.keys() == {"passages", "cost", "unread_messages"}
+
+
 def test_steps_come_as_events_and_the_answer_last(client):
     response = client.post("/v1/ask", json={"question": QUESTION, "stream": True})
     assert response.headers["content-type"].startswith("text/event-stream")
