@@ -67,9 +67,9 @@ def import_from(folder: str | Path) -> None:
     _folders[:] = [str(folder)]
 
 
-def is_reference(name: str) -> bool:
+def is_reference(name: Any) -> bool:
     """Whether a name has the form `module:Name` or `module:Name:TEXT`."""
-    return _REFERENCE.fullmatch(name) is not None
+    return isinstance(name, str) and _REFERENCE.fullmatch(name) is not None
 
 
 def split_argument(name: str) -> tuple[str, str | None]:
@@ -92,7 +92,7 @@ def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
     """
     if is_reference(name):
         return _attribute(f"{kind} {name}", *name.split(":"))
-    if ":" in name:
+    if ":" in str(name):
         raise UsageError(f"{kind} {name}: write it as module:Name, such as mine:Name")
     points = _installed(kind)
     if name not in points:
@@ -185,8 +185,10 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
+        while _package_of(thing) == "knowgap" and (wrapped := vars(thing).get("wrapped")) is not None:
+            thing = wrapped  # behind a cache
         thing = inspect.unwrap(thing) if callable(thing) else thing
-        package = _named(thing).__module__.partition(".")[0]
+        package = _package_of(thing)
         if thing is None or package in ("knowgap", "builtins"):
             continue
         facts[role] = {"name": reference_of(thing)}
@@ -198,14 +200,23 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 @contextmanager
-def blaming(what: str) -> Iterator[None]:
-    """Turn an exception of code from outside into a `UsageError` of one line that says what failed, and where."""
+def blaming(what: str, *passing: type[Exception]) -> Iterator[None]:
+    """Turn an exception of code from outside into a `UsageError` of one line that says what failed, and where.
+
+    Args:
+        what: failed.
+        *passing: exceptions that stay what they are, as those of knowgap do.
+    """
     try:
         yield
-    except KnowgapError:
+    except (KnowgapError, *passing):
         raise
     except Exception as error:
         raise UsageError(f"{what}: {_describe(error)}") from error
+
+
+def _package_of(thing: Any) -> str:
+    return _named(thing).__module__.partition(".")[0]
 
 
 def _named(thing: Any) -> Any:

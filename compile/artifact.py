@@ -27,6 +27,7 @@ from knowgap.compile.evaluation.provenance import (
     lm_name,
     lm_settings,
     model_name,
+    outside_parts,
     retriever_facts,
     state_of,
     sub_model_facts,
@@ -36,7 +37,7 @@ from knowgap.compile.evaluation.results import Evaluation
 from knowgap.compile.model_card import model_card
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds
 from knowgap.lms.trained import load_trained
-from knowgap.programs import PROGRAMS, get_program
+from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
 from knowgap.retrieval.index.engines import as_retriever
@@ -44,14 +45,14 @@ from knowgap.retrieval.index.files import json_digest, restore_folder, write_fil
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
 
-__all__ = ["load_artifact", "read_config", "save_artifact"]
+__all__ = ["artifact_class", "load_artifact", "read_config", "save_artifact"]
 
 FORMAT = 1
 _DIGESTS = "sha256"
 _ALTERED = "was altered after it was saved: save it again, or remove sha256 from config.json to take it as it is"
 _CONFIG_KEYS = {
     *("format", "program", "hyperparameters", "demonstrations", "retriever", "reranker", "entailment", "lm"),
-    *("sub_models", "lm_settings", "data", "evaluations", "cost", "versions", "git_commit", "created"),
+    *("sub_models", "outside", "lm_settings", "data", "evaluations", "cost", "versions", "git_commit", "created"),
 }
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
@@ -73,7 +74,7 @@ def save_artifact(
     and replaces an earlier artifact.
 
     Args:
-        program: one of `knowgap.programs.PROGRAMS`.
+        program: of a class in `knowgap.programs.PROGRAMS`, or in any importable module.
         folder: the folder of the artifact.
         lm: the language model the program was compiled with, or its name; default: the one DSPy is configured with.
         index: the index the program was compiled with; default: the program's own.
@@ -85,20 +86,19 @@ def save_artifact(
         The folder.
 
     Raises:
-        UsageError: the program is not in the registry or cannot be saved, or the folder holds something else.
+        UsageError: the program cannot be saved, since its class is in no importable module, or demonstrations are
+            looked up while it runs; or the folder holds something else.
     """
     target = Path(folder)
     if isinstance(program, DelegatingProgram):
         raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
-    if PROGRAMS.get(program.name) is None or get_program(program.name) is not type(program):
-        raise UsageError(f"{type(program).__name__} is not in knowgap.programs.PROGRAMS: it could not be loaded again")
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
         raise UsageError(f"{target} is something else than an artifact: name another folder")
-    model = lm if lm is not None else dspy.settings.lm
+    model, reference = lm if lm is not None else dspy.settings.lm, program_reference(type(program), lasting=True)
     retriever = index if index is not None else program.retriever
     config = {
         "format": FORMAT,
-        "program": program.name,
+        "program": reference,
         "hyperparameters": program.values(),
         "demonstrations": {
             name: len(predictor.demos) for name, predictor in program.named_predictors() if predictor.demos
@@ -114,6 +114,7 @@ def save_artifact(
         "cost": dict(cost or {}),
         "versions": versions(),
         "git_commit": git_commit(str(Path.cwd())),
+        **({"outside": outside} if (outside := outside_parts(program)) else {}),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
     state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
@@ -144,7 +145,8 @@ def load_artifact(
 
     Nothing in the folder is executed, and no endpoint or language model is taken from it: only demonstrations,
     instructions and hyperparameters are, and the places of trained sub-models. One that is not given is taken from its
-    place if the files there still have their digest.
+    place if the files there still have their digest. A class from outside the package is imported by its name, and only
+    if it is expected, if its module has been imported, or if an installed package offers it.
 
     Args:
         folder: the folder of the artifact.
@@ -153,7 +155,7 @@ def load_artifact(
         reranker: as the program's constructor takes it.
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
-        expect: the program's name or class; another program is refused.
+        expect: the program's name or class; another program is refused. One from outside may then be imported.
         **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
             `generator` of RQ-RAG), or their folders.
 
@@ -169,13 +171,9 @@ def load_artifact(
         UserWarning: the index, its quality, the reranker, a sub-model, the language model or DSPy differ from those it
             was compiled with.
     """
-    path = Path(folder)
+    path, cls = Path(folder), artifact_class(folder, expect)
     config = read_config(path)
     name = config["program"]
-    wanted = expect if isinstance(expect, str) or expect is None else expect.name
-    if wanted is not None and wanted != name:
-        raise ArtifactError(f"{path} holds the program {name!r}, not {wanted!r}")
-    cls = get_program(name)
     state = _read_state(path, config)
     given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
     for part in given:
@@ -195,6 +193,15 @@ def load_artifact(
         program.set_lm(lm)
     _warn_of_differences(config, program, lm if lm is not None else dspy.settings.lm)
     return program
+
+
+def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
+    """The class of the program in an artifact; raises `ArtifactError` as `load_artifact` does."""
+    name = read_config(folder)["program"]
+    try:
+        return get_saved_program(name, expect)
+    except UsageError as error:
+        raise ArtifactError(f"{folder}: {error}") from error
 
 
 def _load_sub_models(
@@ -240,7 +247,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         raise ArtifactError(
             f"{path} has format {config.get('format')!r}; this version of knowgap reads format {FORMAT}"
         )
-    if config.get("program") not in PROGRAMS:
+    if not is_program_name(config.get("program")):
         raise ArtifactError(
             f"{path} holds the unknown program {config.get('program')!r}: known are {', '.join(PROGRAMS)}"
         )
@@ -288,6 +295,7 @@ def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[st
 
 def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> None:
     then, now = config["retriever"], retriever_facts(program.retriever)
+    defined = config.get("outside", {}).get("program", {}), outside_parts(program).get("program", {})
     sub_models = sub_model_facts(program)
     compared = [
         ("index", then.get("digest"), now.get("digest")),
@@ -300,6 +308,7 @@ def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> N
             for argument, facts in (config.get("sub_models") or {}).items()
         ),
         ("language model", config.get("lm"), lm_name(lm)),
+        (f"file of {config['program']}", *(facts.get("sha256") for facts in defined)),
         ("DSPy version", config["versions"].get("dspy"), versions().get("dspy")),
     ]
     for what, before, after in compared:

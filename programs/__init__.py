@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from typing import TYPE_CHECKING, Any
 
 from knowgap.errors import UsageError
-from knowgap.plugins import find, reference_of
+from knowgap.plugins import blaming, find, is_reference, offered_as, reference_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
-__all__ = ["PROGRAMS", "check_program_class", "get_program", "program_reference"]
+__all__ = [
+    "PROGRAMS",
+    "get_program",
+    "get_saved_program",
+    "is_program_name",
+    "program_reference",
+]
 
 PROGRAMS: dict[str, str] = {
     "migres": "knowgap.programs.migres:MIGRES",
@@ -64,17 +71,63 @@ def get_program(name: str) -> type[Program]:
         module, _, class_name = PROGRAMS[name].partition(":")
         return getattr(importlib.import_module(module), class_name)
     found = find("program", name, PROGRAMS)
-    check_program_class(found, f"program {name}")
+    _check_class(found, f"program {name}")
     return found
 
 
-def program_reference(program_class: type[Program]) -> str:
-    """The name by which `get_program` finds a class: a key of `PROGRAMS`, or `module:Name`."""
+def get_saved_program(name: str, expect: str | type[Program] | None = None) -> type[Program]:
+    """The class of a program that a file names.
+
+    A module from outside is not imported because a file says so. It is imported if the caller names the program, or an
+    installed package offers it; and it may have been imported already.
+
+    Args:
+        name: as `program_reference` returns it.
+        expect: the program that the caller names, or its class.
+
+    Raises:
+        UsageError: another program is expected; or one from outside that the caller does not name, or that cannot be
+            imported.
+    """
+    wanted = expect if isinstance(expect, str) or expect is None else program_reference(expect)
+    offered = "" if name in PROGRAMS or not is_reference(name) else offered_as("program", name)
+    if wanted not in (None, name, offered):
+        raise UsageError(f"holds the program {name!r}, not {wanted!r}")
+    if isinstance(expect, type):
+        return expect
+    module = name.partition(":")[0]
+    if name not in PROGRAMS and wanted is None and not offered and module not in sys.modules:
+        raise UsageError(
+            f"holds the program {name}, which is not part of knowgap, and runs the module {module}; if you trust "
+            f"it, name it as well: --program {name}, or in Python expect={name!r}"
+        )
+    return get_program(name)
+
+
+def is_program_name(name: Any) -> bool:
+    """Whether a value has the form of what `program_reference` returns."""
+    return isinstance(name, str) and (name in PROGRAMS or is_reference(name))
+
+
+def program_reference(program_class: type[Program], *, lasting: bool = False) -> str:
+    """The name by which `get_program` finds a class: a key of `PROGRAMS`, or `module:Name`.
+
+    Raises:
+        UsageError: it is to be `lasting`, and another process could not find the class by that name.
+    """
     reference = reference_of(program_class)
-    return next((name for name, place in PROGRAMS.items() if place == reference), reference)
+    name = next((name for name, place in PROGRAMS.items() if place == reference), reference)
+    if lasting and (program_class.__module__ == "__main__" or (not is_reference(name) and name not in PROGRAMS)):
+        raise UsageError(
+            f"{program_class.__qualname__} could not be loaded again, since it is defined in the script that runs, or "
+            "in a function: put it into a module of its own, such as mine.py, and import it from there"
+        )
+    if lasting and get_program(name) is not program_class:
+        raise UsageError(f"{name} is another class by now: it could not be loaded again")
+    return name
 
 
-def check_program_class(found: Any, what: str) -> None:
+def _check_class(found: Any, what: str) -> None:
     """Refuse what is no program's class, or one that cannot be made as other programs are.
 
     Raises:
@@ -99,6 +152,8 @@ def check_program_class(found: Any, what: str) -> None:
         raise UsageError(f"{what}: its __init__ takes ({', '.join(taken)}): {_INIT}")
     if not any(p.kind == p.VAR_KEYWORD for p in taken.values()):
         raise UsageError(f"{what}: its __init__ takes no hyperparameters: {_INIT}")
+    with blaming(f"{what}, made without a retriever to try it"):
+        found().parts()
 
 
 _INIT = (

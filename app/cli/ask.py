@@ -21,6 +21,7 @@ from knowgap.cli.documents.reading import find_sources
 from knowgap.cli.given import grouped, is_default
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
+from knowgap.plugins import blaming, is_reference, list_installed
 
 if TYPE_CHECKING:
     import dspy
@@ -45,7 +46,15 @@ def ls(
     from knowgap.compile.evaluation.metrics import METRICS
     from knowgap.programs import PROGRAMS, get_program
 
-    if what in PROGRAMS:
+    offered = {
+        "programs": list_installed("program", PROGRAMS, _first_line),
+        "datasets": list_installed("layout", DATASETS, _first_line),
+        "metrics": list_installed("metric", METRICS, _first_line),
+        "retrievers": list_installed("retriever", (), _first_line),
+        "rerankers": list_installed("reranker", ("embedded",), _first_line),
+        "entailment models": list_installed("entailment model", ("embedded",), _first_line),
+    }
+    if what in PROGRAMS or what in offered["programs"] or is_reference(what):
         _describe_program(what, as_json)
         return
     lists: dict[str, dict[str, str]] = {
@@ -55,8 +64,9 @@ def ls(
         "costs": {name: cost.summary for name, cost in COSTS.items()},
         "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
     }
+    lists |= {kind: lists.get(kind, {}) | names for kind, names in offered.items() if names}
     if what != "all" and what not in lists:
-        raise UnknownName.among("program or list", what, [*lists, *PROGRAMS])
+        raise UnknownName.among("program or list", what, [*lists, *PROGRAMS, *offered["programs"]])
     chosen = lists if what == "all" else {what: lists[what]}
     if as_json:
         out.print_json(json.dumps(chosen))
@@ -128,13 +138,15 @@ def ask(
     import dspy
     from dspy.utils.exceptions import LMError
 
+    from knowgap.compile.evaluation.provenance import outside_parts
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     with _opened(options) as (program, lm):
+        blamed = blaming(f"program {program.name}", LMError) if outside_parts(program) else nullcontext()
         try:
-            with dspy.context(lm=lm):
+            with dspy.context(lm=lm), blamed:
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error

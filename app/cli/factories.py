@@ -244,21 +244,15 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         UsageError: options that do not go together, or a model that cannot be loaded.
         ArtifactError: the artifact cannot be loaded.
     """
-    from knowgap.compile import load_artifact, read_config
+    from knowgap.compile import load_artifact
     from knowgap.lms.trained import TRAINED, load_trained
-    from knowgap.programs import get_program
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
-    artifact = options.artifact
-    if artifact is not None:
-        refuse(["preset"], f"goes with --program; {artifact} has its own settings")
-        refuse(["program"], f"{artifact} is a program by itself: leave out --program or --artifact")
-    name = options.program if artifact is None else read_config(artifact)["program"]
-    program_class = get_program(name)
+    artifact, program_class = options.artifact, _program_class(options)
     for part in ("reranker", "entailment"):
         value = getattr(options, part)
         if value is not None and part not in program_class.part_names:
-            raise UsageError(f"--{part} {value}: the program {name} has no {part}")
+            raise UsageError(f"--{part} {value}: the program {program_class.name} has no {part}")
     if artifact is None and options.preset is not None:
         program_class.preset(options.preset)
     models = load_scorers(options.reranker, options.entailment)
@@ -273,7 +267,8 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
-                return load_artifact(artifact, retriever=retriever, **models).configure(**settings)
+                loaded = load_artifact(artifact, retriever=retriever, expect=program_class, **models)
+                return loaded.configure(**settings)
             if options.preset is not None:
                 return program_class.from_preset(options.preset, retriever, **models, **settings)
             return program_class(retriever, **models, **settings)
@@ -285,3 +280,22 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         if why := program.ignores(name):
             raise UsageError(f"--{name} {folder}: would have no effect: {why}")
     return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))
+
+
+def _program_class(options: o.ProgramOptions) -> type[Program]:
+    """The class that --program names, or that the artifact holds; one from outside is named beside the artifact."""
+    from knowgap.compile.artifact import artifact_class, read_config
+    from knowgap.plugins import is_reference, source_of
+    from knowgap.programs import get_program
+
+    artifact = options.artifact
+    if artifact is None:
+        return get_program(options.program)
+    refuse(["preset"], f"goes with --program; {artifact} has its own settings")
+    name = read_config(artifact)["program"]
+    if not is_reference(name):
+        refuse(["program"], f"{artifact} is a program by itself: leave out --program or --artifact")
+        return artifact_class(artifact)
+    program_class = artifact_class(artifact, None if is_default("program") else options.program)
+    remark(f"the program {name} of {artifact} runs {source_of(program_class) or 'code that was given'}")
+    return program_class

@@ -10,8 +10,7 @@ from typing import ClassVar
 from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compile.study.summary import StudyFacts
 from knowgap.compile.study.trials import TrialResult
-from knowgap.errors import UnknownName
-from knowgap.programs import get_program
+from knowgap.programs import PROGRAMS, get_program
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import format_setting, in_words
 
@@ -197,7 +196,6 @@ class StudyView:
 
 
 def _meanings(program: str) -> Mapping[str, str]:
-    try:
-        return {name: declared.help for name, declared in get_program(program).hyperparameters().items()}
-    except UnknownName:
-        return {}  # a program of the user's: its class is not at hand
+    if program not in PROGRAMS:
+        return {}  # a program of the user's: a report imports nothing
+    return {name: declared.help for name, declared in get_program(program).hyperparameters().items()}

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import dspy
+
 from knowgap.compile.data.dataset import SPLITS, Examples, PassagePool, make_example, question_id
 from knowgap.compile.data.records import Record, read_records
 from knowgap.errors import DataError
@@ -33,10 +35,11 @@ def read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str,
     def records() -> Iterator[Record]:
         with blaming(f"layout {name}, reading {path}"):
             for number, item in enumerate(loader(path), start=1):
-                if not isinstance(item, Mapping) and not hasattr(item, "toDict"):
+                fields = item.toDict() if isinstance(item, dspy.Example) else item
+                if not isinstance(fields, Mapping):
                     problem = f"{name} must yield a dictionary for each question, and yielded {type(item).__name__}"
                     raise DataError(problem, path=path, line=number)
-                yield Record(item.toDict() if hasattr(item, "toDict") else dict(item), Path(path), number)
+                yield Record(dict(fields), Path(path), number)
 
     return _read_examples(records(), pool, divided=True)
 

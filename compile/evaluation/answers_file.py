@@ -52,11 +52,13 @@ def identity_of(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[i
     """Digests of everything that answers and scores depend on, by name."""
     index = [origin.retriever.get(key) for key in ("name", "digest", "corpus_digest", "quality")]
     trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
+    measured = {role: facts for role, facts in origin.outside.items() if role.startswith("metric ")}
+    others = {role: facts for role, facts in origin.outside.items() if role not in measured}
     parts: dict[str, Any] = {
-        "program": [origin.program, origin.state],
+        "program": [origin.program, origin.state, *([others] if others else [])],
         "data": origin.data,
         "language model": [origin.lm, origin.lm_settings],
-        "metrics": [list(metrics), list(k_recall), list(EVIDENCE)],
+        "metrics": [list(metrics), list(k_recall), list(EVIDENCE), *([measured] if measured else [])],
         "index": index,
         "reranker and entailment": [origin.reranker, origin.entailment],
         "split": origin.split,

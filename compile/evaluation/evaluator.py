@@ -84,7 +84,7 @@ def evaluate(
     by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
     examples, unindexed = without_missing_gold(examples, program.retriever, next(iter(by_name)))
     more = {**(provenance or {}), **({"unindexed_gold": unindexed} if unindexed else {})}
-    origin = provenance_of(program, examples, model, split=str(split), seed=seed, **more)
+    origin = provenance_of(program, examples, model, metrics=by_name, split=str(split), seed=seed, **more)
     tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress, model)
     identity = identity_of(origin, list(by_name), k_recall)
     with (

@@ -17,9 +17,11 @@ import dspy
 import orjson
 from pydantic import BaseModel
 
+from knowgap.compile.evaluation.delegating_program import DelegatingProgram
 from knowgap.compile.evaluation.metrics.normalize import reference_answers
 from knowgap.lms.options import CONNECTION_OPTIONS, is_secret
 from knowgap.lms.providers import ENDPOINT_SETTINGS
+from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 
@@ -31,6 +33,7 @@ __all__ = [
     "lm_name",
     "lm_settings",
     "model_name",
+    "outside_parts",
     "provenance_of",
     "retriever_facts",
     "state_of",
@@ -59,6 +62,8 @@ class Provenance(BaseModel, extra="allow"):
         seed: of the bootstrap intervals and other random numbers.
         git_commit: of the working directory, if it is a checkout.
         versions: of Python and the packages that matter.
+        outside: what is not knowgap's own among program, index, reranker, entailment model and metrics: `name` as
+            `module:Name`, `sha256` of the file that defines it, `version` of its package.
     """
 
     program: str = ""
@@ -75,12 +80,21 @@ class Provenance(BaseModel, extra="allow"):
     seed: int = 0
     git_commit: str | None = None
     versions: dict[str, str] = {}
+    outside: dict[str, dict[str, str]] = {}
 
 
 def provenance_of(
-    program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM, *, split: str = "", seed: int = 0, **more: Any
+    program: Program,
+    examples: Sequence[dspy.Example],
+    lm: dspy.BaseLM,
+    *,
+    metrics: Mapping[str, Any] | None = None,
+    split: str = "",
+    seed: int = 0,
+    **more: Any,
 ) -> Provenance:
     """Collect the provenance of a result; `more` is kept as it is."""
+    measured = {f"metric {name}": metric for name, metric in (metrics or {}).items()}
     return Provenance(
         program=program.name,
         hyperparameters=program.values(),
@@ -96,8 +110,15 @@ def provenance_of(
         seed=seed,
         git_commit=git_commit(str(Path.cwd())),
         versions=versions(),
+        outside=outside_parts(program) | outside_facts(measured),
         **more,
     )
+
+
+def outside_parts(program: Program) -> dict[str, dict[str, str]]:
+    """The program, and those of its index and models, that are not knowgap's own; see `Provenance.outside`."""
+    described = program.program if isinstance(program, DelegatingProgram) else program
+    return outside_facts({"program": type(described), **program.parts()})
 
 
 def state_of(program: Program) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from knowgap.retrieval.index.search_settings import Quality
 __all__ = ["Cluster", "connect"]
 
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
-Cluster = Callable[[Callable[..., Program], "Path | None", "Quality | None", Any], Ask]
+Cluster = Callable[[Callable[..., Program], "Path | str | None", "Quality | None", Any], Ask]
 
 _RETRIES = 5
 
@@ -35,8 +35,9 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
     """Connect to a cluster, and disconnect at the end.
 
     The value is a function that makes a program known to the workers. It takes what makes the program from a retriever,
-    the folder of the index (None for a program without one), how thoroughly the index is searched, and the language
-    model. It returns a function that has a worker answer a question, and takes the ids of the passages to search.
+    the folder of the index or the name of a retriever from outside (None for a program without one), how thoroughly the
+    index is searched, and the language model. It returns a function that has a worker answer a question, and takes the
+    ids of the passages to search.
 
     Args:
         address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
@@ -59,8 +60,10 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
             raise UsageError(f"no Ray cluster at {address!r}: {shorten(error, 200)}") from error
     task: Any = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
 
-    def publish(make_program: Callable[..., Program], index: Path | None, quality: Quality | None, lm: Any) -> Ask:
-        folder = str(index.resolve()) if index is not None else None
+    def publish(
+        make_program: Callable[..., Program], index: Path | str | None, quality: Quality | None, lm: Any
+    ) -> Ask:
+        folder = str(index.resolve()) if isinstance(index, Path) else index
         recipe = ray.put((make_program, folder, quality, lm, str(lm_cache.resolve())))
         key = uuid.uuid4().hex
 
@@ -101,9 +104,9 @@ def _make(
     make_program: Callable[..., Program], folder: str | None, quality: Quality | None, lm: Any, lm_cache: str
 ) -> tuple[Program, Any]:
     from knowgap.lms import quiet_dspy
-    from knowgap.retrieval import open_index
+    from knowgap.retrieval.index.engines import as_retriever
 
     quiet_dspy(lm_cache if Path(lm_cache).is_dir() else None)
     if folder is not None and folder not in _indexes:
-        _indexes[folder] = open_index(folder, quality=quality)
+        _indexes[folder] = as_retriever(folder, quality=quality)
     return make_program(retriever=_indexes[folder] if folder else None), lm

@@ -20,6 +20,7 @@ import orjson
 from knowgap.compile.evaluation.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
 from knowgap.lms.providers import cache_replies
+from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import Hit, Passage
@@ -157,7 +158,8 @@ class CachedModel(_Cached):
     """A reranker or an entailment model that judges each pair once."""
 
     def __init__(self, model: Any, cache: Cache | None = None):
-        super().__init__(model, [type(model).__name__, str(getattr(model, "name", ""))], cache, size=1_000_000)
+        identity = [type(model).__name__, str(getattr(model, "name", "")), *outside_facts({"model": model}).values()]
+        super().__init__(model, identity, cache, size=1_000_000)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """The reranker's score of each (query, text)."""

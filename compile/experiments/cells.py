@@ -13,10 +13,11 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.artifact import load_artifact, read_config
+from knowgap.compile.artifact import artifact_class, load_artifact
 from knowgap.compile.data import LAYOUTS, Dataset, load_dataset
 from knowgap.compile.data.dataset import SPLITS
 from knowgap.compile.evaluation.metrics import Metric
+from knowgap.compile.evaluation.provenance import retriever_facts
 from knowgap.compile.experiments.measures import score_metrics
 from knowgap.compile.experiments.probes import PROBES
 from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Row
@@ -24,7 +25,7 @@ from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
 from knowgap.programs.reading.passage_filtering import fit_to_reranker
-from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build
+from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build, outside_retriever
 from knowgap.retrieval.index.search_settings import Quality
 
 __all__ = ["AS_PAPER", "Cell", "ExperimentSetup", "prepare", "task_preset"]
@@ -41,7 +42,7 @@ class ExperimentSetup:
         output: folder of answers, indexes, caches and results.
         data: file or folder by data set name.
         corpora: passages by data set name, instead of those that come with the questions.
-        indexes: index folder by data set name; the others are built in `output`.
+        indexes: index folder, or retriever from outside, by data set name; the others are built in `output`.
         lm: the language model of every row.
         lms: language models by the paper's name of the model that they stand for, for rows that name their own.
         engine: index engine, instead of the table's.
@@ -134,7 +135,7 @@ class Cell:
         reason: why it is not run; empty if it is. There is no program then.
         dataset: None if its data are not named, which a dry run accepts.
         make_program: makes the program from a retriever.
-        index: folder of the index; None if the data set brings no passages.
+        index: folder of the index, or the name of a retriever from outside; None if the data set brings no passages.
         engine: of the retriever, which may be one that the user named.
         delta_left_out: whether the paper's relevance threshold was left out, because it is on another reranker's scale.
     """
@@ -149,7 +150,7 @@ class Cell:
     make_program: Callable[..., Program] | None = None
     program: Program | None = None
     lm: dspy.BaseLM | None = None
-    index: Path | None = None
+    index: Path | str | None = None
     engine: str = ""
     metrics: dict[str, Metric] = field(default_factory=dict)
     delta_left_out: bool = False
@@ -201,7 +202,7 @@ class _Preparation:
     def __init__(self, table: ExperimentTable, setup: ExperimentSetup, dry: bool, progress: Any):
         self.table, self.setup, self.dry, self.progress = table, setup, dry, progress
         self.datasets: dict[tuple[str, str, str], Dataset] = {}
-        self.retrievers: dict[Path, Any] = {}
+        self.retrievers: dict[Path | str | None, Any] = {}
 
     def cell(self, row_number: int, column_number: int) -> Cell:
         """A cell with its program, or with the reason why there is none."""
@@ -219,7 +220,7 @@ class _Preparation:
             cell.examples = cell.dataset.questions(column.split, self.setup.limit)
             retriever, cell.index = self.retriever(cell.dataset, column, cell.engine)
         if column.dataset in self.setup.indexes:
-            cell.engine = str(getattr(retriever, "name", "") or cell.engine)
+            cell.engine = str(retriever_facts(retriever).get("name", cell.engine))
         trainable = cell.dataset is None or (column.split != "train" and bool(cell.dataset.splits.get("train")))
         if row.program == "skr" and not trainable:
             cell.reason = "SKR learns from a train split, and the data have none beside the split that is asked"
@@ -246,16 +247,23 @@ class _Preparation:
                 layout=name if path is not None and name in LAYOUTS and Path(path).exists() else None,
                 corpus=self.setup.corpora.get(name),
                 seed=self.setup.seed,
-                split_as=column.split if path is not None and Path(path).is_file() else None,
+                undivided_as=column.split if path is not None and not Path(path).is_dir() else None,
                 sampling=column.sampling or None,
             )
         return self.datasets[key]
 
-    def retriever(self, dataset: Dataset, column: Column, engine: str) -> tuple[Any, Path | None]:
-        """The index of a data set and its folder; the index is built from the corpus if no folder is named."""
+    def retriever(self, dataset: Dataset, column: Column, engine: str) -> tuple[Any, Path | str | None]:
+        """The index of a data set and its folder; the index is built from the corpus if no folder is named.
+
+        A retriever from outside has a name instead of a folder.
+        """
         named = self.setup.indexes.get(column.dataset)
         if named is None and not dataset.corpus:
             return None, None
+        if named is not None and named not in self.retrievers and (outside := outside_retriever(named)) is not None:
+            self.retrievers[named] = outside
+        if named in self.retrievers:
+            return self.retrievers[named], str(named)
         folder = self.setup.output / "indexes" / dataset.index_name(engine) if named is None else Path(named)
         if folder not in self.retrievers:
             if self.dry and named is None and not folder.exists():
@@ -279,16 +287,17 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     models = {"reranker": setup.reranker, "entailment": setup.entailment}
     settings = {**row.settings, **row.by_dataset.get(column.dataset, {})}
     if row.artifact:
-        cls = get_program(read_config(row.artifact)["program"])
-        return functools.partial(_load_artifact, row.artifact, settings, **_parts(cls, models)), False
+        cls = artifact_class(row.artifact, row.program or None)
+        return functools.partial(_load_artifact, row.artifact, settings, cls, **_parts(cls, models)), False
     if row.program in PROBES:
         probe = PROBES[row.program]
         if row.preset:
             raise UnknownName.among(f"preset of {row.program}", row.preset, probe.presets)
         return functools.partial(probe, cell.examples, seed=setup.seed, **_parts(probe, models), **settings), False
-    if row.program not in PROGRAMS:
-        raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES])
-    cls = get_program(row.program)
+    try:
+        cls = get_program(row.program)
+    except UnknownName:
+        raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES]) from None
     preset = row.preset or task_preset(cls, column.task)
     values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
     values |= {**(cls.preset(preset) if preset else {}), **settings}
@@ -296,8 +305,10 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     return functools.partial(cls, **_parts(cls, models), **values), bool(left_out)
 
 
-def _load_artifact(folder: str, settings: Mapping[str, Any], *, retriever: Any = None, **models: Any) -> Program:
-    return load_artifact(folder, retriever=retriever, **models).configure(**settings)
+def _load_artifact(
+    folder: str, settings: Mapping[str, Any], cls: type[Program], *, retriever: Any = None, **models: Any
+) -> Program:
+    return load_artifact(folder, retriever=retriever, expect=cls, **models).configure(**settings)
 
 
 def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,8 +33,9 @@ def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dic
     for name in [name for name in names if name not in COSTS] or ["exact_match"]:
         try:
             kind, _, of = name.partition(":")
-            metric = {"probe": probe_metric, "action": action_share}[kind](of) if of else get_metric(name)
-        except (UnknownName, KeyError):
+            special = {"probe": probe_metric, "action": action_share}.get(kind) if of else None
+            metric = special(of) if special is not None else get_metric(name)
+        except UnknownName:
             known = [*METRICS, *COSTS, *(f"action:{action}" for action in _ACTIONS)]
             known += [f"probe:{measure}" for probe in PROBES.values() for measure in probe.measures]
             raise UnknownName.among("metric or cost", name, known) from None

@@ -156,7 +156,8 @@ class _Run:
         """Ask a program the questions of a split of a cell's data set; go on from the file of their answers."""
         dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
         examples = dataset.questions(split, self.setup.limit)
-        origin = provenance_of(program, examples, lm, split=split).model_dump(include=_IDENTITY)
+        found = provenance_of(program, examples, lm, metrics=cell.metrics, split=split)
+        origin = found.model_dump(include=_IDENTITY | ({"outside"} if found.outside else set()))
         answering = [cell.row.candidates, cell.row.best_of_answers, *cell.row.top_p]
         identity = digest([origin, list(cell.metrics), *answering])[:12]
         folder = "".join(c if c.isalnum() else "-" for c in cell.column.dataset).strip("-")

@@ -31,6 +31,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from knowgap.errors import DataError, UnknownName
+from knowgap.plugins import is_reference
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -84,7 +85,8 @@ class Column(BaseModel, extra="forbid", frozen=True):
 
     Attributes:
         dataset: the name by which its path is given; `sample` needs none.
-        metrics: names of `compile.evaluation.metrics`, and costs: `lm_calls`, `iterations`, `passages`, `tokens`, ….
+        metrics: names of `compile.evaluation.metrics`, `module:Name` of those from outside, and costs: `lm_calls`,
+            `iterations`, `passages`, `tokens`, ….
         label: as the table shows it.
         task: one of `TASKS`; a program that has a preset of that name takes it.
         split: the split that is asked.
@@ -115,8 +117,9 @@ class Row(BaseModel, extra="forbid", frozen=True):
 
     Attributes:
         label: as the table shows it; unique.
-        program: name in the registry or of a probe; empty if `artifact` or `left_out` is given.
-        artifact: folder of a compiled program, instead of `program`.
+        program: name in the registry, of a probe, or `module:Name` of one from outside; empty if `artifact` or
+            `left_out` is given.
+        artifact: folder of a compiled program, instead of `program`; one from outside is named as `program`, too.
         preset: of the program; if empty, the column's task selects it.
         settings: hyperparameters.
         by_dataset: more hyperparameters, by data set.
@@ -159,7 +162,8 @@ class Row(BaseModel, extra="forbid", frozen=True):
 
     @model_validator(mode="after")
     def _check(self) -> Row:
-        if sum(map(bool, (self.program, self.artifact, self.left_out))) != 1:
+        named = bool(self.program) and not (self.artifact and is_reference(self.program))
+        if sum(map(bool, (named, self.artifact, self.left_out))) != 1:
             raise ValueError(f"the row {self.label!r} needs exactly one of program, artifact and left_out")
         if self.artifact and self.preset:
             raise ValueError(

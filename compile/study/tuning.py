@@ -22,6 +22,7 @@ from knowgap.compile.evaluation.provenance import (
     examples_digest,
     lm_name,
     lm_settings,
+    outside_parts,
     retriever_facts,
     state_of,
 )
@@ -217,7 +218,7 @@ def _identity(
 ) -> dict[str, Any]:
     """What a study is about, apart from how it searches."""
     return {
-        "program": [program.name, digest(state_of(program))],
+        "program": [program.name, digest(state_of(program)), *filter(None, [outside_parts(program)])],
         "dev questions": examples_digest(devset),
         "training questions": examples_digest(trainset),
         "language model": [lm_name(model), lm_settings(model)],

@@ -189,8 +189,14 @@ def test_something_else_is_not_replaced(compiled, tmp_path):
     with pytest.raises(UsageError, match="something else than an artifact"):
         save_artifact(compiled, folder)
     assert (folder / "cat.jpg").exists()
-    with pytest.raises(UsageError, match="Tunable is not in"):
-        save_artifact(Tunable(), tmp_path / "unregistered")
+
+
+def test_a_class_that_no_module_has_is_not_saved(tmp_path):
+    class Hidden(Tunable):
+        pass
+
+    with pytest.raises(UsageError, match=r"Hidden could not be loaded again.*put it into a module of its own"):
+        save_artifact(Hidden(), tmp_path / "hidden")
 
 
 def test_differences_are_warned_of(artifact, examples, tmp_path, lm):

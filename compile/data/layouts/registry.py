@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from knowgap.compile.data.dataset import Examples, PassagePool
 from knowgap.compile.data.layouts.asqa import read_asqa
@@ -137,7 +137,7 @@ def find_reader(name: str) -> Reader:
     loader = find("layout", name, LAYOUTS)
     if not callable(loader):
         raise UsageError(f"layout {name}: is {type(loader).__name__}; a loader is a function of a path")
-    return functools.partial(read_by_loader, loader, name)
+    return functools.partial(read_by_loader, cast("Any", loader), name)
 
 
 def detect_layout(path: Path) -> str:

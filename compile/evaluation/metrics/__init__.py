@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from knowgap.compile.evaluation.metrics.accuracy import accuracy
 from knowgap.compile.evaluation.metrics.asqa import str_em, str_hit
@@ -148,7 +148,7 @@ def _outside_metric(name: str, found: Any) -> Metric:
     def score(example: Any, prediction: Any, trace: Any = None) -> Any:
         with blaming(what):
             result = found(example, prediction, trace) if takes_trace else found(example, prediction)
-            value = float(getattr(result, "score", result))
+            value = float(cast("Any", getattr(result, "score", result)))
         if not 0 <= value <= 1:
             raise UsageError(f"{what}: gave {value}, and a score is a number from 0 to 1")
         return result if hasattr(result, "score") else value
