@@ -1,5 +1,6 @@
 """A real server of the OpenAI protocol on loopback, `transformers serve`, with tiny models made here."""
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -38,6 +39,16 @@ def served(tmp_path_factory):
     finally:
         server.terminate()
         server.wait(30)
+
+
+@pytest.fixture(autouse=True)
+def event_loop():
+    """An event loop of this thread; where there is none, LiteLLM (for `extra_body`) makes one that nobody closes."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 def wait_until_it_answers(address, server, log):
