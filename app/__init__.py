@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from knowgap.compile.data import load_dataset as load_dataset
     from knowgap.compile.data import read_corpus as read_corpus
     from knowgap.compile.evaluation.metrics import get_metric as get_metric
+    from knowgap.compile.questions.writing import write_questions as write_questions
     from knowgap.errors import KnowgapError as KnowgapError
     from knowgap.lms import extractive_lm as extractive_lm
     from knowgap.lms import make_lm as make_lm

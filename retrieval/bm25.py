@@ -8,7 +8,7 @@ of HotpotQA, 2WikiMultihopQA and StrategyQA.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,9 @@ class BM25Index(NeverCopied):
 
     def __len__(self) -> int:
         return len(self._store)
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self._store)
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that neither a passage has nor a document that was split into passages."""

@@ -8,7 +8,7 @@ The paper's constant of 60 was chosen for fusing long runs of TREC. Fusing BM25,
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -189,6 +189,9 @@ class HybridIndex(HybridRetriever):
 
     def __len__(self) -> int:
         return self.manifest.passages
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(self._parts[0])
 
 
 def _remove_unless(folder: Path, digest: str) -> None:

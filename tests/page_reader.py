@@ -32,11 +32,12 @@ def read_text(element: ET.Element) -> str:
     return " ".join(" ".join(element.itertext()).split())
 
 
-def read_page(html: str) -> Page:
-    """Read a page and make sure that it stands alone."""
+def read_page(html: str, *, script: bool = False) -> Page:
+    """Read a page and make sure that it stands alone; it may have a script of its own, if `script` says so."""
     assert html.startswith("<!doctype html>\n")
     page = Page(html)
-    assert not LOADING & {element.tag for element in page.root.iter()}
+    assert not (LOADING - {"script" if script else ""}) & {element.tag for element in page.root.iter()}
+    assert not any(element.get("src") for element in page.root.iter("script"))
     ids = [element.attrib["id"] for element in page.root.iter() if "id" in element.attrib]
     assert len({*ids}) == len(ids)
     for element in page.root.iter():
@@ -47,5 +48,6 @@ def read_page(html: str) -> Page:
             assert name != "style" or re.fullmatch(r"(left|width):[\d.]+%(;width:[\d.]+%)?", value)
     assert not re.search(r"url\(|@import", "".join(page.root.find("head").itertext()))
     policy = page.root.find("head/meta[@http-equiv='Content-Security-Policy']")
-    assert policy.get("content") == "default-src 'none'; style-src 'unsafe-inline'"
+    allowed = r"; script-src 'sha256-[\w+/]+='" if script else ""
+    assert re.fullmatch(f"default-src 'none'; style-src 'unsafe-inline'{allowed}", policy.get("content"))
     return page

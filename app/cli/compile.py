@@ -273,7 +273,7 @@ def _show_estimate(
         if optimizer
         else estimate_study(program, n_trials=options.n_trials, demos=demos, **sizes)
     )
-    show_estimates({program.name: estimate}, job)
+    show_estimates({program.name: estimate}, job.lm)
     parts = [f"{estimate.trials} trials of {estimate.questions} dev questions"] if not optimizer else []
     parts += [f"{estimate.bootstrapping} for demonstrations", f"{estimate.scoring} for the scores before and after"]
     out.print(f"questions, at most: {', '.join(parts)}", markup=False)

@@ -98,7 +98,8 @@ def _evaluate_all(
         made = {name: each.make(job.retriever, job.lm) for name, each in checked.items()}
         programs = {name or program.name: program for name, program in made.items()}
         if options.dry_run:
-            show_estimates({label: job.estimate(each, options.split) for label, each in programs.items()}, job, as_json)
+            estimates = {label: job.estimate(each, options.split) for label, each in programs.items()}
+            show_estimates(estimates, job.lm, as_json)
             return {}
         ending = f"{job.dataset.name}-{options.split}"
         if options.output_dir is not None and len(programs) > 1:
@@ -194,8 +195,15 @@ def open_job(options: o.JobOptions, split: str, checked: Iterable[factories.Chec
         yield Job(options, dataset, metrics, lm, retriever)
 
 
-def show_estimates(estimates: Mapping[str, Estimate], job: Job, as_json: bool = False) -> None:
-    """Show what runs would cost, by label, and all of them together."""
+def show_estimates(
+    estimates: Mapping[str, Estimate],
+    lm: dspy.LM,
+    as_json: bool = False,
+    *,
+    of: str = "program",
+    caption: str = "estimated from questions that the embedded reader answers",
+) -> None:
+    """Show what runs would cost, by label, and all of them together; `of` says what the labels are."""
     if as_json:
         out.print_json(json.dumps({label: estimate.model_dump() for label, estimate in estimates.items()}))
         return
@@ -210,11 +218,10 @@ def show_estimates(estimates: Mapping[str, Estimate], job: Job, as_json: bool = 
     for row in rows:
         row[1:5] = [f"{number:,}" for number in row[1:5]]
         row[5] = "unknown" if row[5] is None else f"{row[5]:,.2f}" if row[5] >= 0.1 else f"{row[5]:.2g}"
-    columns = ["program", "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
-    caption = "estimated from questions that the embedded reader answers"
+    columns = [of, "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
     if any(estimate.money is None for estimate in estimates.values()):
         caption += "; --prices IN,OUT says what tokens cost"
-    show_table(f"what it would cost with {job.lm.model}", columns, rows, caption=caption)
+    show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 
 def _summarize(result: Evaluation) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report
 from knowgap.cli.display import err, remark
+from knowgap.cli.documents import questions
 from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.cli.training import commands as training
@@ -90,7 +91,7 @@ class _FileError(KnowgapError):
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
-for module in (demo, ask, index, evaluate, compile, report, experiment):
+for module in (demo, ask, index, questions, evaluate, compile, report, experiment):
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
 

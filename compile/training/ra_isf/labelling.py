@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import dspy
-from dspy.utils.exceptions import LMError
 from pydantic import BaseModel
 
-from knowgap.compile.data.records import read_json_lines
-from knowgap.compile.evaluation.provenance import digest, lm_name, lm_settings
-from knowgap.compile.evaluation.runner import map_ordered
-from knowgap.lms.providers import as_language_model_error
+from knowgap.compile.evaluation.provenance import digest
+from knowgap.compile.teacher.record_file import RecordFile, read_record_file
 from knowgap.lms.ra_isf.card import Task
-from knowgap.programs.replies.repeating import ask_until_read
-from knowgap.programs.trace.usage import without_history
-from knowgap.retrieval.index.build import Progress, no_progress
+from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.passage import Passage
 
 __all__ = [
@@ -29,13 +24,12 @@ __all__ = [
     "LabelledExample",
     "Labeller",
     "Labelling",
-    "ask_teacher",
     "count_missing",
     "label_items",
     "split_held_out",
-    "teacher_identity",
 ]
 
+_WHAT = "label of a sub-model of RA-ISF"
 Label = bool | list[str]
 """Yes or no of the two judgements; the sub-questions of a decomposition."""
 
@@ -61,6 +55,11 @@ class LabelledExample(BaseModel, extra="forbid", frozen=True):
     question: str
     passage: str = ""
     label: Label
+
+    @property
+    def id(self) -> str:
+        """The key."""
+        return self.key
 
 
 @dataclass(frozen=True)
@@ -104,26 +103,6 @@ class Labelling:
     kept: int
 
 
-def ask_teacher(predictor: dspy.Predict, lm: dspy.BaseLM, **inputs: object) -> tuple[dspy.Prediction | None, int]:
-    """Ask a language model; returns None for the outputs if they cannot be read, and the number of calls.
-
-    Raises:
-        LanguageModelError: it does not answer.
-    """
-    try:
-        with dspy.context(lm=lm), without_history():
-            reply = ask_until_read(predictor, inputs)
-    except LMError as error:
-        raise as_language_model_error(error, lm) from error
-    return reply.prediction, reply.usage.asked
-
-
-def teacher_identity(lm: dspy.BaseLM, predictor: dspy.Predict, *more: object) -> list[object]:
-    """What decides the replies of a language model to a predictor, as JSON values."""
-    state = {name: value for name, value in predictor.dump_state().items() if name in ("demos", "signature")}
-    return [lm_name(lm), lm_settings(lm), state, *more]
-
-
 def label_items(
     items: Sequence[Item],
     labeller: Labeller,
@@ -149,50 +128,34 @@ def label_items(
         LanguageModelError: the teacher does not answer; what was labelled before is kept.
     """
     path = Path(file)
-    keys = list(dict.fromkeys(labeller.key(item) for item in items))
     by_key = {labeller.key(item): item for item in items}
-    known = {example.key: example for example in _read(path)}
-    missing = [key for key in keys if key not in known]
-    report, calls = progress or no_progress, 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as lines:
-        labelled = map_ordered(lambda key: labeller.label(by_key[key]), missing, num_threads, ahead=8 * num_threads)
-        for done, (key, (label, asked)) in enumerate(zip(missing, labelled, strict=True), start=1):
+    keys = list(dict.fromkeys(map(labeller.key, items)))
+    missing, calls, counting = count_missing(items, labeller, path), 0, threading.Lock()
+    known = read_record_file(path, LabelledExample, _WHAT)
+
+    def label(key: str) -> LabelledExample | None:
+        nonlocal calls
+        value, asked = labeller.label(by_key[key])
+        with counting:
             calls += asked
-            if label is not None:
-                item = by_key[key]
-                passage = "" if item.passage is None else str(item.passage)
-                known[key] = LabelledExample(key=key, question=item.example.question, passage=passage, label=label)
-                lines.write(known[key].model_dump_json() + "\n")
-                lines.flush()
-            report(done, len(missing), f"{labeller.task}: {labeller.name}")
-        os.fsync(lines.fileno())
+        if value is None:
+            return None
+        passage = by_key[key].passage
+        text = "" if passage is None else str(passage)
+        return LabelledExample(key=key, question=by_key[key].example.question, passage=text, label=value)
+
+    if missing:  # else several processes may be here
+        with RecordFile(path, LabelledExample, _WHAT) as lines:
+            lines.fill(keys, label, num_threads, progress, lambda: f"{labeller.task}: {labeller.name}")
+            known = lines.records
     examples = [known[key] for key in keys if key in known]
-    return Labelling(examples, calls, len(keys) - len(examples), len(keys) - len(missing))
+    return Labelling(examples, calls, len(keys) - len(examples), len(keys) - missing)
 
 
 def count_missing(items: Iterable[Item], labeller: Labeller, file: str | Path) -> int:
     """How many of the items the file has no label for."""
-    return len({labeller.key(item) for item in items} - {example.key for example in _read(Path(file))})
-
-
-def _read(path: Path) -> list[LabelledExample]:
-    """The labels in a file; a last line without an end is removed from it."""
-    if not path.exists():
-        return []
-    content = path.read_bytes()
-    if not content.endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
-    if b"\n" not in content:
-        return []
-    found = []
-    for record in read_json_lines(path):
-        try:
-            found.append(LabelledExample.model_validate(record.data))
-        except ValueError:
-            raise record.error("is no label of a sub-model of RA-ISF") from None
-    return found
+    labelled = read_record_file(Path(file), LabelledExample, _WHAT)
+    return len({labeller.key(item) for item in items} - labelled.keys())
 
 
 def split_held_out(

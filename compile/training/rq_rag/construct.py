@@ -19,13 +19,12 @@ from knowgap.arguments import checked
 from knowgap.compile.evaluation.metrics.f1 import f1
 from knowgap.compile.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compile.evaluation.provenance import examples_digest, lm_name, lm_settings, retriever_facts
-from knowgap.compile.evaluation.runner import check_examples, map_ordered
-from knowgap.compile.training.rq_rag.records import DROPPED, DataConfig, RecordFile, SearchStep, TranscriptRecord
+from knowgap.compile.evaluation.runner import check_examples
+from knowgap.compile.teacher.asking import ask_teacher
+from knowgap.compile.teacher.record_file import RecordFile
+from knowgap.compile.training.rq_rag.records import DROPPED, DataConfig, SearchStep, TranscriptRecord
 from knowgap.errors import UsageError
 from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import number_passages
-from knowgap.programs.replies.repeating import ask_until_read
-from knowgap.programs.trace.usage import without_history
 from knowgap.programs.trajectory import Trajectory
 from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.passage import Passage, Retriever
@@ -119,7 +118,7 @@ def construct_transcripts(
 
     Raises:
         UsageError: no questions, or an output that was made with something else.
-        LMError: the teacher does not answer.
+        LanguageModelError: the teacher does not answer.
     """
     ids, config = check_examples(examples), config or DataConfig()
     made_with = {
@@ -128,23 +127,18 @@ def construct_transcripts(
         "configuration": config.model_dump(),
     }
     author = _Author(retriever, teacher, config, passages or {})
-    with RecordFile(Path(output), made_with) as file, without_history():
+    with RecordFile(Path(output), TranscriptRecord, "transcript", made_with) as file:
         asked = {name: examples_digest([example])[:16] for name, example in zip(ids, examples, strict=True)}
         stale = [name for name in ids if name in file.records and file.records[name].digest != asked[name]]
         if stale:
             raise UsageError(f"{output} has another question by the id {stale[0]!r}: name another folder")
-        open_questions = [position for position, name in enumerate(ids) if name not in file.records]
-        done = len(ids) - len(open_questions)
-        kept = sum(1 for name in ids if name in file.records and not file.records[name].dropped)
-        with dspy.context(lm=teacher):
-            written = map_ordered(
-                lambda i: author.write(ids[i], examples[i], asked[ids[i]]), open_questions, num_threads
-            )
-            for record in written:
-                file.append(record)
-                done, kept = done + 1, kept + (not record.dropped)
-                if progress is not None:
-                    progress(done, len(ids), f"{kept / done:.0%} kept")
+        by_id = dict(zip(ids, examples, strict=True))
+
+        def tell() -> str:
+            records = [file.records[name] for name in ids if name in file.records]
+            return f"{sum(not record.dropped for record in records) / len(records):.0%} kept"
+
+        file.fill(ids, lambda name: author.write(name, by_id[name], asked[name]), num_threads, progress, tell)
         return Construction([file.records[name] for name in ids], author.calls)
 
 
@@ -191,7 +185,7 @@ class _Author:
     """
 
     def __init__(self, retriever: Retriever, teacher: dspy.BaseLM, config: DataConfig, corpus: Mapping[str, Passage]):
-        self.retriever, self.config, self.corpus = retriever, config, corpus
+        self.retriever, self.teacher, self.config, self.corpus = retriever, teacher, config, corpus
         self.calls, self._counting = 0, threading.Lock()
         self._plan = dspy.Predict(PlanSearches)
         self._parts, self._readings = dspy.Predict(QueriesForParts), dspy.Predict(QueriesForReadings)
@@ -261,10 +255,10 @@ class _Author:
         return record
 
     def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
-        reply = ask_until_read(predictor, number_passages(inputs)[0])
+        output, calls = ask_teacher(predictor, self.teacher, **inputs)
         with self._counting:
-            self.calls += reply.usage.asked
-        return reply.prediction
+            self.calls += calls
+        return output
 
 
 def _turns(record: TranscriptRecord) -> list[Turn]:

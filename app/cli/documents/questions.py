@@ -1,0 +1,86 @@
+"""The command that writes questions from an index: questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from knowgap.cli import factories
+from knowgap.cli import options as o
+from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.evaluate import show_estimates
+from knowgap.cli.given import grouped
+from knowgap.errors import UsageError
+
+if TYPE_CHECKING:
+    from knowgap.compile.questions.writing import WrittenQuestions
+
+__all__ = ["COMMANDS", "questions"]
+
+
+@dataclass(frozen=True)
+class QuestionOptions(o.ModelOptions, o.IndexOptions):
+    """An index, and the language model that writes questions on it."""
+
+    n: Annotated[int, Option("--n", min=1, help="Questions to write, as many of each kind.")] = 60
+    kinds: Annotated[str, Option("--kinds", help="Kinds of questions, separated by commas.")] = (
+        "one_hop,two_hop,comparison,yes_no"
+    )
+    seed: o.Seed = 0
+    num_threads: Annotated[
+        int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions written at once.")
+    ] = 4
+    dry_run: o.DryRun = False
+    prices: o.Prices = None
+
+
+@grouped
+def questions(
+    *,
+    output: Annotated[
+        Path, Option("--output", "-o", help="File of the questions; a page beside it shows them.")
+    ] = Path("questions.jsonl"),
+    options: QuestionOptions,
+    as_json: o.Json = False,
+) -> None:
+    """Have a language model (--lm) write questions with answers and gold passages from an index, and check each.
+
+    `--data questions.jsonl` takes the output. The page beside it shows every question with its passages: strike out
+    what is no good and save the rest. The same command continues a run that was stopped.
+    """
+    from knowgap.compile.questions.estimate import estimate_questions
+    from knowgap.compile.questions.writing import CANNOT_WRITE, write_questions
+    from knowgap.reports.questions import write_questions_page
+
+    if options.lm in (None, "extractive"):
+        raise UsageError(f"{CANNOT_WRITE}: name a language model with --lm (openai/…, ollama_chat/…, hf/…)")
+    kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
+    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, asks=not options.dry_run)
+    with factories.open_index(options) as index:
+        asked = {"n": options.n, "kinds": kinds, "lm": lm, "seed": options.seed}
+        if options.dry_run:
+            estimates = estimate_questions(index, prices=options.prices, **asked)
+            caption = "if the checks keep every draft; at most three times as much"
+            show_estimates(estimates, lm, as_json, of="kind", caption=caption)
+            return
+        with progress("writing questions") as report:
+            done = write_questions(index, output, num_threads=options.num_threads, progress=report, **asked)
+    page = write_questions_page(done.kept, output.with_suffix(".html"))
+    _show(done, as_json)
+    remark(f"{len(done.kept)} questions written to {output}; look through them: {page}")
+
+
+def _show(done: WrittenQuestions, as_json: bool) -> None:
+    """Show what became of the drafts."""
+    counts = done.counts()
+    if as_json:
+        out.print_json(data={"counts": counts, "calls": done.calls})
+        return
+    rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in counts.items()]
+    show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
+
+
+COMMANDS = {"questions": questions}

@@ -1,0 +1,46 @@
+"""Written questions as a page to look through, strike out, and save the rest from."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from markupsafe import Markup
+
+from knowgap.compile.questions.records import KINDS, Draft
+from knowgap.reports.rendering import render
+from knowgap.retrieval.index.files import write_file
+
+__all__ = ["render_questions", "write_questions_page"]
+
+
+def render_questions(drafts: Sequence[Draft], file_name: str = "questions-kept.jsonl") -> str:
+    """Render questions as an HTML page, on which some can be struck out and the others saved.
+
+    Args:
+        drafts: the questions.
+        file_name: under which the browser saves the lines of those that are kept.
+
+    Returns:
+        The page: HTML with its style and script inside, which may load nothing.
+    """
+    script = files("knowgap.reports").joinpath("templates/questions.js").read_text(encoding="utf-8")
+    return render(
+        "questions.html.jinja",
+        title=f"{len(drafts)} questions to look through",
+        drafts=drafts,
+        kinds=KINDS,
+        file_name=file_name,
+        lines=[[draft.id, draft.to_line()] for draft in drafts],
+        script=Markup(script),
+        script_digest=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+    )
+
+
+def write_questions_page(drafts: Sequence[Draft], path: str | Path) -> Path:
+    """Write the page of `render_questions` to a file, which is complete or not there; return the file."""
+    path = Path(path)
+    return write_file(path, render_questions(drafts, f"{path.stem}-kept.jsonl"))

@@ -1,0 +1,168 @@
+"""Draft a question from passages with a language model, and check it; the first check that fails drops it."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dspy
+
+from knowgap.compile.evaluation.metrics.normalize import normalize_answer
+from knowgap.compile.evaluation.provenance import digest
+from knowgap.compile.evaluation.runner import fatal_cause, is_connection_error
+from knowgap.compile.questions.material import Material
+from knowgap.compile.questions.records import Draft
+from knowgap.compile.teacher.asking import ask_teacher
+from knowgap.errors import LanguageModelError
+from knowgap.programs.outputs import text_of
+from knowgap.retrieval.lexical import words
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import STYLES, JudgeAnswer
+from knowgap.signatures.questions import (
+    AnswerIfSettled,
+    ReadQuestion,
+    WriteComparison,
+    WriteOneHop,
+    WriteTwoHops,
+    WriteYesNo,
+)
+
+__all__ = ["Author", "prompts"]
+
+SIGNATURES: dict[str, type[dspy.Signature]] = {
+    "one_hop": WriteOneHop,
+    "two_hop": WriteTwoHops,
+    "comparison": WriteComparison,
+    "yes_no": WriteYesNo,
+}
+"""What is asked for each kind."""
+
+_LONGEST_ANSWER = 12  # words
+_LONGEST_ALIAS = 12
+_NAMES_PASSAGE = re.compile(
+    r"\b(the|this|that|these|those|both|either|each|which)\s+((given|above|following|provided|first|second|two|same)\s+)*"
+    r"(passages?|paragraphs?|texts?|articles?|excerpts?|snippets?|documents?)\b",
+    re.IGNORECASE,
+)
+
+
+class Author:
+    """A language model that drafts questions and checks them; may be used by several threads.
+
+    Attributes:
+        lm: the language model.
+        calls: how often it was asked, calls answered from a cache included.
+        last_error: of a call that did not reach it, if there was one.
+    """
+
+    def __init__(self, lm: dspy.BaseLM):
+        self.lm, self.calls, self.last_error = lm, 0, None
+        self._counting = threading.Lock()
+        self._write = {kind: dspy.Predict(signature) for kind, signature in SIGNATURES.items()}
+        self._read, self._settle, self._judge = (
+            dspy.Predict(signature) for signature in (ReadQuestion, AnswerIfSettled, JudgeAnswer)
+        )
+
+    def draft(self, material: Material) -> Draft:
+        """Write a question and check it.
+
+        Raises:
+            LanguageModelError: the language model refuses whatever it is asked, such as a wrong key.
+        """
+        draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
+        try:
+            draft.dropped = self._compose(draft, material) or _flaw(draft) or self._check(draft, material.passages)
+        except _Unreadable:
+            draft.dropped = "unreadable"
+        except LanguageModelError as error:
+            if error.__cause__ is None or fatal_cause(error.__cause__) is not None:
+                raise
+            self.last_error = error
+            draft.dropped = "lost" if is_connection_error(error.__cause__) else "refused"
+        return draft
+
+    def _compose(self, draft: Draft, material: Material) -> str:
+        """Have the question written; returns why there is none, or nothing."""
+        output = self._ask(self._write[draft.kind], **_writing_inputs(material))
+        draft.question, draft.answer = text_of(output, "question"), text_of(output)
+        steps = output.get("steps") or ()
+        draft.steps = [step.model_dump() for step in steps if step.question.strip() and step.answer.strip()]
+        return "" if output.possible and draft.question and draft.answer else "nothing to ask"
+
+    def _check(self, draft: Draft, passages: Sequence[Passage]) -> str:
+        """Have the question answered without passages, from all and from each; returns why it is dropped, if it is."""
+        style = _style(draft.kind)
+        read = self._ask(self._read, question=draft.question, style=style)
+        if not read.clear:
+            return "unclear"
+        draft.from_memory = bool(read.knows) and self._is_answer(draft, text_of(read))
+        settled = self._ask(self._settle, question=draft.question, passages=list(passages), style=style)
+        if not settled.settled:
+            return "not answerable"
+        found = text_of(settled)
+        if not self._is_answer(draft, found):
+            return "other answer"
+        if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ALIAS:
+            draft.aliases = [found]
+        for passage in passages if len(passages) > 1 else ():
+            alone = self._ask(self._settle, question=draft.question, passages=[passage], style=style)
+            if alone.settled and self._is_answer(draft, text_of(alone)):
+                return "one is enough"
+        return ""
+
+    def _is_answer(self, draft: Draft, answer: str) -> bool:
+        """Whether an answer is that of a draft: in the same words, or in the judgement of the language model."""
+        if not answer or normalize_answer(answer) == normalize_answer(draft.answer) or draft.kind == "yes_no":
+            return bool(answer) and normalize_answer(answer) == normalize_answer(draft.answer)
+        return bool(self._ask(self._judge, question=draft.question, prediction=answer, reference=draft.answer).correct)
+
+    def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
+        output, calls = ask_teacher(predictor, self.lm, **inputs)
+        with self._counting:
+            self.calls += calls
+        if output is None:
+            raise _Unreadable
+        return output
+
+
+class _Unreadable(Exception):
+    """A reply that cannot be read."""
+
+
+def prompts(material: Material, question: str) -> Iterator[tuple[type[dspy.Signature], dict[str, Any]]]:
+    """What is asked for a draft that passes all checks, if this is its question: signatures with their inputs."""
+    yield SIGNATURES[material.kind], _writing_inputs(material)
+    asked = {"question": question, "style": _style(material.kind)}
+    yield ReadQuestion, asked
+    both = [[passage] for passage in material.passages] if len(material.passages) > 1 else []
+    for passages in ([*material.passages], *both):
+        yield AnswerIfSettled, {**asked, "passages": passages}
+
+
+def _writing_inputs(material: Material) -> dict[str, Any]:
+    inputs: dict[str, Any] = {"passages": list(material.passages)}
+    if material.kind == "yes_no":  # each answer for half of the drafts
+        return {**inputs, "wanted": "yes" if int(digest(material.id)[:2], 16) % 2 else "no"}
+    link = {"link": material.link} if material.kind == "two_hop" else {}
+    return {**inputs, **link, "style": STYLES["short"]}
+
+
+def _style(kind: str) -> str:
+    return STYLES["yes_no" if kind == "yes_no" else "short"]
+
+
+def _flaw(draft: Draft) -> str:
+    """What is wrong with a question and its answer that shows without asking; empty if nothing is."""
+    answer, told = normalize_answer(draft.answer), normalize_answer(draft.question)
+    if _NAMES_PASSAGE.search(draft.question):
+        return "names the passage"
+    if draft.kind == "yes_no":
+        return "" if answer in ("yes", "no") else "not in the passages"
+    if len(words(draft.answer)) > _LONGEST_ANSWER:
+        return "long answer"
+    if draft.kind != "comparison" and f" {answer} " in f" {told} ":
+        return "tells the answer"
+    read = {word for passage in draft.gold for word in words(str(passage))}
+    return "" if {*words(draft.answer)} <= read and answer else "not in the passages"

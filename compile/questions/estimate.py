@@ -1,0 +1,68 @@
+"""What writing questions would cost, from the prompts of some passages, without asking anything."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import dspy
+
+from knowgap.arguments import checked
+from knowgap.compile.evaluation.estimate import Estimate, QuestionCost
+from knowgap.compile.questions.author import prompts
+from knowgap.compile.questions.material import Corpus, Material
+from knowgap.compile.questions.records import KINDS
+from knowgap.compile.questions.writing import passages_of, shares
+from knowgap.lms.embedded.prompts import count_tokens
+from knowgap.programs.reading.passage_numbering import number_passages
+from knowgap.programs.trace.usage import Prices
+from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.passage import RetrieverLike
+
+__all__ = ["estimate_questions"]
+
+_MEASURED = 4  # passages or pairs of each kind
+_WRITTEN, _ANSWERED = 150, 40  # words and marks of a reply with a question, and of one with an answer
+
+
+@checked
+def estimate_questions(
+    retriever: RetrieverLike,
+    *,
+    n: int = 60,
+    kinds: Sequence[str] = tuple(KINDS),
+    lm: dspy.BaseLM | None = None,
+    prices: Prices | None = None,
+    seed: int = 0,
+) -> dict[str, Estimate]:
+    """Estimate what `write_questions` costs, by kind, if the checks keep every draft.
+
+    The prompts of a few passages are laid out and their words and marks are counted. If the checks drop drafts, it is
+    more: at most three times as much.
+
+    Args:
+        retriever: as for `write_questions`.
+        n: as for `write_questions`.
+        kinds: as for `write_questions`.
+        lm: whose prices count.
+        prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
+        seed: as for `write_questions`.
+    """
+    index, wanted = as_retriever(retriever), shares(n, kinds)
+    corpus, estimates = Corpus(index, passages_of(index), seed), {}
+    for kind, number in wanted.items():
+        measured = [[*_calls(each)] for each in itertools.islice(corpus.materials(kind), _MEASURED)]
+        many = max(1, len(measured))
+        calls, prompt = sum(map(len, measured)) / many, sum(map(sum, measured)) / many
+        completion = _WRITTEN + _ANSWERED * max(0.0, calls - 1)
+        cost = QuestionCost(calls, prompt, completion, len(measured))
+        estimates[kind] = cost.estimate(number, 0, lm=lm, prices=prices)
+    return estimates
+
+
+def _calls(material: Material) -> Iterator[int]:
+    """The length of each prompt for one draft that passes every check; a sentence stands in for the question."""
+    stand_in = " ".join(material.passages[0].text.split()[:20])
+    for signature, inputs in prompts(material, stand_in):
+        messages = dspy.ChatAdapter().format(signature, [], number_passages(inputs)[0])
+        yield sum(count_tokens(str(message["content"])) for message in messages)

@@ -1,0 +1,201 @@
+"""What questions are written from: single passages, and pairs that share an entity or are near each other.
+
+Every kind of question goes through the passages in an order of its own, which follows from the seed and the ids: the
+first passages of all documents before the second ones of any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from knowgap.compile.evaluation.provenance import digest
+from knowgap.errors import UsageError
+from knowgap.retrieval.lexical import FUNCTION_WORDS, words
+from knowgap.retrieval.passage import Passage, Retriever, document_id
+
+__all__ = ["Corpus", "Material"]
+
+_SAMPLED = 5000
+"""Passages of which questions are written at most; of a larger index, a sample."""
+_FEWEST_WORDS = 12
+"""A shorter passage has nothing to ask for."""
+_LONGEST_NAME = 8  # words of a title that is looked for in other passages
+_QUERY = 60  # words of a passage that its neighbours are searched with
+_NEIGHBOURS = 5  # hits among which a neighbour is taken
+_NAMED = 10  # hits among which the passage with a title is looked for
+
+
+class Material(NamedTuple):
+    """One passage, or two with what links them.
+
+    Attributes:
+        kind: of the question that is written from it.
+        passages: the gold passages.
+        link: the entity that both speak of; empty for a single passage, and for neighbours in retrieval.
+    """
+
+    kind: str
+    passages: tuple[Passage, ...]
+    link: str = ""
+
+    @property
+    def id(self) -> str:
+        """Differs if the kind or a passage does."""
+        return f"{self.kind}-{digest([passage.to_dict() for passage in self.passages])[:12]}"
+
+
+class Corpus:
+    """The passages of an index, as sources of questions.
+
+    Args:
+        retriever: searched for passages that belong together.
+        passages: read once; at most 5,000 of them are kept in memory, and all titles.
+        seed: of the order.
+
+    Raises:
+        UsageError: no passage is long enough to ask about.
+    """
+
+    def __init__(self, retriever: Retriever, passages: Iterable[Passage], seed: int = 0) -> None:
+        self._retriever, self._seed = retriever, seed
+        self._titled: dict[str, str] = {}
+        self._seeds = heapq.nsmallest(_SAMPLED, self._read(passages), key=lambda p: self._rank("", p))
+        if not self._seeds:
+            raise UsageError(f"no passage of the index has {_FEWEST_WORDS} words: there is nothing to ask about")
+
+    def _read(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """Yield the passages that are long enough; note the document that each title names, "" if it names several."""
+        for passage in passages:
+            title, document = _name(passage), _document(passage)
+            if title and self._titled.setdefault(title, document) != document:
+                self._titled[title] = ""
+            if len(words(passage.text)) >= _FEWEST_WORDS:
+                yield passage
+
+    def _rank(self, kind: str, passage: Passage) -> bytes:
+        return hashlib.sha256(f"{self._seed}\n{kind}\n{passage.id}".encode("utf-8", "surrogatepass")).digest()
+
+    def _ordered(self, kind: str) -> list[Passage]:
+        """The passages in the order of a kind: the first of every document, then the second ones."""
+        seen: Counter[str] = Counter()
+        turns: list[tuple[int, Passage]] = []
+        for passage in sorted(self._seeds, key=lambda p: self._rank(kind, p)):
+            turns.append((seen[_document(passage)], passage))
+            seen[_document(passage)] += 1
+        return [passage for _, passage in sorted(turns, key=lambda turn: turn[0])]
+
+    def materials(self, kind: str) -> Iterator[Material]:
+        """What questions of a kind can be written from, the best first; pairs are searched for as they are taken.
+
+        Of pairs, those come first that share no document with an earlier one. Two hops prefer pairs of which one names
+        the other; a comparison takes neighbours that are described in similar words.
+        """
+        if kind in ("one_hop", "yes_no"):
+            yield from (Material(kind, (passage,)) for passage in self._ordered(kind))
+            return
+        taken: set[frozenset[str]] = set()
+        ways: list[Callable[[Passage], Material | None]] = [self._neighbour_by_kind]
+        if kind == "two_hop":
+            ways = [self._linked, self._neighbour]
+        for find in ways:
+            found = (find(passage) for passage in self._ordered(kind))
+            for material in _spread(pair for pair in found if pair is not None):
+                pair = frozenset(passage.id for passage in material.passages)
+                if pair not in taken:
+                    taken.add(pair)
+                    yield material
+
+    def _linked(self, passage: Passage) -> Material | None:
+        """A passage and one whose title it mentions."""
+        for title in self._mentioned(passage):
+            for hit in self._search(title, _NAMED):
+                if _document(hit) == self._titled[_key(title)] and _name(hit) == _key(title):
+                    return Material("two_hop", (passage, hit), title)
+        return None
+
+    def _mentioned(self, passage: Passage) -> list[str]:
+        """The titles of other documents in the text of a passage, as they are written there."""
+        tokens = [(match.start(), match.end()) for match in _TOKEN.finditer(passage.text)]
+        found: dict[str, str] = {}
+        first = 0
+        while first < len(tokens):
+            following = first + 1
+            for last in range(min(first + _LONGEST_NAME, len(tokens)), first, -1):
+                written = passage.text[tokens[first][0] : tokens[last - 1][1]]
+                document = self._titled.get(_key(written), "")
+                if document and document != _document(passage) and _is_name(written):
+                    found.setdefault(_key(written), written)
+                    following = last
+                    break
+            first = following
+        return sorted(found.values(), key=lambda title: hashlib.sha256(f"{passage.id}\n{title}".encode()).digest())
+
+    def _neighbour(self, passage: Passage) -> Material | None:
+        """A passage and the nearest one of another document."""
+        query = " ".join(str(passage).split()[:_QUERY])
+        return self._nearest("two_hop", passage, query)
+
+    def _neighbour_by_kind(self, passage: Passage) -> Material | None:
+        """A passage and one of another document that begins in similar words, names aside."""
+        own = {*words(passage.title)}
+        told = [word for word in passage.text.split()[: _QUERY // 2] if not own & {*words(word)}]
+        return self._nearest("comparison", passage, " ".join(told))
+
+    def _nearest(self, kind: str, passage: Passage, query: str) -> Material | None:
+        for other in self._search(query, _NEIGHBOURS):
+            if _document(other) != _document(passage) and other.text != passage.text:
+                return Material(kind, (passage, other))
+        return None
+
+    def _search(self, query: str, k: int) -> list[Passage]:
+        [hits] = self._retriever.search([query], k)
+        return [hit.passage for hit in hits if len(words(hit.passage.text)) >= _FEWEST_WORDS]
+
+
+_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
+
+
+def _key(title: str) -> str:
+    """A name as it is looked up: its words, without an article before them."""
+    parts = words(title)
+    return " ".join(parts[1:] if len(parts) > 1 and parts[0] in ("the", "a", "an") else parts)
+
+
+def _name(passage: Passage) -> str:
+    """What a passage is about by its title, without headings behind a slash and what tells it from namesakes."""
+    return _key(_DISAMBIGUATION.sub("", passage.title.partition(" / ")[0]))
+
+
+def _is_name(written: str) -> bool:
+    """Whether words of a text can be a name: no lower-case beginning, no mere number or function word."""
+    parts = words(written)
+    return (
+        not written[0].islower()
+        and len(written) > 1
+        and not all(part.isdigit() or part in FUNCTION_WORDS for part in parts)
+    )
+
+
+def _document(passage: Passage) -> str:
+    """The document that a passage is a part of: by its id, else by its title, of which several can be parts."""
+    return document_id(passage.id) or passage.title.partition(" / ")[0] or passage.id
+
+
+def _spread(materials: Iterable[Material]) -> Iterator[Material]:
+    """The same, those first whose documents are in none before."""
+    used: set[str] = set()
+    later: list[Material] = []
+    for material in materials:
+        documents = {_document(passage) for passage in material.passages}
+        if used & documents:
+            later.append(material)
+        else:
+            used |= documents
+            yield material
+    yield from later

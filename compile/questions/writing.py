@@ -1,0 +1,222 @@
+"""Write questions from an index with a language model: draft, check, and draft anew what the checks drop."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from knowgap.arguments import checked
+from knowgap.compile.evaluation.provenance import lm_name, lm_settings, retriever_facts
+from knowgap.compile.evaluation.runner import resolve_lm
+from knowgap.compile.questions.author import Author
+from knowgap.compile.questions.material import Corpus, Material
+from knowgap.compile.questions.records import DROPPED, KINDS, Draft
+from knowgap.compile.questions.repetition import RepetitionFilter
+from knowgap.compile.teacher.record_file import RecordFile
+from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
+from knowgap.retrieval.index.build import Progress
+from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.index.files import write_file
+from knowgap.retrieval.passage import Passage, RetrieverLike
+
+__all__ = ["CANNOT_WRITE", "WrittenQuestions", "draft_file", "passages_of", "shares", "write_questions"]
+
+CANNOT_WRITE = "the embedded reader writes no questions"
+_DRAFTS = 3
+"""Drafts for each question that is wanted, at most; a kind that needs more falls short."""
+_ASKED_AGAIN = ("lost", "unreadable")
+"""Drafts that are not kept in the file, so that the next run asks for them again."""
+_HOPELESS = 4
+"""Drafts of a round, all of which fail, that end a run in which others did not."""
+
+
+@dataclass(frozen=True)
+class WrittenQuestions:
+    """What became of the drafts.
+
+    Attributes:
+        drafts: in the order in which they were taken up.
+        wanted: how many questions of each kind were to be written.
+        calls: calls of the language model in this run, those answered from a cache included.
+    """
+
+    drafts: list[Draft]
+    wanted: dict[str, int]
+    calls: int
+
+    @property
+    def kept(self) -> list[Draft]:
+        """The questions that passed all checks."""
+        return [draft for draft in self.drafts if not draft.dropped]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many there are of each kind: wanted, drafted, kept, known from memory, and dropped by reason."""
+        fates = {
+            "wanted": Counter(self.wanted),
+            "drafted": Counter(draft.kind for draft in self.drafts),
+            "kept": Counter(draft.kind for draft in self.kept),
+            "of these, known from memory": Counter(draft.kind for draft in self.kept if draft.from_memory),
+        }
+        for reason, words in DROPPED.items():
+            fates[f"dropped: {words}"] = Counter(draft.kind for draft in self.drafts if draft.dropped == reason)
+        always = ("wanted", "drafted", "kept")
+        return {
+            fate: {kind: count[kind] for kind in self.wanted}
+            for fate, count in fates.items()
+            if fate in always or count.total()
+        }
+
+
+@checked
+def write_questions(
+    retriever: RetrieverLike,
+    output: str | Path,
+    *,
+    n: int = 60,
+    kinds: Sequence[str] = tuple(KINDS),
+    lm: dspy.BaseLM | None = None,
+    seed: int = 0,
+    num_threads: int = 4,
+    progress: Progress | None = None,
+) -> WrittenQuestions:
+    """Have a language model write questions with answers and gold passages from an index, and check each.
+
+    A question is kept if it is understood by itself, its passages settle it with the answer that it was written with,
+    neither of two passages does alone, the answer is worded as in the passages, and no earlier question asks the same.
+    It is marked if the language model knows the answer without a passage. What a check drops is drafted anew from other
+    passages, with at most three drafts for each question that is wanted.
+
+    Every draft is written to a file beside the output as soon as it is checked. The same call continues a killed run,
+    and a call with a greater `n` goes on from there; nothing is asked twice.
+
+    Args:
+        retriever: an index, or its folder; the questions name its passages.
+        output: the file of questions, in the layout of users' own questions: JSON Lines. Written at the end.
+        n: questions in all, as many of each kind.
+        kinds: keys of `KINDS`.
+        lm: writes and checks; DSPy's configured one where it is None.
+        seed: of the choice of passages.
+        num_threads: drafts at a time.
+        progress: called with drafts done, drafts under way in this round, and how many questions are kept, in words.
+
+    Raises:
+        UsageError: the embedded reader, which cannot write; an index whose passages cannot be listed; an output that
+            was made with something else.
+        LanguageModelError: the language model does not answer; the drafts until then are kept.
+    """
+    index, wanted, lm = as_retriever(retriever), shares(n, kinds), resolve_lm(lm)
+    if lm_name(lm) == EXTRACTIVE:
+        raise UsageError(f"{CANNOT_WRITE}: pass another language model, lm=make_lm(…)")
+    corpus, path = Corpus(index, passages_of(index), seed), Path(output)
+    made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
+    if path.exists() and not draft_file(path).exists():
+        raise UsageError(f"{path} is there, without {draft_file(path).name} beside it: name another file")
+    with RecordFile(draft_file(path), Draft, "draft of a question", made_with) as file:
+        run = _Run(corpus, Author(lm), file, wanted)
+        drafts = run.write(num_threads, progress)
+    done = WrittenQuestions(drafts, wanted, run.author.calls)
+    if not done.kept:
+        raise UsageError("no question passed the checks: " + "; ".join(_reasons(done)))
+    write_file(path, "".join(draft.to_line() for draft in done.kept))
+    return done
+
+
+def draft_file(output: Path) -> Path:
+    """Where the drafts of a file of questions are kept."""
+    return output.with_name(f"{output.name}.drafts")
+
+
+def shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
+    """How many questions of each kind there shall be: as many of each, and of the first ones one more.
+
+    Raises:
+        UnknownName: no such kind.
+        UsageError: fewer than one question, or no kind.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UnknownName.among("kind of question", kind, KINDS)
+    every = list(dict.fromkeys(kinds))
+    if n < 1 or not every:
+        raise UsageError(f"n = {n}, of {len(every)} kinds: write at least one question")
+    return {kind: n // len(every) + (place < n % len(every)) for place, kind in enumerate(every)}
+
+
+def passages_of(retriever: Any) -> Iterable[Passage]:
+    """The passages of an index.
+
+    Raises:
+        UsageError: it does not list them, as an index server does not.
+    """
+    if not isinstance(retriever, Iterable):
+        name = getattr(retriever, "name", type(retriever).__name__)
+        raise UsageError(f"{name} does not list its passages: name the folder of an index")
+    return retriever
+
+
+class _Run:
+    """Writes as many questions of each kind as are wanted, in rounds: each drafts as many as are missing.
+
+    Which drafts there are depends on the index, the seed and the replies alone, not on the threads or on kills.
+    """
+
+    def __init__(self, corpus: Corpus, author: Author, file: RecordFile[Draft], wanted: dict[str, int]) -> None:
+        self.author, self._file, self._wanted = author, file, wanted
+        self._left: dict[str, Iterator[Material]] = {
+            kind: itertools.islice(corpus.materials(kind), _DRAFTS * number) for kind, number in wanted.items()
+        }
+        self._earlier = RepetitionFilter()
+        self._drafts: list[Draft] = []
+
+    def write(self, num_threads: int, progress: Progress | None) -> list[Draft]:
+        """Draft in rounds until nothing is missing, or no passages are left; returns all drafts."""
+        while materials := {material.id: material for material in self._next_round()}:
+            unsaved: dict[str, Draft] = {}
+
+            def make(id: str, materials: dict[str, Material] = materials, again: dict[str, Draft] = unsaved) -> Any:
+                draft = self.author.draft(materials[id])
+                if draft.dropped not in _ASKED_AGAIN:
+                    return draft
+                again[id] = draft
+                return None
+
+            self._file.fill(list(materials), make, num_threads, progress, lambda ids=list(materials): self._tell(ids))
+            for id in materials:
+                draft = unsaved[id] if id in unsaved else self._file.records[id].model_copy()
+                if not draft.dropped and self._earlier.repeats(draft.question, draft.answer):
+                    draft.dropped = "repeated"
+                self._drafts.append(draft)
+            self._stop_if_hopeless(list(unsaved.values()), len(materials))
+        return self._drafts
+
+    def _stop_if_hopeless(self, failed: list[Draft], asked: int) -> None:
+        """End a run in which a whole round has failed, if it is not a short one after others that did not."""
+        if len(failed) < asked or (asked < _HOPELESS and len(self._drafts) > asked):
+            return
+        if self.author.last_error is not None:
+            raise self.author.last_error
+        raise unreadable_replies(self.author.lm, self.author.calls, 0)
+
+    def _kept(self) -> Counter[str]:
+        return Counter(draft.kind for draft in self._drafts if not draft.dropped)
+
+    def _next_round(self) -> Iterator[Material]:
+        kept = self._kept()
+        for kind, number in self._wanted.items():
+            yield from itertools.islice(self._left[kind], number - kept[kind])
+
+    def _tell(self, ids: list[str]) -> str:
+        passed = sum(id in self._file.records and not self._file.records[id].dropped for id in ids)
+        return f"{self._kept().total() + passed} of {sum(self._wanted.values())} questions"
+
+
+def _reasons(done: WrittenQuestions) -> list[str]:
+    dropped = Counter(draft.dropped for draft in done.drafts)
+    return [f"{count} × {DROPPED[reason]}" for reason, count in dropped.most_common()]

@@ -1,0 +1,129 @@
+"""What is asked when questions are written from passages and checked: one prompt for each kind, and three checks."""
+
+import dspy
+
+from knowgap.signatures.types import SourcePassage, SubAnswer
+
+__all__ = [
+    "AnswerIfSettled",
+    "ReadQuestion",
+    "WriteComparison",
+    "WriteOneHop",
+    "WriteTwoHops",
+    "WriteYesNo",
+]
+
+_POSSIBLE = "False if the passages give no good question of this kind; leave the other fields empty then"
+_QUESTION = (
+    "one sentence that is understood by itself: full names, with what tells them from others of that name; no word of "
+    "a passage, text or article"
+)
+_STEPS = "the facts that lead to the answer, in order: each as a question, with its short answer"
+
+
+class WriteOneHop(dspy.Signature):
+    """Write a question that one fact of the passage answers.
+
+    It is for somebody who searches a large collection, has not seen the passage, and would like to know this. Ask for a
+    fact of substance: who, what, where, when, how many. Name whom or what you ask about. There must be one right
+    answer, and the question must not give it away.
+
+    A passage that states no such fact, such as a bare list or a menu of links, gives no good question.
+    """
+
+    passages: list[SourcePassage] = dspy.InputField(desc="one passage")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    possible: bool = dspy.OutputField(desc=_POSSIBLE)
+    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
+    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+
+
+class WriteTwoHops(dspy.Signature):
+    """Write a question that takes a fact from each of the two passages, one after the other.
+
+    One passage tells who or what something stands for (the link); the other tells a fact about the link, which is the
+    answer. Describe the link by what the first passage says of it, and do not name it: "In which town was the designer
+    of the Orle Bridge born?" asks for the birthplace of the designer, whom another passage than that of the birthplace
+    names. The description must fit one thing only. Everything else is named in full. Neither the link nor the answer
+    may stand in the question.
+
+    Whoever has only one of the passages must not find the answer in it. Make sure that the passage with the answer does
+    not tell what you describe the link by. When the passages have nothing in common but a topic, there is no good
+    question.
+    """
+
+    passages: list[SourcePassage] = dspy.InputField(desc="two passages")
+    link: str = dspy.InputField(desc="who or what both speak of; may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    possible: bool = dspy.OutputField(desc=_POSSIBLE)
+    steps: list[SubAnswer] = dspy.OutputField(desc=_STEPS, default_factory=list)
+    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
+    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+
+
+class WriteComparison(dspy.Signature):
+    """Write a question that compares what the two passages are about, or something that each tells.
+
+    Compare one property whose value each passage states: which is older, longer, larger or came first, or which of
+    the two has something that the other one does not have. Name both sides in full. The answer is the name of one of
+    them, and it takes both values to tell which. Do not put the values into the question.
+
+    When the passages do not state the same property of two things of the same kind, or both values are the same, there
+    is no good question.
+    """
+
+    passages: list[SourcePassage] = dspy.InputField(desc="two passages")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    possible: bool = dspy.OutputField(desc=_POSSIBLE)
+    steps: list[SubAnswer] = dspy.OutputField(desc=_STEPS, default_factory=list)
+    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
+    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+
+
+class WriteYesNo(dspy.Signature):
+    """Write a question that is answered by yes or no, and that the passage settles.
+
+    It is for somebody who searches a large collection and has not seen the passage. Ask whether one definite fact
+    holds, and name whom or what you ask about. For the answer "no", ask for something that could well be but that the
+    passage rules out by stating what is the case: another place, year, profession or name of the same kind. What the
+    passage merely does not mention settles nothing.
+    """
+
+    passages: list[SourcePassage] = dspy.InputField(desc="one passage")
+    wanted: str = dspy.InputField(desc="the answer that the question should have")
+    possible: bool = dspy.OutputField(desc=_POSSIBLE)
+    question: str = dspy.OutputField(desc=_QUESTION, default_factory=str)
+    answer: str = dspy.OutputField(desc="yes or no", default_factory=str)
+
+
+class AnswerIfSettled(dspy.Signature):
+    """Answer the question if the passages settle it.
+
+    They settle it if every fact that leads to the answer stands in them, also who or what a description in the question
+    stands for. Facts that stand there may be compared, counted and joined. Add nothing from your own knowledge, and
+    do not guess: where one fact is missing, the passages do not settle the question, however likely an answer is.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    settled: bool = dspy.OutputField(desc="True if every fact that leads to the answer stands in the passages")
+    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not settled", default_factory=str)
+
+
+class ReadQuestion(dspy.Signature):
+    """Say whether a question can be understood by itself, and answer it if you know the answer.
+
+    It can if somebody who knows the field, and sees nothing but the question, could tell whom or what it is about and
+    look it up. A description that leads to one thing, such as "the designer of the Orle Bridge", is as good as a name.
+    It cannot if it points to something that it does not tell: "the company", "this match", "he", "the second one".
+
+    You know the answer if you could state it without looking it up; a likely guess, or one of two sides at random, is
+    not knowledge.
+    """
+
+    question: str = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    clear: bool = dspy.OutputField(desc="True if the question can be understood by itself")
+    knows: bool = dspy.OutputField(desc="True if you know the answer")
+    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not known", default_factory=str)

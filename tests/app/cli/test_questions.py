@@ -1,0 +1,59 @@
+"""questions: from an index to a file that eval takes, with a page beside it."""
+
+from __future__ import annotations
+
+import json
+
+import dspy
+import pytest
+from support import scripted_lm
+
+from tests.app.cli.conftest import write_lines
+from tests.compile.questions.author_script import author
+from tests.compile.questions.test_writing import HOUSES
+
+MODEL = ("--lm", "openai/scripted")
+
+
+@pytest.fixture
+def asked(knowgap, monkeypatch):
+    """The command in a folder with an index of houses, and what the scripted author was asked."""
+    lm, engine = scripted_lm(author())
+    monkeypatch.setattr("knowgap.lms.make_lm", lambda *args, **options: lm)
+    write_lines(knowgap.folder / "houses.jsonl", [house.to_dict() for house in HOUSES])
+    knowgap("index", "--corpus", "houses.jsonl", "--engine", "bm25", "--index", "idx")
+    yield knowgap, engine
+    dspy.configure(lm=None)
+
+
+def test_writes_questions_that_eval_takes_and_a_page(asked):
+    knowgap, engine = asked
+    printed, said = knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
+    assert "questions, after 16 calls" in printed
+    assert [line.split("│")[-2].strip() for line in printed.splitlines() if line.startswith("│")] == ["4", "4", "4"]
+    assert "4 questions written to mine.jsonl; look through them: mine.html" in " ".join(said.split())
+    assert len((knowgap.folder / "mine.jsonl").read_text().splitlines()) == 4
+    assert "mine-kept.jsonl" in (knowgap.folder / "mine.html").read_text()
+    result = knowgap.json("eval", "--program", "rag", "--data", "mine.jsonl", "--whole", "--index", "idx", *MODEL)
+    assert (result["questions"], sum(result["evidence"].values())) == (4, 6)
+    asked_before = len(engine.calls)
+    again = knowgap.json("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
+    assert (again["calls"], len(engine.calls)) == (0, asked_before)
+    assert again["counts"]["kept"] == {"one_hop": 1, "two_hop": 1, "comparison": 1, "yes_no": 1}
+
+
+def test_the_price_first(asked):
+    knowgap, engine = asked
+    words = ("questions", "--index", "idx", "--n", "8", "--dry-run", *MODEL)
+    printed, _ = knowgap(*words, "--prices", "1,2")
+    assert "32" in next(line for line in printed.splitlines() if "│ all" in line)
+    assert "at most three times as much" in printed
+    assert json.loads(knowgap(*words, "--json")[0])["two_hop"]["calls"] == 10
+    assert engine.calls == []
+    assert not (knowgap.folder / "questions.jsonl.drafts").exists()
+
+
+def test_refusals(indexed):
+    words = ("questions", "--index", "idx")
+    assert "the embedded reader writes no questions: name a language model with --lm" in indexed.refusal(*words)
+    assert "unknown kind of question 'two'" in indexed.refusal(*words, "--dry-run", *MODEL, "--kinds", "one_hop,two")

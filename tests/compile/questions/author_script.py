@@ -1,0 +1,51 @@
+"""A scripted author: it asks for the last words of passages, and settles a question that names their titles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from support import Rule
+
+from knowgap.retrieval.lexical import words
+
+NAMED = re.compile(r"«(.*?)»")
+
+
+def last_word(passage: Mapping[str, Any]) -> str:
+    return words(passage["text"])[-1]
+
+
+def good_author(
+    outputs: tuple[str, ...], inputs: dict[str, Any], **changed: Mapping[str, Any] | str
+) -> Mapping[str, Any] | str:
+    """Replies of an author whose questions pass every check; `changed` has other replies: write, read, settle."""
+    if "possible" in outputs:
+        titles = " and ".join(f"«{passage['title'] or passage['text'][:30]}»" for passage in inputs["passages"])
+        wanted, word = inputs.get("wanted"), "Which is older of"
+        if "link" in inputs:
+            word = "What became of the engineer who once linked"
+        elif len(inputs["passages"]) == 1:
+            word = "How does"
+        reply = {
+            "possible": True,
+            "steps": [{"question": "What ends it?", "answer": "that"}],
+            "question": f"Does {titles} end {wanted}?" if wanted else f"{word} {titles} end?",
+            "answer": wanted or last_word(inputs["passages"][-1]),
+        }
+        return changed.get("write", reply)
+    if "clear" in outputs:
+        return changed.get("read", {"clear": True, "knows": False, "answer": ""})
+    if "settled" in outputs:
+        needed = NAMED.findall(inputs["question"])
+        there = [p for p in inputs["passages"] if (p["title"] or p["text"][:30]) in needed]
+        yes_no = re.search(r"end (yes|no)\?", inputs["question"])
+        answer = yes_no[1] if yes_no else last_word(inputs["passages"][-1])
+        return changed.get("settle", {"settled": len(there) == len(needed), "answer": answer})
+    assert "correct" in outputs
+    return {"correct": inputs["prediction"].startswith(inputs["reference"])}
+
+
+def author(**changed: Mapping[str, Any] | str) -> Rule:
+    return lambda outputs, inputs: good_author(outputs, inputs, **changed)

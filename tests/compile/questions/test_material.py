@@ -1,0 +1,106 @@
+"""Passages and pairs that questions are written from."""
+
+import itertools
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from knowgap.compile.data import load_dataset
+from knowgap.compile.questions.material import Corpus
+from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval.passage import Passage, part_id
+
+FILL = "It is told of in old books, and people go there in summer to look at it for a day."
+PASSAGES = [
+    Passage("bridge", "The Orle Bridge", f"The Orle Bridge was designed by Ada Venn. {FILL}"),
+    Passage("venn", "Ada Venn", f"Ada Venn was an engineer who was born in Tarn. {FILL}"),
+    Passage("tarn", "Tarn (town)", f"Tarn is a town on the river Isk, with the Orle Bridge. {FILL}"),
+    Passage("film", "Tarn (film)", f"Tarn is a film of 1950 in which it rains. {FILL}"),
+    Passage("it", "It", f"It is a novel, and so is 1931, and The is nothing. {FILL}"),
+    Passage("short", "Short", "Ada Venn."),
+    Passage("isk", "Isk", f"The Isk is a river. {FILL} It flows past towns to the sea."),
+]
+
+
+def corpus(passages=PASSAGES, seed=0):
+    return Corpus(BM25Index.from_passages(passages), passages, seed)
+
+
+def linked(passages=PASSAGES):
+    pairs = [each for each in corpus(passages).materials("two_hop") if each.link]
+    return {(first.id, second.id): each.link for each in pairs for first, second in [each.passages]}
+
+
+def test_a_passage_is_linked_to_one_whose_title_it_mentions():
+    assert linked() == {
+        ("bridge", "venn"): "Ada Venn",  # not to "It": no name of something else begins in lower case
+        ("tarn", "isk"): "Isk",
+    } | {("tarn", "bridge"): "Orle Bridge"} or linked() == {("bridge", "venn"): "Ada Venn", ("tarn", "isk"): "Isk"}
+
+
+def test_titles_of_several_documents_lead_nowhere_and_headings_are_no_part_of_a_name():
+    assert ("venn", "tarn") not in linked()
+    assert ("venn", "film") not in linked()
+    parts = [
+        *(passage for passage in PASSAGES if passage.id not in ("venn", "film")),
+        Passage(part_id("venn.md", "0123456789"), "Ada Venn / Life", f"She was born in Tarn. {FILL}"),
+        Passage(part_id("venn.md", "9876543210"), "Ada Venn / Work", f"She designed bridges in Wick. {FILL}"),
+    ]
+    found = linked(parts)
+    assert any(first == "bridge" and second.startswith("venn.md#") for first, second in found)
+    assert not any(first.startswith("venn.md#") and second.startswith("venn.md#") for first, second in found)
+
+
+def test_single_passages_are_spread_over_documents():
+    passages = [
+        Passage(part_id(f"file{n}.md", f"{part:010x}"), f"File {n}", f"Part {part} of file {n}. {FILL}")
+        for n in range(5)
+        for part in range(10)
+    ]
+    first = [each.passages[0].title for each in itertools.islice(corpus(passages).materials("one_hop"), 10)]
+    assert Counter(first) == dict.fromkeys((f"File {n}" for n in range(5)), 2)
+    every = [each.id for each in corpus(passages).materials("one_hop")]
+    assert len({*every}) == 50
+
+
+def test_the_seed_and_the_kind_decide_the_order():
+    def order(kind, seed):
+        return [each.passages[0].id for each in corpus(seed=seed).materials(kind)]
+
+    assert order("one_hop", 0) == order("one_hop", 0) != order("one_hop", 1)
+    assert order("one_hop", 0) != order("yes_no", 0)
+    assert "short" not in order("one_hop", 0)
+
+
+def test_no_pair_comes_twice_and_none_is_of_one_document():
+    for kind in ("two_hop", "comparison"):
+        pairs = [frozenset(passage.id for passage in each.passages) for each in corpus().materials(kind)]
+        assert len({*pairs}) == len(pairs) > 1
+        assert all(len(pair) == 2 for pair in pairs)
+
+
+def test_a_comparison_takes_things_that_are_described_alike():
+    films = [Passage(f"f{n}", f"Film {n}", f"Film {n} is a film of {1950 + n} by a director. {FILL}") for n in range(2)]
+    towns = [Passage(f"t{n}", f"Wick {n}", f"Wick {n} is a town with {n} people by the sea. {FILL}") for n in range(2)]
+    pairs = {frozenset(p.id for p in each.passages) for each in corpus([*films, *towns]).materials("comparison")}
+    assert {frozenset({"f0", "f1"}), frozenset({"t0", "t1"})} <= pairs
+
+
+def test_the_sample_is_full_of_links():
+    passages = load_dataset("sample").corpus
+    pairs = [*itertools.islice(corpus(passages).materials("two_hop"), 60)]
+    assert all(each.link in each.passages[0].text for each in pairs)
+    used = Counter(passage.id for each in pairs for passage in each.passages)
+    assert set(used.values()) == {1}
+
+
+@pytest.mark.skipif("KNOWGAP_TEST_DATA" not in os.environ, reason="needs the data sets")
+def test_links_of_hotpotqa():
+    data = load_dataset(Path(os.environ["KNOWGAP_TEST_DATA"]) / "hotpotqa" / "hotpot_dev_distractor_200.json")
+    pairs = [*itertools.islice(corpus(data.corpus).materials("two_hop"), 100)]
+    assert all(each.link for each in pairs)
+    gold = {frozenset(example.gold_ids) for part in data.splits.values() for example in part}
+    together = {frozenset(passage.id for passage in each.passages) for each in corpus(data.corpus).materials("two_hop")}
+    assert len(gold & together) > 10, "people asked about some of the pairs"

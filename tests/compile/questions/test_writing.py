@@ -1,0 +1,271 @@
+"""Questions that a language model writes from an index: kept, dropped with reasons, continued."""
+
+import json
+import threading
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMTransportError
+from support import UNREADABLE, scripted_lm
+
+from knowgap.compile.data import load_dataset
+from knowgap.compile.evaluation.evaluator import evaluate
+from knowgap.compile.questions.estimate import estimate_questions
+from knowgap.compile.questions.records import KINDS
+from knowgap.compile.questions.writing import write_questions
+from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.lms import extractive_lm
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.bm25 import BM25Index
+from knowgap.retrieval.http.client import RemoteRetriever
+from knowgap.retrieval.passage import Passage
+from tests.compile.questions.author_script import author, good_author
+
+NAMES = [
+    "Ada Castle",
+    "Bo Windmill",
+    "Cy Lighthouse",
+    "Di Brewery",
+    "Ed Chapel",
+    "Flo Opera",
+    "Gus Prison",
+    "Hal School",
+]
+FATES = ["painted", "flooded", "locked", "swept", "haunted", "rented", "gilded", "shut"]
+HOUSES = [
+    Passage(name.split()[0], name, f"{name} stands beside {other} on the long road to the harbour, and it was {fate}.")
+    for name, other, fate in zip(NAMES, [*NAMES[1:], NAMES[0]], FATES, strict=True)
+]
+
+
+@pytest.fixture(scope="module")
+def index():
+    return BM25Index.from_passages(HOUSES)
+
+
+def write(index, folder, rule, **options):
+    lm, engine = scripted_lm(rule)
+    return write_questions(index, folder / "q.jsonl", lm=lm, **{"n": 4, "num_threads": 1, **options}), engine
+
+
+def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp_path):
+    done, engine = write(index, tmp_path, author())
+    assert [draft.kind for draft in done.kept] == list(KINDS)
+    assert done.calls == len(engine.calls) == 3 + 5 + 5 + 3
+    data = load_dataset(tmp_path / "q.jsonl", split_as="test")
+    for example, draft in zip(data.questions("test"), done.kept, strict=True):
+        assert (example.question, example.type, example.id) == (draft.question, draft.kind, draft.id)
+        assert example.gold_ids == [passage["id"] for passage in draft.passages]
+        assert len(example.gold_ids) == (2 if draft.kind in ("two_hop", "comparison") else 1)
+        assert not index.missing_ids(example.gold_ids)
+    assert data.questions("test")[1].decomposition == [{"question": "What ends it?", "answer": "that"}]
+    scored = evaluate(RAG(index), data.questions("test"), lm=extractive_lm())
+    assert scored.evidence()
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason", "kind"),
+    [
+        ({"write": {"possible": False, "question": "", "answer": ""}}, "nothing to ask", "one_hop"),
+        ({"write": {"possible": True, "question": "", "answer": "Wick"}}, "nothing to ask", "two_hop"),
+        ({"write": {"possible": True, "question": "What does the passage say?", "answer": "road"}},
+         "names the passage", "one_hop"),
+        ({"write": {"possible": True, "question": "What is it?", "answer": "harbour " * 13}},
+         "long answer", "one_hop"),
+        ({"write": {"possible": True, "question": "Where is the harbour?", "answer": "harbour"}},
+         "tells the answer", "one_hop"),
+        ({"write": {"possible": True, "question": "What is it?", "answer": "Tarn"}}, "not in the passages", "one_hop"),
+        ({"write": {"possible": True, "question": "Is it?", "answer": "perhaps"}}, "not in the passages", "yes_no"),
+        ({"read": {"clear": False, "knows": False}}, "unclear", "one_hop"),
+        ({"settle": {"settled": False, "answer": ""}}, "not answerable", "yes_no"),
+        ({"settle": {"settled": True, "answer": "Tarn"}}, "other answer", "comparison"),
+        ({"settle": {"settled": True, "answer": "maybe"}}, "other answer", "yes_no"),
+    ],
+)  # fmt: skip
+def test_what_fails_a_check_is_dropped_and_counted(index, tmp_path, changed, reason, kind):
+    with pytest.raises(UsageError, match="no question passed the checks: 3 × "):
+        write(index, tmp_path, author(**changed), n=1, kinds=[kind])
+    records = [json.loads(line) for line in (tmp_path / "q.jsonl.drafts").read_text().splitlines()[1:]]
+    assert [record["dropped"] for record in records] == [reason] * 3
+
+
+def test_a_question_that_one_of_two_passages_settles_is_dropped(index, tmp_path):
+    def rule(outputs, inputs):
+        if "settled" in outputs and len(inputs["passages"]) == 1 and rule.lenient:
+            return {"settled": True, "answer": rule.answer}
+        if "possible" in outputs:
+            rule.answer = good_author(outputs, inputs)["answer"]
+        return good_author(outputs, inputs)
+
+    rule.lenient = True
+    with pytest.raises(UsageError, match="one of its two passages settles it"):
+        write(index, tmp_path, rule, n=1, kinds=["two_hop"])
+    (tmp_path / "q.jsonl.drafts").unlink()
+    rule.lenient = False
+    assert len(write(index, tmp_path, rule, n=1, kinds=["two_hop"])[0].kept) == 1
+
+
+def test_what_the_model_knows_is_kept_and_marked(index, tmp_path):
+    def rule(outputs, inputs):
+        if "clear" in outputs:
+            wrong = "Ada" in inputs["question"]
+            return {"clear": True, "knows": True, "answer": "Tarn" if wrong else answers[inputs["question"]]}
+        reply = good_author(outputs, inputs)
+        if "possible" in outputs:
+            answers[reply["question"]] = reply["answer"]
+        return reply
+
+    answers = {}
+    done, _ = write(index, tmp_path, rule, n=8, kinds=["one_hop"])
+    assert {draft.from_memory for draft in done.kept if "Ada" in draft.question} == {False}
+    assert sum(draft.from_memory for draft in done.kept) == 7
+    assert done.counts()["of these, known from memory"] == {"one_hop": 7}
+    assert sum(json.loads(line)["from_memory"] for line in (tmp_path / "q.jsonl").read_text().splitlines()) == 7
+
+
+def test_another_wording_of_the_answer_becomes_an_alias(index, tmp_path):
+    def rule(outputs, inputs):
+        reply = dict(good_author(outputs, inputs))
+        if "settled" in outputs:
+            reply["answer"] += " by hand"
+        return reply
+
+    [draft] = write(index, tmp_path, rule, n=1, kinds=["one_hop"])[0].kept
+    assert draft.aliases == [f"{draft.answer} by hand"]
+    assert load_dataset(tmp_path / "q.jsonl", split_as="test").questions("test")[0].aliases == [
+        draft.answer, *draft.aliases
+    ]  # fmt: skip
+
+
+def test_what_is_dropped_is_drafted_anew(index, tmp_path):
+    def rule(outputs, inputs):
+        reply = dict(good_author(outputs, inputs))
+        if "possible" in outputs:
+            reply["possible"] = "Ada" not in reply["question"]
+        return reply
+
+    done, _ = write(index, tmp_path, rule, n=7, kinds=["one_hop"])
+    assert len(done.kept) == 7
+    assert done.counts()["dropped: the passages give no question of the kind"] == {"one_hop": 1}
+    assert {draft.passages[0]["id"] for draft in done.kept} == {p.id for p in HOUSES if p.title != "Ada Castle"}
+
+
+def test_a_repeated_question_is_dropped(index, tmp_path):
+    same = {"possible": True, "question": "Where does the long road lead?", "answer": "harbour"}
+    done, _ = write(index, tmp_path, author(write=same, settle={"settled": True, "answer": "harbour"}), n=2,
+                    kinds=["one_hop"])  # fmt: skip
+    assert [draft.dropped for draft in done.drafts] == ["", *["repeated"] * 5]
+
+
+@pytest.mark.parametrize("num_threads", [1, 4])
+def test_a_killed_run_continues_and_asks_nothing_twice(index, tmp_path, num_threads):
+    whole, before = write(index, tmp_path, author(), n=8, num_threads=num_threads)
+    text, drafts = (tmp_path / "q.jsonl").read_text(), tmp_path / "q.jsonl.drafts"
+    lines = drafts.read_text().splitlines(keepends=True)
+    drafts.write_text("".join(lines[:6]) + lines[6][:30])
+    again, engine = write(index, tmp_path, author(), n=8)
+    assert (again.drafts, (tmp_path / "q.jsonl").read_text()) == (whole.drafts, text)
+    assert 0 < again.calls == len(engine.calls) < whole.calls
+    more, engine = write(index, tmp_path, author(), n=12)
+    assert len(more.kept) == 12
+    assert not {str(call) for call in engine.calls} & {str(call) for call in before.calls}
+    assert {draft.id for draft in whole.kept} <= {draft.id for draft in more.kept}
+
+
+def test_the_seed_decides_and_the_threads_do_not(index, tmp_path):
+    ids = []
+    for number, (seed, threads) in enumerate([(0, 1), (0, 4), (1, 1)]):
+        (tmp_path / str(number)).mkdir()
+        done, _ = write(index, tmp_path / str(number), author(), seed=seed, num_threads=threads)
+        ids.append([draft.id for draft in done.kept])
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_a_reply_that_fails_costs_its_question_alone(index, tmp_path):
+    faults = {
+        "Ada Castle": UNREADABLE,
+        "Bo Windmill": LMInvalidRequestError("filtered"),
+        "Cy Lighthouse": LMTransportError("cut"),
+    }
+
+    def rule(outputs, inputs):
+        fault = faults.get(inputs["passages"][0]["title"]) if "possible" in outputs else None
+        if isinstance(fault, Exception):
+            raise fault
+        return fault or good_author(outputs, inputs)
+
+    done, _ = write(index, tmp_path, rule, n=5, kinds=["one_hop"], seed=3)
+    assert len(done.kept) == 5
+    more, _ = write(index, tmp_path, rule, n=8, kinds=["one_hop"], seed=3)
+    assert sorted(filter(None, (draft.dropped for draft in more.drafts))) == ["lost", "refused", "unreadable"]
+    faults.clear()
+    mended, engine = write(index, tmp_path, rule, n=8, kinds=["one_hop"], seed=3)
+    assert len(mended.kept) == 7, "what was refused is not asked again"
+    assert len(engine.calls) == 6
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "said"),
+    [
+        (LMTransportError("the wire is cut"), LanguageModelUnreachable, "does not answer"),
+        (LMAuthError("no such key"), LanguageModelError, "refuses the key"),
+        (UNREADABLE, LanguageModelError, "none of 8 replies"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_ends_the_run(index, tmp_path, fault, error, said):
+    def rule(outputs, inputs):
+        if isinstance(fault, Exception):
+            raise fault
+        return fault
+
+    with pytest.raises(error, match=said):
+        write(index, tmp_path, rule)
+    assert not (tmp_path / "q.jsonl").exists()
+
+
+def test_refusals(index, tmp_path):
+    def refused(error, match, retriever=index, **options):
+        with pytest.raises(error, match=match):
+            write(retriever, tmp_path, author(), **options)
+
+    refused(UnknownName, "unknown kind of question 'two-hop': did you mean 'two_hop'", kinds=["two-hop"])
+    refused(UsageError, "n = 0, of 4 kinds", n=0)
+    with RemoteRetriever("http://127.0.0.1:1") as remote:
+        refused(UsageError, "does not list its passages", retriever=remote)
+    refused(UsageError, "no passage of the index has 12 words", BM25Index.from_passages([Passage("a", "A", "Short.")]))
+    with pytest.raises(UsageError, match="the embedded reader writes no questions"):
+        write_questions(index, tmp_path / "q.jsonl", lm=extractive_lm())
+    write(index, tmp_path, author())
+    refused(UsageError, "made with another index", BM25Index.from_passages(HOUSES[:4]))
+    with (tmp_path / "q.jsonl.drafts").open("a") as lines:
+        lines.write('{"id": 1}\n')
+    refused(DataError, "drafts:6: is no draft of a question")
+    (tmp_path / "q.jsonl.drafts").unlink()
+    refused(UsageError, "is there, without q.jsonl.drafts beside it")
+
+
+def test_the_estimate_counts_the_calls_that_are_made(index, tmp_path):
+    estimates = estimate_questions(index, n=8, prices=(1.0, 2.0))
+    done, engine = write(index, tmp_path, author(), n=8)
+    assert sum(estimate.calls for estimate in estimates.values()) == done.calls == 32
+    prompts = sum(len(str(inputs).split()) for _, inputs in engine.calls)
+    assert sum(estimate.prompt_tokens for estimate in estimates.values()) > prompts
+    two = estimates["two_hop"]
+    assert two.money == pytest.approx((two.prompt_tokens + 2 * two.completion_tokens) / 1e6)
+
+
+def test_several_drafts_are_under_way_at_once(index, tmp_path):
+    together = threading.Barrier(3, timeout=20)
+
+    def rule(outputs, inputs):
+        if "possible" in outputs:
+            together.wait()
+        return good_author(outputs, inputs)
+
+    assert len(write(index, tmp_path, rule, n=3, kinds=["one_hop"], num_threads=3)[0].kept) == 3
+
+
+def test_an_index_in_a_folder_and_the_configured_model_will_do(tmp_path):
+    BM25Index.build(HOUSES, tmp_path / "index")
+    with dspy.context(lm=scripted_lm(author())[0]):
+        assert len(write_questions(tmp_path / "index", tmp_path / "q.jsonl", n=2).kept) == 2
