@@ -27,6 +27,7 @@ from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.programs.trace.usage import without_history
+from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
 from knowgap.signatures import STYLES
@@ -171,7 +172,7 @@ class Program(Streamable, dspy.Module):
             )
         recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=current_listener())
         with recording(recorder), without_history() if dspy.settings.disable_history else nullcontext():
-            self.record(Asked(question=question))
+            recorder.add(Asked(question=question))
             output: Any = super().__call__(question=question)
         wrapped = isinstance(output, tuple)  # by an optimizer
         plain = output[0] if wrapped else output
@@ -210,7 +211,8 @@ class Program(Streamable, dspy.Module):
         passages = [*inlined, *listed]
         recorder.count_read(passages)
         self._configure_decision(predictor)
-        prediction, problem, usage = ask_until_read(predictor, inputs)
+        request = functools.partial(ask_until_read, predictor, inputs)
+        prediction, problem, usage = show_request(self._name_of(predictor), recorder.place(), request)
         recorder.count_calls(usage, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
@@ -239,14 +241,12 @@ class Program(Streamable, dspy.Module):
         if self.retriever is None:
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         check_cancelled()
-        results = self.retriever.search(list(queries), k)
-        if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
-            raise UsageError(
-                f"{type(self.retriever).__name__}.search must return a list of knowgap.Hit for each of the queries"
-            )
-        current_recorder().cost.retrievals += len(queries)
+        recorder, search = current_recorder(), functools.partial(_search, self.retriever, list(queries), k)
+        results = show_search(queries, k, recorder.place(), search)
+        recorder.cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]
-        self.record(Retrieved(queries=list(queries), k=k, hits=ids), *(hit.passage for hits in results for hit in hits))
+        step = Retrieved(queries=list(queries), k=k, hits=ids)
+        recorder.add(step, *(hit.passage for hits in results for hit in hits))
         return results
 
     def retrieve_passages(self, query: str, k: int) -> list[Passage]:
@@ -256,6 +256,7 @@ class Program(Streamable, dspy.Module):
     def record(self, step: Step, *passages: Passage) -> None:
         """Add a step to the trace, with the passages it names unless they are there."""
         current_recorder().add(step, *passages)
+        show_step(step)
 
     def begin_iteration(self, number: int) -> None:
         """Begin iteration `number`, from 1."""
@@ -317,3 +318,11 @@ class Program(Streamable, dspy.Module):
         declared = _declared(type(self))
         changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
         return f"{type(self).__name__}({', '.join(changed)})"
+
+
+def _search(retriever: Retriever, queries: list[str], k: int) -> list[list[Hit]]:
+    """Search, and check what a retriever from elsewhere returns."""
+    results = retriever.search(queries, k)
+    if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
+        raise UsageError(f"{type(retriever).__name__}.search must return a list of knowgap.Hit for each of the queries")
+    return results

@@ -78,6 +78,10 @@ class TraceRecorder:
         self.cost = Cost()
         self.model_texts: set[str] = set()  # texts of passages that the model wrote from memory
 
+    def place(self) -> dict[str, Any]:
+        """Where the next step belongs."""
+        return {"iteration": self.iteration, "branch": self.branch}
+
     def add(self, step: Step, *passages: Passage) -> None:
         """Append a step, with the passages it names."""
         step.iteration = step.iteration or self.iteration
