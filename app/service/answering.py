@@ -18,6 +18,7 @@ from knowgap.programs.reading.cited_prediction import cite_answer
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.programs.trace.view import describe_step
+from knowgap.retrieval.passage import Passage
 
 try:
     import prometheus_client as prometheus
@@ -28,6 +29,7 @@ __all__ = ["Answer", "Answering", "Problem", "StepTold"]
 
 _LOG = logging.getLogger(__name__)
 _MAX_QUESTION = 32_768  # characters
+_READY = Passage("ready", "Ready", "It is ready.")
 
 
 class Problem(Exception):
@@ -93,10 +95,10 @@ class Answering:
         """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
         parts = self._program.parts()
         if (retriever := parts.get("retriever")) is not None:
-            passages = [hit.passage for hit in retriever.search(["ready"], 3)[0]]
-            if (reranker := parts.get("reranker")) is not None:
-                reranker.score([("ready", passage.text) for passage in passages])
-            cite_answer("ready", "ready", passages, entailment=parts.get("entailment"))
+            retriever.search(["ready"], 1)
+            cite_answer("Is it ready?", "yes", [_READY], entailment=parts.get("entailment"))
+        if (reranker := parts.get("reranker")) is not None:
+            reranker.score([("ready", _READY.text)])
 
     async def answer(
         self, question: str, gone: Callable[[], Awaitable[object]], *, steps: bool = False, citations: bool = True
