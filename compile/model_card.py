@@ -36,6 +36,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
             (f"Sub-model `{argument}`", facts.get("name") or f"digest `{_first_digits(facts.get('digest'))}`")
             for argument, facts in (config.get("sub_models") or {}).items()
         ),
+        *((f"From outside: {role}", _outside(each)) for role, each in (config.get("outside") or {}).items()),
         ("Data", f"{data.get('name', 'not said')}, fingerprint `{_first_digits(data.get('fingerprint'))}`"),
         ("Made", f"{config['created']}, at commit `{_first_digits(config['git_commit'])}`"),
         ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),
@@ -61,6 +62,7 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "```python",
         "import dspy",
         "import knowgap",
+        *([f"import {config['program'].partition(':')[0]}"] if ":" in config["program"] else []),
         "",
         f'dspy.configure(lm=knowgap.make_lm("{_lm_word(config["lm"])}"))',
         'program = knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")',
@@ -69,6 +71,11 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _outside(facts: dict[str, str]) -> str:
+    version = f", version {facts['version']}" if "version" in facts else ""
+    return f"`{facts['name']}`{version}, digest of its file `{_first_digits(facts.get('sha256'))}`"
 
 
 def _options(config: dict[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, 
 from knowgap.programs.trace.usage import without_history
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
+from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
 from knowgap.signatures import STYLES
 
 __all__ = ["Program"]
@@ -241,7 +241,7 @@ class Program(Streamable, dspy.Module):
         if self.retriever is None:
             raise UsageError(f"the program {self.name} needs a retriever: {type(self).__name__}(retriever)")
         check_cancelled()
-        recorder, search = current_recorder(), functools.partial(_search, self.retriever, list(queries), k)
+        recorder, search = current_recorder(), functools.partial(search_all, self.retriever, queries, k)
         results = show_search(queries, k, recorder.place(), search)
         recorder.cost.retrievals += len(queries)
         ids = [[hit.passage.id for hit in hits] for hits in results]
@@ -318,11 +318,3 @@ class Program(Streamable, dspy.Module):
         declared = _declared(type(self))
         changed = [f"{name}={value!r}" for name, value in self.values().items() if value != declared[name].default]
         return f"{type(self).__name__}({', '.join(changed)})"
-
-
-def _search(retriever: Retriever, queries: list[str], k: int) -> list[list[Hit]]:
-    """Search, and check what a retriever from elsewhere returns."""
-    results = retriever.search(queries, k)
-    if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
-        raise UsageError(f"{type(retriever).__name__}.search must return a list of knowgap.Hit for each of the queries")
-    return results

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Hit as Hit
     from knowgap.retrieval.passage import Passage as Passage
     from knowgap.retrieval.passage import Retriever as Retriever
+    from knowgap.retrieval.passage import rank_hits as rank_hits
     from knowgap.retrieval.qdrant.index import QdrantIndex as QdrantIndex
     from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker as CrossEncoderReranker
     from knowgap.retrieval.rerankers.embedded import EmbeddedReranker as EmbeddedReranker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -67,10 +68,8 @@ def compare(
     as_json: o.Json = False,
 ) -> None:
     """Score several programs on the same questions and test each against the first, question by question."""
-    chosen: dict[str, o.ProgramOptions] = {}
-    for name in filter(None, map(str.strip, programs.split(","))):
-        is_artifact = Path(name, "config.json").exists()
-        chosen[name] = o.ProgramOptions(artifact=Path(name)) if is_artifact else o.ProgramOptions(program=name)
+    names = list(filter(None, map(str.strip, programs.split(","))))
+    chosen = {name: _program_options(name, names) for name in names}
     if not chosen:
         raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
     results = _evaluate_all(chosen, options, as_json)
@@ -82,6 +81,16 @@ def compare(
     base = next(iter(results.values()))
     show_scores(_title(base), results)
     show_comparisons(results, base.metrics[0])
+
+
+def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
+    """The options of a program or of an artifact folder; one from outside is imported if it is named as well."""
+    if not Path(name, "config.json").exists():
+        return o.ProgramOptions(program=name)
+    from knowgap.compile import read_config
+
+    held = read_config(name)["program"]
+    return o.ProgramOptions(artifact=Path(name), **({"program": held} if held in named else {}))
 
 
 def _evaluate_all(
@@ -119,7 +128,7 @@ def _evaluate_all(
 
 def _file_name(label: str) -> str:
     """What the files of a program or an artifact folder are called."""
-    return label.strip("./").replace("/", "-")
+    return re.sub("[/:]", "-", label.strip("./"))
 
 
 @dataclass(frozen=True)

@@ -286,16 +286,17 @@ def _program_class(options: o.ProgramOptions) -> type[Program]:
     """The class that --program names, or that the artifact holds; one from outside is named beside the artifact."""
     from knowgap.compile.artifact import artifact_class, read_config
     from knowgap.plugins import is_reference, source_of
-    from knowgap.programs import get_program
+    from knowgap.programs import PROGRAMS, get_program
 
     artifact = options.artifact
     if artifact is None:
         return get_program(options.program)
     refuse(["preset"], f"goes with --program; {artifact} has its own settings")
     name = read_config(artifact)["program"]
-    if not is_reference(name):
+    if not is_reference(name) or options.program in PROGRAMS:
         refuse(["program"], f"{artifact} is a program by itself: leave out --program or --artifact")
+    if not is_reference(name):
         return artifact_class(artifact)
-    program_class = artifact_class(artifact, None if is_default("program") else options.program)
+    program_class = artifact_class(artifact, None if options.program in PROGRAMS else options.program)
     remark(f"the program {name} of {artifact} runs {source_of(program_class) or 'code that was given'}")
     return program_class

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +20,7 @@ from knowgap.cli.documents.reading import find_sources, said_of_update, show_rea
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import UsageError
+from knowgap.plugins import blaming, outside_facts
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
@@ -189,10 +190,14 @@ def search(
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
+    from knowgap.retrieval.passage import search_all
+
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
     with factories.open_index(options) as retriever:
-        [hits] = retriever.search([query], k)
+        outside = outside_facts({"retriever": retriever})
+        with blaming(f"search in {options.folder}") if outside else nullcontext():
+            [hits] = search_all(retriever, [query], k)
         sources = find_sources(retriever, [hit.passage for hit in hits], lines=as_json)
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]

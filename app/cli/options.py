@@ -64,11 +64,15 @@ Quality = Annotated[
     ),
 ]
 Reranker = Annotated[
-    str | None, Option("--reranker", help="Cross-encoder by path or hub name, or embedded; for programs that rerank.")
+    str | None,
+    Option("--reranker", help="Cross-encoder by path or hub name, embedded, or module:Name; for programs that rerank."),
 ]
 Entailment = Annotated[
     str | None,
-    Option("--entailment", help="Entailment model by path or hub name, or embedded; for programs that check it."),
+    Option(
+        "--entailment",
+        help="Entailment model by path or hub name, embedded, or module:Name; for programs that check it.",
+    ),
 ]
 Split = Annotated[str, Option("--split", help="Split: train, dev or test.")]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Only the first questions, this many.")]
@@ -100,9 +104,15 @@ NEW_INDEX = "colbert"
 class ProgramOptions(OptionGroup):
     """A program: a compiled one, or a named one with its settings; and the models beside the language model."""
 
-    program: Annotated[str, Option("--program", "-p", envvar="KNOWGAP_PROGRAM", help="Program: see `knowgap ls`.")] = (
-        "migres"
-    )
+    program: Annotated[
+        str,
+        Option(
+            "--program",
+            "-p",
+            envvar="KNOWGAP_PROGRAM",
+            help="Program: see `knowgap ls`; or module:Name, one of your own.",
+        ),
+    ] = "migres"
     artifact: Annotated[
         Path | None, Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
     ] = None
@@ -135,7 +145,8 @@ class IndexOptions(OptionGroup):
             "--data",
             "-d",
             envvar="KNOWGAP_DATA",
-            help="Data set: a name of `knowgap ls`, a file or a folder; sample is a bundled fictional encyclopedia.",
+            help="Data set: a name of `knowgap ls`, a file, a folder, or module:Name:PATH for a loader of your own; "
+            "sample is a bundled fictional encyclopedia.",
         ),
     ] = "sample"
     folder: Annotated[
@@ -144,8 +155,8 @@ class IndexOptions(OptionGroup):
             "--index",
             "-i",
             envvar="KNOWGAP_INDEX",
-            help="Index folder, or the URL of `knowgap serve-index`. Without it, one is made of the data's own "
-            "passages.",
+            help="Index folder, the URL of `knowgap serve-index`, or module:Name, a retriever of your own. Without it, "
+            "an index is made of the data's own passages.",
         ),
     ] = None
     engine: Engine = None
@@ -189,7 +200,11 @@ class JobOptions(ModelOptions, DataOptions):
 
     metric: Annotated[
         list[str] | None,
-        Option("--metric", "-m", help="Metric: see `knowgap ls metrics`; the first is optimized. Can be repeated."),
+        Option(
+            "--metric",
+            "-m",
+            help="Metric: see `knowgap ls metrics`; or module:Name. The first is optimized. Can be repeated.",
+        ),
     ] = None
     num_threads: Threads = 4
     output_dir: OutputDir = None

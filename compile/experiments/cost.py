@@ -21,6 +21,7 @@ from knowgap.compile.experiments.call_bounds import call_bounds
 from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compile.experiments.runner import run_experiment
 from knowgap.compile.experiments.table import ExperimentTable, read_table
+from knowgap.plugins import reference_of
 from knowgap.programs.trace.usage import Prices, dollars, token_prices
 
 __all__ = ["CALL", "PASSAGE", "REPLY", "CellCost", "CostEstimate", "estimate_cost"]
@@ -151,7 +152,7 @@ def _answers_identity(cell: Cell) -> str:
     program: Any = cell.program
     column = [cell.column.dataset, cell.column.split, cell.column.sampling, cell.column.metrics]
     row = [cell.row.candidates, cell.row.engine, *cell.row.top_p]
-    return digest([program.name, state_of(program), column, row, lm_name(cell.lm)])
+    return digest([reference_of(type(program)), state_of(program), column, row, lm_name(cell.lm)])
 
 
 def _cell_cost(cell: Cell, measured: tuple[int, Mapping[str, float]] | None, prices: Prices | None) -> CellCost:
