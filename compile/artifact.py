@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -51,8 +51,8 @@ FORMAT = 1
 _DIGESTS = "sha256"
 _ALTERED = "was altered after it was saved: save it again, or remove sha256 from config.json to take it as it is"
 _CONFIG_KEYS = {
-    *("format", "program", "hyperparameters", "demonstrations", "retriever", "reranker", "entailment", "lm"),
-    *("sub_models", "outside", "lm_settings", "data", "evaluations", "cost", "versions", "git_commit", "created"),
+    *("format", "program", "hyperparameters", "demonstrations", "retriever", "reranker", "entailment", "lm", "created"),
+    *("sub_models", "outside", "lm_settings", "data", "evaluations", "cost", "compared", "versions", "git_commit"),
 }
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
@@ -67,6 +67,7 @@ def save_artifact(
     data: Dataset | Mapping[str, Any] | None = None,
     evaluations: Mapping[str, Evaluation] | None = None,
     cost: Mapping[str, Any] | None = None,
+    compared: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write a program to a folder that `load_artifact` reads.
 
@@ -81,6 +82,7 @@ def save_artifact(
         data: the data set the program was compiled on.
         evaluations: scores to keep with the program, by a label such as "test after"; each knows its split.
         cost: what compiling cost, as JSON values by name.
+        compared: the programs among which this one was chosen, as JSON values by name, in the columns of the card.
 
     Returns:
         The folder.
@@ -112,6 +114,7 @@ def save_artifact(
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
         "cost": dict(cost or {}),
+        "compared": [dict(row) for row in compared],
         "versions": versions(),
         "git_commit": git_commit(str(Path.cwd())),
         **({"outside": outside} if (outside := outside_parts(program)) else {}),

@@ -53,6 +53,8 @@ def model_card(config: dict[str, Any], program: Program) -> str:
     lines += ["", "## Demonstrations", ""]
     shown = [f"- `{name}`: {number}" for name, number in config["demonstrations"].items()]
     lines += shown or ["None: every prompt is its instructions alone."]
+    if compared := config.get("compared"):
+        lines += ["", "## Programs compared", "", *_table([*compared[0]], [[*row.values()] for row in compared])]
     if config["cost"]:
         lines += ["", "## What compiling cost", "", *(f"- {name}: {value}" for name, value in config["cost"].items())]
     lines += [

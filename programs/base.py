@@ -54,6 +54,7 @@ class Program(Streamable, dspy.Module):
         name: the program's name in the registry; that of the class where a subclass says nothing.
         presets: by name, the hyperparameters that the paper uses for a family of tasks.
         needs_retriever: whether the program searches an index.
+        needs: what it cannot do without, besides an index and a language model, in words; empty for nothing.
         part_names: attributes that copies of a program share instead of copying: the index and models.
         sub_models: arguments that take a model trained for a part of the method, each with the attribute that holds it.
 
@@ -70,6 +71,7 @@ class Program(Streamable, dspy.Module):
     name: ClassVar[str] = "program"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     needs_retriever: ClassVar[bool] = True
+    needs: ClassVar[str] = ""
     part_names: ClassVar[tuple[str, ...]] = ("retriever",)
     sub_models: ClassVar[Mapping[str, str]] = {}
 

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Context, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.evaluate import Job, open_job, show_estimates
+from knowgap.cli.display import out, progress, remark
+from knowgap.cli.evaluate import Job, named_programs, open_job, show_estimates
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.saving import score_and_save
+from knowgap.cli.running.study import estimate_study, run_study, show_study, study_config, study_label
 from knowgap.cli.training.finetune import finetune, finetune_config
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Budget, DemoConfig, StudyConfig, Tuning
+    from knowgap.compile import DemoConfig
     from knowgap.programs.base import Program
 
 _OF_STUDIES = ("n_trials", "study_name", "storage", "mode", "cost", "rule", "prune", "max_calls", "max_tokens")
-_OF_STUDIES += ("max_money", "timeout", "num_workers")
+_OF_STUDIES += ("programs", "max_calls_per_question", "max_cost_per_question", "max_money", "timeout", "num_workers")
 
-__all__ = ["COMMANDS", "calibrate", "compile_", "optimize_demonstrations", "run_study", "show_study", "tune"]
+_OF_ONE_PROGRAM = ("program", "artifact", "preset", "settings", "know", "relevant", "decompose", "generator")
+
+__all__ = ["COMMANDS", "calibrate", "compile_", "optimize_demonstrations", "tune"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,16 @@ class CalibrateOptions(o.SplitOptions, o.DataOptions, o.ProgramOptions):
 
 @dataclass(frozen=True)
 class CompileOptions(o.StudyOptions, o.ProgramOptions):
-    """A program, and the study that improves it."""
+    """A program, or several, and the study that improves them."""
+
+    programs: Annotated[
+        str | None,
+        Option(
+            "--programs",
+            help="Several programs and artifact folders, separated by commas, or all: the study also finds out which "
+            "is best. The first is the base of the comparison.",
+        ),
+    ] = None
 
 
 @grouped
@@ -125,7 +137,7 @@ def compile_(
                 score_and_save(job, program, finetuned.program, folder, lm=finetuned.lm)
             return
         if options.dry_run:
-            _show_estimate(job, program, options, optimizer=optimizer)
+            _show_estimate(job, program, options, optimizer)
             return
         improved = optimize_demonstrations(job, program, optimizer, teacher_lm)
         score_and_save(job, program, improved, folder)
@@ -143,20 +155,44 @@ def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] 
     """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
     from knowgap.compile.study.local_processes import is_local_worker
 
-    checked = factories.check_program(options)
-    _study_config(options)
-    if checked.generator is not None:
+    checked = [factories.check_program(each) for each in _chosen_programs(options)]
+    study_config(options)
+    if any(each.generator is not None for each in checked):
         demos = demos.model_copy(update={"mode": "none"})
-    with open_job(options, "dev", [checked]) as job:
-        program = checked.make(job.retriever, job.lm)
-        folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}{suffix}")
+    with open_job(options, "dev", checked) as job:
+        programs = [each.make(job.retriever, job.lm) for each in checked]
+        folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}{suffix}")
         if options.dry_run:
-            _show_estimate(job, program, options, demos=demos)
+            estimate_study(job, programs, options, demos)
             return
-        tuned = run_study(job, program, folder, options, command, demos=demos)
-        if not is_local_worker():
-            show_study(program, tuned)
-            score_and_save(job, program, tuned.program, folder, tuned.spent.model_dump())
+        tuned = run_study(job, programs, folder, options, command, demos=demos)
+        if is_local_worker():
+            return
+        show_study(tuned)
+        compared = [each.row(tuned.metric) for each in tuned.by_program()] if len(programs) > 1 else []
+        evaluations = score_and_save(
+            job, programs[0], tuned.program, folder, tuned.spent.model_dump(), compared=compared
+        )
+        if len(programs) > 1:
+            from knowgap.reports.report import write_report
+
+            page = write_report(tuned, folder / "report.html", evaluations=evaluations, cost=options.cost)
+            out.print(f"score against cost of all trials, as a picture: {page}", markup=False)
+
+
+def _chosen_programs(options: CompileOptions) -> list[o.ProgramOptions]:
+    """The programs of --programs, each with the models that it has a part for; or the one of the other options."""
+    if options.programs is None:
+        return [options]
+    refuse(_OF_ONE_PROGRAM, "goes with one program, and --programs names several")
+    chosen, given = [], {part: getattr(options, part) for part in ("reranker", "entailment")}
+    for each in named_programs(options.programs).values():
+        parts = factories.program_class_of(each).part_names
+        chosen.append(replace(each, **{part: model for part, model in given.items() if part in parts}))
+    for part, model in given.items():
+        if model is not None and all(getattr(each, part) is None for each in chosen):
+            raise UsageError(f"--{part} {model}: none of the programs has one")
+    return chosen
 
 
 def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None = None) -> Program:
@@ -181,141 +217,25 @@ def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_
     return compiled
 
 
-def run_study(
-    job: Job,
-    program: Program,
-    folder: Path,
-    options: o.StudyOptions,
-    command: Sequence[str] | None = None,
-    *,
-    demos: DemoConfig,
-    ranges: Mapping[str, tuple[float, float]] | None = None,
-) -> Tuning[Program]:
-    """Run `knowgap.tune` on the train and dev splits, with a progress bar.
-
-    The study is kept in `folder` if the options do not say where. `command` is the command line of this process: other
-    workers run it and share the trials, so that it must lead to this call.
-    """
-    from knowgap.compile import tune
-    from knowgap.compile.study.local_processes import local_workers
-
-    config, budget = _study_config(options, ranges)
-    folder.mkdir(parents=True, exist_ok=True)
-    with (
-        progress(f"tuning {program.name} on {job.dataset.name}/dev") as report,
-        local_workers(options.num_workers - 1, command) as problems,
-    ):
-        tuned = tune(
-            program,
-            devset=job.dataset.questions("dev", options.limit),
-            trainset=job.dataset.splits["train"][: options.limit],
-            metric=job.metrics[0],
-            n_trials=options.n_trials,
-            study_name=options.study_name or f"{program.name}-{job.dataset.name}",
-            storage=options.storage or str(folder / "study.db"),
-            seed=options.seed,
-            lm=job.lm,
-            num_threads=options.num_threads,
-            budget=budget,
-            progress=report,
-            study=config,
-            demos=demos,
-        )
-    for problem in problems:
-        remark(f"a worker gave up, the others did its trials: {problem}")
-    return tuned.reread(options.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
-
-
-def _study_config(
-    options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None
-) -> tuple[StudyConfig, Budget]:
-    """How a study searches, and its limits; both are checked."""
-    from knowgap.compile import Budget, StudyConfig
-
-    if options.mode == "pareto" and options.prune:
-        refuse(["prune"], "--mode pareto stops no trial early")
-    config = StudyConfig(
-        mode=options.mode,
-        cost=options.cost,
-        rule=options.rule,
-        prune=options.prune,
-        ranges=dict(ranges or {}),
-        cache_dir=factories.cache_folder(),
-    )
-    budget = Budget(
-        calls=options.max_calls,
-        tokens=options.max_tokens,
-        money=options.max_money,
-        seconds=options.timeout,
-        prices=options.prices,
-    )
-    return config, budget
-
-
-def _show_estimate(
-    job: Job, program: Program, options: o.StudyOptions, *, demos: DemoConfig | None = None, optimizer: str = ""
-) -> None:
-    """Show what a study, or an optimizer, would cost at most, with the scores before and after."""
-    from knowgap.compile.study.estimate import estimate_optimizer, estimate_study
+def _show_estimate(job: Job, program: Program, options: CompileOptions, optimizer: str) -> None:
+    """Show what an optimizer would cost at most, with the scores before and after."""
+    from knowgap.compile.study.estimate import estimate_optimizer
 
     devset, limit = job.dataset.questions("dev", options.limit), options.limit
-    sizes = {
-        "devset": devset,
-        "trainset": job.dataset.splits["train"][:limit],
-        "scoring": 2 * (len(devset) + len(job.dataset.questions("test", limit))),
-        "metrics": job.metrics,
-        "lm": job.lm,
-        "prices": options.prices,
-        "seed": options.seed,
-    }
-    estimate = (
-        estimate_optimizer(program, optimizer, **sizes)
-        if optimizer
-        else estimate_study(program, n_trials=options.n_trials, demos=demos, **sizes)
+    estimate = estimate_optimizer(
+        program,
+        optimizer,
+        devset=devset,
+        trainset=job.dataset.splits["train"][:limit],
+        scoring=2 * (len(devset) + len(job.dataset.questions("test", limit))),
+        metrics=job.metrics,
+        lm=job.lm,
+        prices=options.prices,
+        seed=options.seed,
     )
     show_estimates({program.name: estimate}, job.lm)
-    parts = [f"{estimate.trials} trials of {estimate.questions} dev questions"] if not optimizer else []
-    parts += [f"{estimate.bootstrapping} for demonstrations", f"{estimate.scoring} for the scores before and after"]
-    out.print(f"questions, at most: {', '.join(parts)}", markup=False)
-
-
-def show_study(before: Program, tuned: Tuning[Program]) -> None:
-    """Show the best trials of a study, what they changed, and what the study cost."""
-    from knowgap.compile.evaluation.statistics import few_questions, mean_interval
-    from knowgap.compile.study.trials import rank
-
-    complete = sorted((trial for trial in tuned.trials if trial.complete), key=lambda trial: rank(trial, tuned.cost))
-    rows = []
-    for trial in complete[:5]:
-        changed = {name: value for name, value in trial.values.items() if value != getattr(before, name)}
-        rows.append(
-            [
-                trial.number,
-                trial.label + (" (chosen)" if trial.number == tuned.best.number else ""),
-                f"{trial.score:.3f}",
-                f"{trial.costs['lm_calls']:.1f}",
-                ", ".join(f"{name}={_format_value(value)}" for name, value in changed.items()) or "as before",
-            ]
-        )
-    title = f"the best of {len(tuned.trials)} trials ({len(complete)} complete, the others stopped early)"
-    caption = few_questions([mean_interval(tuned.best.scores, tuned.seed)])
-    show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows, caption=caption)
-    importances = list(tuned.importances().items())[:6]
-    if importances:
-        ranges = tuned.importance_ranges()
-        rows = [[name, f"{share:.2f}", "{:.2f} to {:.2f}".format(*ranges[name])] for name, share in importances]
-        columns = ["parameter", "importance", "with any one trial left out"]
-        show_table(f"what decides the score, from {len(complete)} complete trials", columns, rows)
-    calls = tuned.calls
-    out.print(
-        f"{calls.spent} LM calls; {calls.without_sharing} without sharing answers between trials, "
-        f"{calls.without_pruning} without stopping bad trials early as well; ended by: {tuned.stopped}",
-        markup=False,
-    )
-
-
-def _format_value(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    asked = f"{estimate.bootstrapping} for demonstrations, {estimate.scoring} for the scores before and after"
+    out.print(f"questions, at most: {asked}", markup=False)
 
 
 COMMANDS = {"compile": compile_, "calibrate": calibrate, "tune": tune}

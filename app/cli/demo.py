@@ -10,9 +10,9 @@ import typer
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.compile import run_study, show_study
 from knowgap.cli.display import out, progress, show_table
 from knowgap.cli.evaluate import Job, show_comparisons, show_scores
+from knowgap.cli.running.study import run_study, show_study
 
 if TYPE_CHECKING:
     import dspy
@@ -151,7 +151,7 @@ def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tupl
 
     programs = {name: get_program(name)(job.retriever) for name in _CANDIDATES}
     studies = {
-        name: run_study(job, program, output_dir, options, demos=DemoConfig(), ranges=_RANGES)
+        name: run_study(job, [program], output_dir, options, demos=DemoConfig(), ranges=_RANGES)
         for name, program in programs.items()
     }
     rows = []
@@ -177,7 +177,7 @@ def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tupl
         "`knowgap compile` searches demonstrations and hyperparameters together.",
         markup=False,
     )
-    show_study(programs[chosen], studies[chosen])
+    show_study(studies[chosen])
     return programs[chosen], studies[chosen]
 
 

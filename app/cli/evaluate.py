@@ -26,8 +26,19 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
-__all__ = ["COMMANDS", "Job", "compare", "evaluate", "open_job", "show_comparisons", "show_estimates", "show_scores"]
+__all__ = [
+    "COMMANDS",
+    "Job",
+    "compare",
+    "evaluate",
+    "named_programs",
+    "open_job",
+    "show_comparisons",
+    "show_estimates",
+    "show_scores",
+]
 
+_BASE = "rag"  # of all programs, the one that the others are compared with
 _DEFAULT_METRICS = ("f1", "exact_match")
 
 
@@ -62,17 +73,13 @@ def compare(
     *,
     programs: Annotated[
         str,
-        Option("--programs", help="Programs and artifact folders, separated by commas; the first is the base."),
+        Option("--programs", help="Programs and artifact folders, separated by commas, or all; the first is the base."),
     ] = "direct,rag,migres",
     options: CompareOptions,
     as_json: o.Json = False,
 ) -> None:
     """Score several programs on the same questions and test each against the first, question by question."""
-    names = list(filter(None, map(str.strip, programs.split(","))))
-    chosen = {name: _program_options(name, names) for name in names}
-    if not chosen:
-        raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
-    results = _evaluate_all(chosen, options, as_json)
+    results = _evaluate_all(named_programs(programs), options, as_json)
     if options.dry_run:
         return
     if as_json:
@@ -81,6 +88,20 @@ def compare(
     base = next(iter(results.values()))
     show_scores(_title(base), results)
     show_comparisons(results, base.metrics[0])
+
+
+def named_programs(text: str) -> dict[str, o.ProgramOptions]:
+    """The programs and artifact folders of --programs, in their order; of `all`, what is left out is said."""
+    from knowgap.programs import PROGRAMS, get_program
+
+    names = [*filter(None, map(str.strip, text.split(",")))]
+    if names == ["all"]:
+        needs = {name: get_program(name).needs for name in PROGRAMS}
+        remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
+        names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
+    if not names:
+        raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
+    return {name: _program_options(name, names) for name in names}
 
 
 def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:

@@ -31,6 +31,7 @@ __all__ = [
     "load_scorers",
     "named_values",
     "open_index",
+    "program_class_of",
 ]
 
 _LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
@@ -248,7 +249,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     from knowgap.lms.trained import TRAINED, load_trained
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
-    artifact, program_class = options.artifact, _program_class(options)
+    artifact, program_class = options.artifact, program_class_of(options)
     for part in ("reranker", "entailment"):
         value = getattr(options, part)
         if value is not None and part not in program_class.part_names:
@@ -282,7 +283,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))
 
 
-def _program_class(options: o.ProgramOptions) -> type[Program]:
+def program_class_of(options: o.ProgramOptions) -> type[Program]:
     """The class that --program names, or that the artifact holds; one from outside is named beside the artifact."""
     from knowgap.compile.artifact import artifact_class, read_config
     from knowgap.plugins import is_reference, source_of

@@ -230,6 +230,16 @@ class StudyOptions(JobOptions):
             help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
         ),
     ] = None
+    max_calls_per_question: Annotated[
+        float | None,
+        Option(
+            "--max-calls-per-question", min=0, help="Choose the best trial with at most so many LM calls a question."
+        ),
+    ] = None
+    max_cost_per_question: Annotated[
+        float | None,
+        Option("--max-cost-per-question", min=0, help="Choose the best trial at this price a question, in US dollars."),
+    ] = None
     mode: Annotated[
         Literal["single", "pareto"],
         Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning."),

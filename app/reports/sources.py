@@ -90,7 +90,7 @@ def _read_files(place: Path, files: list[Path], study_name: str | None, cost: st
         storage = f"sqlite:///{studies[0]}" if kinds[studies[0]] == "sqlite" else str(studies[0])
         study = _load_study(storage, study_name, cost)
         if config is not None:
-            saved = matching(study.trials, config["hyperparameters"], config["demonstrations"], study.pool)
+            saved = matching(study, config["program"], config["hyperparameters"], config["demonstrations"])
             study = replace(study, chosen=saved or study.chosen)
     return ReportSource(
         study=study,

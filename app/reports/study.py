@@ -99,11 +99,13 @@ class StudyView:
         """In which settings a trial differs from the first."""
         first = self.facts.trials[0].values
         changed = [f"{name} = {format_setting(v)}" for name, v in trial.values.items() if v != first.get(name)]
-        shown = [f"demonstrations of {p}: {self._n_demos(p, n)}" for p, n in trial.demonstrations.items() if n]
+        numbers = {p: self._n_demos(trial, p) for p, n in trial.demonstrations.items() if n}
+        shown = [f"demonstrations of {p}: {number}" for p, number in numbers.items()]
         return changed + shown
 
-    def _n_demos(self, predictor: str, chosen: int) -> int:
-        return len(self.facts.pool.sets[predictor][chosen]) if predictor in self.facts.pool.sets else 0
+    def _n_demos(self, trial: TrialResult, predictor: str) -> int:
+        sets = self.facts.pool_of(trial.program).sets.get(predictor)
+        return len(sets[trial.demonstrations.get(predictor, 0)]) if sets else 0
 
     @property
     def compared(self) -> dict[str, TrialResult]:
@@ -119,8 +121,8 @@ class StudyView:
             (name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
             for name in self.chosen.values
         ]
-        for name in self.facts.pool.sets:
-            numbers = [str(self._n_demos(name, trial.demonstrations.get(name, 0))) for trial in trials]
+        for name in self.facts.pool_of(self.chosen.program).sets:
+            numbers = [str(self._n_demos(trial, name)) for trial in trials]
             settings.append((f"demonstrations of {name}", numbers, "worked examples in the prompt"))
         return sorted(settings, key=lambda setting: len({*setting[1]}) == 1)
 

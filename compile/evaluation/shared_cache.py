@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +28,7 @@ from knowgap.retrieval.passage import Hit, Passage
 if TYPE_CHECKING:
     from diskcache import Cache
 
-__all__ = ["CachedModel", "CachedRetriever", "cache_results", "lm_cache", "open_cache"]
+__all__ = ["CachedModel", "CachedRetriever", "cache_results", "lm_cache", "open_cache", "share_results"]
 
 P = TypeVar("P", bound=Program)
 T = TypeVar("T")
@@ -42,16 +42,29 @@ def cache_results(program: P, folder: str | Path | None = None) -> Iterator[P]:
         program: stays as it is.
         folder: where results are shared with other processes, see `open_cache`; None keeps them in memory.
     """
-    copy = program.deepcopy()
+    with share_results({"": program}, folder) as copies:
+        yield copies[""]
+
+
+@contextmanager
+def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -> Iterator[dict[str, P]]:
+    """Like `cache_results`, for several programs by name, which use one another's results.
+
+    Those of an index are shared if it has a digest or is the same object, those of rerankers and entailment models if
+    class and name are the same.
+    """
     cache = open_cache(folder) if folder is not None else None
-    for name, part in program.parts().items():
-        if part is not None and name in ("retriever", "reranker", "entailment"):
-            setattr(copy, name, CachedRetriever(part, cache) if name == "retriever" else CachedModel(part, cache))
-    if cache is None:
-        yield copy
-    else:
-        with closing(cache):
-            yield copy
+    memories: dict[bytes, LRUCache[str, Any]] = {}
+    copies: dict[str, P] = {}
+    for name, program in programs.items():
+        copies[name] = program.deepcopy()
+        for attribute, part in program.parts().items():
+            if part is not None and attribute in ("retriever", "reranker", "entailment"):
+                wrapper = (CachedRetriever if attribute == "retriever" else CachedModel)(part, cache)
+                wrapper.share_memory(memories)
+                setattr(copies[name], attribute, wrapper)
+    with closing(cache) if cache is not None else nullcontext():
+        yield copies
 
 
 def open_cache(folder: str | Path) -> Cache:
@@ -81,7 +94,7 @@ class _Cached:
 
     Args:
         wrapped: computes the results.
-        identity: JSON values; two wrappers with the same identity share their results.
+        identity: JSON values; two wrappers with the same identity share their results, unless a value is missing.
         cache: where results are shared with other processes.
         size: number of results kept in memory.
     """
@@ -89,7 +102,12 @@ class _Cached:
     def __init__(self, wrapped: Any, identity: Sequence[Any], cache: Cache | None, size: int):
         self.wrapped, self._cache = wrapped, cache
         self._identity = orjson.dumps([*identity, versions().get("knowgap")])
+        self._own = b"" if all(identity[:2]) else str(id(wrapped)).encode()
         self._memory: LRUCache[str, Any] = LRUCache(size)
+
+    def share_memory(self, memories: dict[bytes, LRUCache[str, Any]]) -> None:
+        """Keep results in memory together with the wrappers of the same identity; `memories` is by identity."""
+        self._memory = memories.setdefault(self._identity + self._own, self._memory)
 
     def _look_up(self, items: Sequence[T], compute: Callable[[list[T]], Sequence[Any]]) -> list[Any]:
         """The results of some items; `compute` is called once, with those whose result is not known."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Budget", "DemoConfig", "StudyConfig"]
+
+T = TypeVar("T")
 
 
 class _Config(BaseModel):
@@ -47,12 +50,17 @@ class StudyConfig(_Config):
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
         cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
         rule: which trial is chosen; see `knowgap.compile.study.trials.choose`.
+        max_calls_per_question: calls of the language model that a question may take on average, cached ones included;
+            dearer trials are not chosen, and are stopped once that is certain.
+        max_cost_per_question: the same in US dollars, by `Budget.prices` or DSPy's table.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
-            see `knowgap.compile.study.pruning`.
+            see `knowgap.compile.study.search.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
         ranges: (low, high) for numbers by name, narrower or wider than declared for the search, within the bounds.
         start: hyperparameters to try early, as mappings from name to value.
+            In a study of several programs, names of hyperparameters in `include`, `exclude`, `ranges` and `start` begin
+            with that of the program: `migres.top_k`.
         reuse: use answers of the language model, retrieved lists and scores of reranker and entailment model again; a
             language model that samples is then asked only once for each prompt.
         cache_dir: folder in which they are shared with other processes; None shares them in memory and in DSPy's cache.
@@ -62,6 +70,8 @@ class StudyConfig(_Config):
     mode: Literal["single", "pareto"] = "single"
     cost: str = "lm_calls"
     rule: str = "best"
+    max_calls_per_question: float | None = Field(default=None, ge=0)
+    max_cost_per_question: float | None = Field(default=None, ge=0)
     prune: bool = True
     include: list[str] | None = None
     exclude: list[str] = []
@@ -84,6 +94,25 @@ class StudyConfig(_Config):
     def prunes(self) -> bool:
         """Whether trials may be stopped early."""
         return self.prune and self.mode == "single"
+
+    def of_program(self, prefix: str) -> StudyConfig:
+        """The settings for the program whose hyperparameters' names begin with `prefix`, without it."""
+
+        def own(names: Mapping[str, T]) -> dict[str, T]:
+            return {name.removeprefix(prefix): value for name, value in names.items() if name.startswith(prefix)}
+
+        return self.model_copy(
+            update={
+                "include": None if self.include is None else [*own(dict.fromkeys(self.include))],
+                "exclude": [*own(dict.fromkeys(self.exclude))],
+                "ranges": own(self.ranges),
+                "start": [values for start in self.start if (values := own(start))],
+            }
+        )
+
+    def named(self) -> set[str]:
+        """The names of all hyperparameters that the settings mention."""
+        return {*(self.include or ()), *self.exclude, *self.ranges, *(name for start in self.start for name in start)}
 
     def identity(self) -> dict[str, Any]:
         """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
@@ -146,11 +175,16 @@ class Budget(_Config):
         """Whether what other processes spend matters."""
         return not (self.calls is None and self.tokens is None and self.money is None)
 
-    def check_prices(self, lm: str) -> None:
-        """Refuse a limit of money for a language model, by its name, whose price is not known."""
-        if self.money is not None and self.prices is None and token_prices(lm) is None:
+    def check_prices(self, lm: str, per_question: float | None = None) -> None:
+        """Refuse a limit of money, in all or per question, if the price of the language model of that name is unknown.
+
+        Raises:
+            UsageError: it says how to name prices.
+        """
+        limit = self.money if self.money is not None else per_question
+        if limit is not None and self.prices is None and token_prices(lm) is None:
             raise UsageError(
-                f"a budget of {self.money:g} US dollars needs prices, and those of {lm} are not known: name them, in "
+                f"a limit of {limit:g} US dollars needs prices, and those of {lm} are not known: name them, in "
                 "US dollars per million prompt and completion tokens (--prices IN,OUT)"
             )
 

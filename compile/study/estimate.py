@@ -12,7 +12,7 @@ from knowgap.compile.evaluation.estimate import Estimate, measure_question
 from knowgap.compile.evaluation.metrics import JUDGING_CALLS
 from knowgap.compile.evaluation.runner import check_examples
 from knowgap.compile.study.config import DemoConfig, StudyConfig
-from knowgap.compile.study.search_space import SearchSpace
+from knowgap.compile.study.search.space import SearchSpace
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Prices
@@ -63,7 +63,8 @@ def estimate_study(
     """
     ids = check_examples(devset, "devset")
     demos = (demos or DemoConfig()).resolved(lm)
-    cost = measure_question(program, _settings(program, study, seed), devset, ids, seed)
+    settings = _settings(program, study, seed) if n_trials > 1 else [program]
+    cost = measure_question(program, settings, devset, ids, seed)
     train = len(trainset or ()) if demos.mode != "none" else 0
     asked = n_trials * len(ids) + train
     judging = [JUDGING_CALLS.get(name, 0) for name in metrics]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -11,68 +11,92 @@ from knowgap.compile.demonstrations.compile_program import compile_program
 from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.study.config import DemoConfig, StudyConfig
-from knowgap.compile.study.search_space import SearchSpace
-from knowgap.compile.study.shared_study import InitialTrial, SetUp
-from knowgap.compile.study.trials import PAPER
+from knowgap.compile.study.search.space import PROGRAM, SearchSpace, program_prefix
+from knowgap.compile.study.shared_study import InitialTrial, MadeDemos, SetUp
+from knowgap.compile.study.trials import BOOTSTRAPPED, PAPER
 from knowgap.compile.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import UsageTracker, track_usage
+from knowgap.programs.trace.usage import Prices, UsageTracker, track_usage
 from knowgap.retrieval.index.build import Progress
 
-__all__ = ["make_set_up"]
+__all__ = ["bootstrap_demos", "make_set_up"]
 
 
 def make_set_up(
-    program: Program,
+    programs: Mapping[str, Program],
     trainset: Sequence[dspy.Example],
-    metric: Metric,
     config: StudyConfig,
     demos: DemoConfig,
-    *,
-    seed: int,
-    prices: tuple[float, float] | None,
-    progress: Progress,
+    bootstrap: Callable[[Program], MadeDemos],
 ) -> SetUp:
     """Bootstrap demonstrations, calibrate δ and list the initial trials.
 
-    The initial trials are, each once: the paper's settings without demonstrations; the program as it is; the settings
-    in `config.start`; the program with δ as it is calibrated; and the program with bootstrapped demonstrations.
+    The initial trials of a program are, each once: the paper's settings without demonstrations; the program as it is;
+    the settings in `config.start`; the program with δ as it is calibrated; and the program with bootstrapped
+    demonstrations. The paper's settings of all programs come before the rest, and demonstrations of one program among
+    several are bootstrapped when it comes to that trial, unless it brings some along.
     """
-    tracker, pool = UsageTracker(prices), DemoSets()
-    if demos.mode != "none":
-        bootstrapped = None
-        if trainset and program.predictors():
-            with track_usage(tracker):
-                bootstrapped = compile_program(
-                    program,
-                    trainset,
-                    metric=metric,
-                    optimizer="bootstrap",
-                    teacher_lm=demos.teacher_lm,
-                    seed=seed,
-                    progress=progress,
-                    max_bootstrapped_demos=max(demos.max_demos, demos.num_sets * demos.max_demos // 2),
-                )
-        pool = DemoSets.draw(program, bootstrapped, num_sets=demos.num_sets, max_demos=demos.max_demos, seed=seed)
-    calibrated = _calibrate_delta(program, trainset) if "delta" not in config.exclude else []
-    known = [*config.start, *calibrated]
-    space = SearchSpace(program, config, num_demo_sets=pool.sizes, known=known)
-    paper, current = {name: space.defaults[name] for name in space.declared}, program.values()
-    wanted: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = [
-        (PAPER, paper, {}),
-        ("current", current, pool.own),
-        *(("given", {**current, **values}, pool.own) for values in config.start),
-        *(("calibrated", {**current, **values}, pool.own) for values in calibrated),
-    ]
-    if pool.sets:
-        wanted.append(("bootstrapped", current, pool.bootstrapped))
+    set_up = SetUp(initial=[], known={}, demos={})
     initial: list[InitialTrial] = []
-    for label, values, chosen in wanted:
-        parameters = space.parameters(values, chosen)
-        if parameters not in [trial.parameters for trial in initial]:
-            initial.append(InitialTrial(label=label, parameters=parameters))
-    return SetUp(initial=initial, known=known, spent=tracker.usage, pool=pool)
+    for name, program in programs.items():
+        prefix = program_prefix(name, len(programs))
+        own = config.of_program(prefix)
+        brought = any(getattr(predictor, "demos", ()) for predictor in program.predictors())
+        later = bool(prefix and trainset and not brought and demos.mode != "none")
+        made = MadeDemos() if later else bootstrap(program)
+        if not later:
+            set_up.demos[name] = made
+        calibrated = _calibrate_delta(program, trainset) if "delta" not in own.exclude else []
+        set_up.known[name] = [*own.start, *calibrated]
+        pool = made.pool
+        space = SearchSpace(program, own, num_demo_sets=pool.sizes, known=set_up.known[name], prefix=prefix)
+        paper, current = {n: space.defaults[n] for n in space.declared}, program.values()
+        wanted: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = [
+            (PAPER, paper, {}),
+            ("current", current, pool.own),
+            *(("given", {**current, **values}, pool.own) for values in own.start),
+            *(("calibrated", {**current, **values}, pool.own) for values in calibrated),
+        ]
+        if pool.sets or later:
+            wanted.append((BOOTSTRAPPED, current, pool.bootstrapped))
+        tried: list[dict[str, Any]] = []
+        for label, values, chosen in wanted:
+            parameters = ({PROGRAM: name} if prefix else {}) | space.parameters(values, chosen)
+            if parameters not in tried or (label == BOOTSTRAPPED and later):
+                tried.append(parameters)
+                initial.append(InitialTrial(label=label, program=name, parameters=parameters))
+    set_up.initial = sorted(initial, key=lambda trial: trial.label != PAPER)
+    return set_up
+
+
+def bootstrap_demos(
+    trainset: Sequence[dspy.Example],
+    metric: Metric,
+    demos: DemoConfig,
+    seed: int,
+    prices: Prices | None,
+    progress: Progress,
+    program: Program,
+) -> MadeDemos:
+    """Make the demonstration sets that trials of a program choose from; none if demonstrations are left alone."""
+    if demos.mode == "none":
+        return MadeDemos()
+    tracker, bootstrapped = UsageTracker(prices), None
+    if trainset and program.predictors():
+        with track_usage(tracker):
+            bootstrapped = compile_program(
+                program,
+                trainset,
+                metric=metric,
+                optimizer="bootstrap",
+                teacher_lm=demos.teacher_lm,
+                seed=seed,
+                progress=progress,
+                max_bootstrapped_demos=max(demos.max_demos, demos.num_sets * demos.max_demos // 2),
+            )
+    pool = DemoSets.draw(program, bootstrapped, num_sets=demos.num_sets, max_demos=demos.max_demos, seed=seed)
+    return MadeDemos(pool=pool, spent=tracker.usage)
 
 
 def _calibrate_delta(program: Program, trainset: Sequence[dspy.Example]) -> list[dict[str, Any]]:

@@ -6,7 +6,8 @@ call work together as follows.
 1. **Set-up.** One process stores what the study is about (the fingerprint), bootstraps the demonstrations, lists the
    initial trials and enqueues them, while it holds a lock; the others wait. The system takes the lock of a file back
    from a process that dies, a database server that of a closed connection: the next process then starts the set-up
-   again. A study is set up once its record is stored, which happens last.
+   again. A study is set up once its record is stored, which happens last. In a study of several programs, the trial
+   that first shows a program its bootstrapped demonstrations makes and stores them, so that one process does.
 2. **Trials.** Each process runs `study.optimize`. It takes the first waiting trial, which is one step in every storage,
    or else draws a new one. Nobody waits for another's trial.
 3. **Death.** In a database, a running trial has a heartbeat. After four missed ones any process fails the trial and
@@ -36,7 +37,7 @@ from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.study.config import StudyConfig
 from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
-from knowgap.compile.study.trials import INITIAL, SPENT, is_sealed
+from knowgap.compile.study.trials import FINGERPRINT, INITIAL, LEFT_OUT, SPENT, is_sealed
 from knowgap.errors import StudyError
 from knowgap.programs.trace.usage import Usage
 
@@ -44,9 +45,20 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.storages import BaseStorage
 
-__all__ = ["INITIAL", "InitialTrial", "SetUp", "check_trials", "enqueue", "read_set_up", "shared_study"]
+__all__ = [
+    "INITIAL",
+    "InitialTrial",
+    "MadeDemos",
+    "SetUp",
+    "check_trials",
+    "enqueue",
+    "read_demos",
+    "read_set_up",
+    "shared_study",
+    "store_demos",
+]
 
-_FINGERPRINT, _SET_UP, _DIGEST = "fingerprint", "set-up", "sha256"
+_SET_UP, _DEMOS, _DIGEST = "set-up", "demonstrations", "sha256"
 _PIECE = 20_000  # characters of an attribute: any database column takes them
 _LOCK_SECONDS = 0.5
 _SERVER_LOCKS = {
@@ -61,11 +73,25 @@ class InitialTrial(BaseModel, extra="forbid"):
 
     Attributes:
         label: why it is tried: "paper", "current", "given", "calibrated" or "bootstrapped".
+        program: the program's name.
         parameters: Optuna's parameters by name.
     """
 
     label: str
+    program: str = ""
     parameters: dict[str, Any]
+
+
+class MadeDemos(BaseModel, extra="forbid"):
+    """The demonstration sets of a program.
+
+    Attributes:
+        pool: the sets to choose from.
+        spent: what bootstrapping them cost.
+    """
+
+    pool: DemoSets = DemoSets()
+    spent: Usage = Usage()
 
 
 class SetUp(BaseModel, extra="forbid"):
@@ -73,15 +99,19 @@ class SetUp(BaseModel, extra="forbid"):
 
     Attributes:
         initial: the initial trials, in their order.
-        known: hyperparameters to be tried besides the defaults and the program's own: ranges are widened to hold them.
-        spent: what bootstrapping the demonstrations cost.
-        pool: the demonstration sets to choose from.
+        known: by program, hyperparameters to be tried besides the defaults and the program's own: ranges are widened to
+            hold them.
+        demos: by program, the demonstration sets; those of several programs are made when they are first needed.
     """
 
     initial: list[InitialTrial]
-    known: list[dict[str, Any]]
-    spent: Usage
-    pool: DemoSets
+    known: dict[str, list[dict[str, Any]]]
+    demos: dict[str, MadeDemos]
+
+    @property
+    def spent(self) -> Usage:
+        """What bootstrapping demonstrations has cost so far."""
+        return sum((made.spent for made in self.demos.values()), Usage())
 
 
 @contextmanager
@@ -113,8 +143,8 @@ def shared_study(
         def start() -> None:
             _check_fingerprint(study, fingerprint)
             if _SET_UP not in study.user_attrs:
-                study.set_user_attr(_FINGERPRINT, fingerprint)
-                _store_set_up(study, fingerprint, make())
+                study.set_user_attr(FINGERPRINT, fingerprint)
+                _store_pieces(study, _SET_UP, fingerprint, make().model_dump(mode="json"))
             with storage_errors(storage, reading=True):
                 set_up = read_set_up(study)
                 check_trials(study, set_up.initial)
@@ -137,18 +167,65 @@ def enqueue(study: Study, number: int, trial: InitialTrial) -> None:
 
 
 def read_set_up(study: Study) -> SetUp:
-    """The set-up as it is stored in a study.
+    """The set-up as it is stored in a study, with the demonstrations that trials have made since.
 
     Raises:
         KeyError: the study is not set up.
         ValueError: it was set up by something else.
         StudyError: it was altered since.
     """
+    about = study.user_attrs[FINGERPRINT]
+    stored = json.loads(_read_pieces(study, _SET_UP, about))
+    if "pool" in stored:  # by an earlier version, for one program
+        name = about["program"][0]
+        demos = {name: {"pool": stored.pop("pool"), "spent": stored.pop("spent")}}
+        stored |= {"known": {name: stored["known"]}, "demos": demos}
+        stored["initial"] = [{**trial, "program": name} for trial in stored["initial"]]
+    set_up = SetUp.model_validate(stored)
+    for name in {trial.program for trial in set_up.initial} - set_up.demos.keys():
+        if (made := read_demos(study, name)) is not None:
+            set_up.demos[name] = made
+    return set_up
+
+
+def store_demos(study: Study, program: str, made: MadeDemos) -> None:
+    """Keep the demonstration sets of a program for all processes."""
+    _store_pieces(study, f"{_DEMOS}.{program}", program, made.model_dump(mode="json"))
+
+
+def read_demos(study: Study, program: str) -> MadeDemos | None:
+    """The demonstration sets that a trial has stored for a program; None if none has yet.
+
+    Raises:
+        StudyError: they were altered since.
+    """
+    name = f"{_DEMOS}.{program}"
+    if name not in study.user_attrs:
+        return None
+    return MadeDemos.model_validate_json(_read_pieces(study, name, program))
+
+
+def _store_pieces(study: Study, name: str, about: Any, value: dict[str, Any]) -> None:
+    """Store a JSON value in pieces, and last of all their number: by then the value is complete."""
+    text = json.dumps(value)
+    study.set_user_attr(_digest_name(name), digest([about, text]))
+    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+    for number, piece in enumerate(pieces):
+        study.set_user_attr(f"{name}.{number}", piece)
+    study.set_user_attr(name, len(pieces))
+
+
+def _read_pieces(study: Study, name: str, about: Any) -> str:
     attributes = study.user_attrs
-    text = "".join(attributes[f"{_SET_UP}.{n}"] for n in range(attributes[_SET_UP]))
-    if attributes.get(_DIGEST, digest([attributes[_FINGERPRINT], text])) != digest([attributes[_FINGERPRINT], text]):
+    text = "".join(attributes[f"{name}.{n}"] for n in range(attributes[name]))
+    expected = digest([about, text])
+    if attributes.get(_digest_name(name), expected) != expected:
         raise StudyError(f"study {study.study_name!r} is damaged: its set-up was altered; take another study name")
-    return SetUp.model_validate_json(text)
+    return text
+
+
+def _digest_name(name: str) -> str:
+    return _DIGEST if name == _SET_UP else f"{name}.{_DIGEST}"
 
 
 def check_trials(study: Study, initial: list[InitialTrial]) -> None:
@@ -174,15 +251,6 @@ def check_trials(study: Study, initial: list[InitialTrial]) -> None:
             )
 
 
-def _store_set_up(study: Study, fingerprint: dict[str, Any], set_up: SetUp) -> None:
-    text = json.dumps(set_up.model_dump(mode="json"))
-    study.set_user_attr(_DIGEST, digest([fingerprint, text]))
-    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
-    for number, piece in enumerate(pieces):
-        study.set_user_attr(f"{_SET_UP}.{number}", piece)
-    study.set_user_attr(_SET_UP, len(pieces))
-
-
 def _open_study(name: str, opened: BaseStorage, shown: str, config: StudyConfig) -> Study:
     import optuna
     from optuna.study import StudyDirection
@@ -191,7 +259,7 @@ def _open_study(name: str, opened: BaseStorage, shown: str, config: StudyConfig)
     if config.mode == "pareto":
         directions.append(StudyDirection.MINIMIZE)
     study = optuna.create_study(storage=opened, study_name=name, directions=directions, load_if_exists=True)
-    foreign = study.get_trials(deepcopy=False) and _FINGERPRINT not in study.user_attrs
+    foreign = study.get_trials(deepcopy=False) and FINGERPRINT not in study.user_attrs
     if foreign or study.directions != directions:
         raise StudyError(f"study {name!r} in {shown} was made otherwise: take another study name")
     if config.mode == "pareto" and not study.metric_names:
@@ -248,19 +316,19 @@ def _working_on_server(study: Study, opened: BaseStorage, start: Callable[[], No
 
 
 def _enqueue_initial_trials(study: Study, initial: list[InitialTrial]) -> None:
-    """Enqueue the initial trials of which there is none but failed ones.
+    """Enqueue the initial trials of which there is none but failed ones, and that were not left out.
 
     Optuna's own `skip_if_exists` does not serve: to it, a failed trial exists.
     """
     trials = study.get_trials(deepcopy=False)
-    present = {trial.user_attrs.get(INITIAL) for trial in trials if trial.state != TrialState.FAIL}
+    present = {t.user_attrs.get(INITIAL) for t in trials if t.state != TrialState.FAIL or LEFT_OUT in t.user_attrs}
     for number, trial in enumerate(initial):
         if number not in present:
             enqueue(study, number, trial)
 
 
 def _check_fingerprint(study: Study, fingerprint: dict[str, Any]) -> None:
-    stored = study.user_attrs.get(_FINGERPRINT, fingerprint)
+    stored = study.user_attrs.get(FINGERPRINT, fingerprint)
     differing = sorted(key for key in {*stored, *fingerprint} if stored.get(key) != fingerprint.get(key))
     if differing:
         raise StudyError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
@@ -14,8 +15,8 @@ from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison, pareto_front
-from knowgap.compile.study.shared_study import check_trials, read_set_up
-from knowgap.compile.study.trials import PAPER, TrialResult, choose, finished, rank
+from knowgap.compile.study.shared_study import MadeDemos, check_trials, read_set_up
+from knowgap.compile.study.trials import LEFT_OUT, PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
 from knowgap.programs.trace.usage import Usage
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-__all__ = ["Calls", "StudyFacts", "matching", "read_study"]
+__all__ = ["Calls", "ProgramTrials", "StudyFacts", "matching", "read_study"]
 
 _LEFT_OUT = 50
 
@@ -44,6 +45,34 @@ class Calls:
 
 
 @dataclass(frozen=True)
+class ProgramTrials:
+    """What a study says about one of its programs.
+
+    Attributes:
+        name: of the program.
+        n_trials: number of its finished trials.
+        best: the best of those that are complete; None if all were stopped early.
+        spent: what its trials and demonstrations cost.
+    """
+
+    name: str
+    n_trials: int
+    best: TrialResult | None
+    spent: Usage
+
+    def row(self, metric: str) -> dict[str, str | int]:
+        """What it says, by the headings of a table."""
+        best = self.best
+        return {
+            "program": self.name,
+            "trials": self.n_trials,
+            f"best dev {metric}": "" if best is None else f"{best.score:.3f}",
+            "LM calls": "" if best is None else f"{best.costs['lm_calls']:.1f}",
+            "LM calls spent": self.spent.calls,
+        }
+
+
+@dataclass(frozen=True)
 class StudyFacts:
     """A study.
 
@@ -57,8 +86,7 @@ class StudyFacts:
         parameters: Optuna's parameters by number of the trial.
         unfinished: number of trials that failed or have not ended.
         chosen: the chosen trial; None while none is complete.
-        setup: what bootstrapping the demonstrations cost.
-        pool: the demonstration sets that trials choose from.
+        demos: the demonstration sets that trials choose from, and what they cost, by program.
     """
 
     study: Study
@@ -73,8 +101,7 @@ class StudyFacts:
     parameters: dict[int, dict[str, Any]]
     unfinished: int
     chosen: TrialResult | None
-    setup: Usage
-    pool: DemoSets
+    demos: dict[str, MadeDemos]
 
     @property
     def name(self) -> str:
@@ -86,14 +113,42 @@ class StudyFacts:
         """Number of dev questions; 0 while no trial is complete."""
         return next((len(trial.scores) for trial in self.trials if trial.complete), 0)
 
+    @property
+    def programs(self) -> list[str]:
+        """The names of the programs, in the order in which they were given."""
+        return self.program_name.split(", ")
+
+    @property
+    def setup(self) -> Usage:
+        """What bootstrapping the demonstrations cost."""
+        return sum((made.spent for made in self.demos.values()), Usage())
+
+    def pool_of(self, program: str) -> DemoSets:
+        """The demonstration sets that a program's trials choose from."""
+        return self.demos[program].pool if program in self.demos else DemoSets()
+
     def labelled(self, label: str) -> TrialResult | None:
         """The first complete trial with a label such as "paper" or "current"."""
         return next((trial for trial in self.trials if trial.label == label and trial.complete), None)
 
     @property
     def paper(self) -> TrialResult | None:
-        """The trial with the paper's settings and no demonstrations, if it is finished."""
+        """The trial with the paper's settings and no demonstrations, of the first program, if it is finished."""
         return self.labelled(PAPER)
+
+    def describe(self, trial: TrialResult) -> str:
+        """The label of a trial, with its program if there are several."""
+        return trial.label if len(self.programs) == 1 else f"{trial.program}, {trial.label}"
+
+    def by_program(self) -> list[ProgramTrials]:
+        """The trials of every program: those with the best complete trials first, by `rank`."""
+        summaries = []
+        for name in self.programs:
+            own = [trial for trial in self.trials if trial.program == name]
+            best = min((trial for trial in own if trial.complete), key=partial(rank, cost=self.cost), default=None)
+            spent = sum((trial.spent for trial in own), self.demos[name].spent if name in self.demos else Usage())
+            summaries.append(ProgramTrials(name, len(own), best, spent))
+        return sorted(summaries, key=lambda each: (each.best is None, rank(each.best, self.cost) if each.best else ()))
 
     @property
     def front(self) -> list[TrialResult]:
@@ -124,7 +179,7 @@ class StudyFacts:
         return paired_comparison(self.metric, before.scores, self.chosen.scores)
 
     def importances(self) -> dict[str, float]:
-        """How much each parameter decides the score (Optuna's PED-ANOVA), most important first.
+        """How much each parameter of the chosen program decides the score (Optuna's PED-ANOVA), most important first.
 
         Empty if it is not known: fewer than three trials are complete, or none differ.
         """
@@ -144,7 +199,9 @@ class StudyFacts:
         return {name: (min(values), max(values)) for name, values in without.items()}
 
     def _complete(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        own = {t.number for t in self.trials if self.chosen is None or t.program == self.chosen.program}
+        trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        return [trial for trial in trials if trial.number in own]
 
 
 def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
@@ -194,21 +251,26 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
         dev_digest=dev_digest,
         trials=trials,
         parameters={trial.number: dict(trial.params) for trial in stored},
-        unfinished=sum(trial.state in (TrialState.RUNNING, TrialState.FAIL) for trial in stored),
+        unfinished=sum(
+            trial.state in (TrialState.RUNNING, TrialState.FAIL) and LEFT_OUT not in trial.user_attrs
+            for trial in stored
+        ),
         chosen=choose(trials, "best", cost) if any(trial.complete for trial in trials) else None,
-        setup=set_up.spent,
-        pool=set_up.pool,
+        demos=set_up.demos,
     )
 
 
-def matching(
-    trials: Sequence[TrialResult], values: dict[str, Any], n_demos: dict[str, int], pool: DemoSets
-) -> TrialResult | None:
-    """The best complete trial with these hyperparameters and numbers of demonstrations by predictor, if any."""
+def matching(facts: StudyFacts, program: str, values: dict[str, Any], n_demos: dict[str, int]) -> TrialResult | None:
+    """The best complete trial with these hyperparameters and numbers of demonstrations by predictor, if any.
+
+    It is one of the program of that name, if the study knows the program by it.
+    """
     matches = []
-    for trial in trials:
+    for trial in facts.trials:
+        pool = facts.pool_of(trial.program)
         demos = {p: len(pool.sets[p][n]) for p, n in trial.demonstrations.items() if pool.sets[p][n]}
         wanted = {p: n for p, n in n_demos.items() if p in trial.demonstrations}
-        if trial.complete and trial.values == values and demos == wanted:
+        is_other = program in facts.programs and trial.program != program
+        if trial.complete and not is_other and trial.values == values and demos == wanted:
             matches.append(trial)
     return min(matches, key=rank, default=None)

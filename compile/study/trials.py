@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.provenance import digest
+from knowgap.compile.study.search.price_limit import PriceLimit
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.trace.usage import Usage
 
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 __all__ = [
+    "BOOTSTRAPPED",
     "CONFIG",
+    "FINGERPRINT",
     "INITIAL",
+    "LEFT_OUT",
     "PAPER",
     "RESULT",
     "SPENT",
@@ -34,14 +38,20 @@ __all__ = [
     "seal",
 ]
 
+FINGERPRINT = "fingerprint"
+"""The study attribute that says what the study is about."""
+
 CONFIG = "config"
-"""The trial attribute that holds what is tried: label, hyperparameters, demonstration sets."""
+"""The trial attribute that holds what is tried: label, program, hyperparameters, demonstration sets."""
 
 RESULT = "result"
 """The trial attribute that holds the result: scores, costs, failures, spending."""
 
 INITIAL = "initial"
 """The trial attribute that holds the position of an initial trial in the list."""
+
+LEFT_OUT = "left out"
+"""The attribute of an initial trial that was not run, since its program had left the race."""
 
 SPENT = "spent"
 """The trial attribute that holds what the trial has spent so far."""
@@ -50,6 +60,9 @@ _SEAL = "sha256"
 
 PAPER = "paper"
 """The label of the trial with the paper's settings and no demonstrations."""
+
+BOOTSTRAPPED = "bootstrapped"
+"""The label of the trial with the first of the bootstrapped demonstration sets."""
 
 
 class TrialResult(BaseModel, extra="forbid"):
@@ -60,6 +73,7 @@ class TrialResult(BaseModel, extra="forbid"):
         label: "paper", "current", "given", "calibrated", "bootstrapped" or "sampled".
         values: every hyperparameter.
         demonstrations: number of the chosen set by predictor.
+        program: the program's name.
         complete: whether every dev question was asked; False for a trial that was pruned.
         scores: by question, in the study's order; fewer than all if pruned.
         costs: mean per question, by the names of `knowgap.compile.evaluation.costs.COSTS`.
@@ -72,6 +86,7 @@ class TrialResult(BaseModel, extra="forbid"):
     label: str
     values: dict[str, Any]
     demonstrations: dict[str, int] = {}
+    program: str = ""
     complete: bool
     scores: list[float]
     costs: dict[str, float]
@@ -85,9 +100,12 @@ class TrialResult(BaseModel, extra="forbid"):
         return float(np.mean(self.scores)) if self.scores else 0.0
 
     @classmethod
-    def of(cls, trial: FrozenTrial) -> TrialResult:
-        """Read a finished trial; a cost that was not measured when it ran counts as 0."""
-        config, result = trial.user_attrs[CONFIG], trial.user_attrs[RESULT]
+    def of(cls, trial: FrozenTrial, program: str = "") -> TrialResult:
+        """Read a finished trial.
+
+        A cost that was not measured when it ran counts as 0. `program` is that of a trial of an earlier version.
+        """
+        config, result = {"program": program, **trial.user_attrs[CONFIG]}, trial.user_attrs[RESULT]
         costs = {**dict.fromkeys(COSTS, 0.0), **result["costs"]}
         complete = trial.state == TrialState.COMPLETE
         return cls(number=trial.number, complete=complete, **config, **{**result, "costs": costs})
@@ -123,7 +141,8 @@ def _digest(trial: Trial | FrozenTrial, complete: bool) -> str:
 def finished(study: Study) -> list[TrialResult]:
     """The complete and the pruned trials of a study, by number."""
     states = (TrialState.COMPLETE, TrialState.PRUNED)
-    return [TrialResult.of(trial) for trial in study.get_trials(deepcopy=False, states=states)]
+    program = study.user_attrs.get(FINGERPRINT, {}).get("program", [""])[0]
+    return [TrialResult.of(trial, program) for trial in study.get_trials(deepcopy=False, states=states)]
 
 
 def rank(trial: TrialResult, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:
@@ -141,7 +160,9 @@ def rank(trial: TrialResult, cost: str = "lm_calls") -> tuple[float, float, floa
     )
 
 
-def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_calls") -> TrialResult:
+def choose(
+    trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_calls", limit: PriceLimit | None = None
+) -> TrialResult:
     """Choose a complete trial.
 
     Args:
@@ -149,12 +170,16 @@ def choose(trials: Sequence[TrialResult], rule: str = "best", cost: str = "lm_ca
         rule: "best" takes the highest mean score, by `rank`. "within 0.02" takes the cheapest trial whose score is at
             most 0.02 below the best. "under 12" takes the best trial that costs at most 12 per question.
         cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
+        limit: trials beyond it are left out first.
 
     Raises:
-        StudyError: no trial is complete, or none is under the limit.
+        StudyError: no trial is complete, or none is within the limit.
         UsageError: another rule.
     """
-    complete = [trial for trial in trials if trial.complete]
+    permitted = [trial for trial in trials if limit is None or limit.permits(trial.costs)]
+    if limit is not None and trials and not permitted:
+        raise StudyError(limit.refusal(trials))
+    complete = [trial for trial in permitted if trial.complete]
     if not complete:
         raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")
     kind, amount = parse_rule(rule)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -14,17 +13,31 @@ import dspy
 import numpy as np
 from optuna import Study, TrialPruned
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
+from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.costs import mean_costs
 from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, resolve_lm, run_example, stop_if_unreadable
 from knowgap.compile.study.config import Budget, StudyConfig
-from knowgap.compile.study.pruning import Pruner
-from knowgap.compile.study.search_space import SearchSpace
-from knowgap.compile.study.shared_study import SetUp, enqueue
-from knowgap.compile.study.trials import CONFIG, INITIAL, PAPER, RESULT, SPENT, choose, finished, seal
+from knowgap.compile.study.search.price_limit import PriceLimit
+from knowgap.compile.study.search.pruning import Pruner
+from knowgap.compile.study.search.racing import in_race
+from knowgap.compile.study.search.sampler import TrialSeededSampler
+from knowgap.compile.study.search.space import PROGRAM, SearchSpace, program_prefix
+from knowgap.compile.study.shared_study import MadeDemos, SetUp, enqueue, read_demos, read_set_up, store_demos
+from knowgap.compile.study.trials import (
+    BOOTSTRAPPED,
+    CONFIG,
+    INITIAL,
+    LEFT_OUT,
+    PAPER,
+    RESULT,
+    SPENT,
+    choose,
+    finished,
+    seal,
+)
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
@@ -33,11 +46,10 @@ from knowgap.retrieval.index.build import Progress
 if TYPE_CHECKING:
     from optuna import Trial
 
-__all__ = ["TrialSeededSampler", "Worker"]
+__all__ = ["Worker"]
 
 _LOG = logging.getLogger("knowgap")
 
-_STARTUP_TRIALS = 8  # drawn at random before results count
 _CHECK_EVERY = 5  # questions
 _LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
 _FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -59,24 +71,8 @@ class _QuestionLost(Exception):
         super().__init__(f"trial {trial} failed at question {record.id}: {record.error}")
 
 
-class TrialSeededSampler(TPESampler):
-    """TPE with a new seed for every trial: what a trial draws follows from the seed, its place and earlier results.
-
-    The place is the number of earlier trials that did not fail. A study that is continued therefore draws what it would
-    have drawn without a break, and processes that start at the same time draw different things.
-    """
-
-    def __init__(self, seed: int):
-        super().__init__(seed=seed, n_startup_trials=_STARTUP_TRIALS)
-        self._seed = seed
-
-    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Seed for this trial."""
-        trials = study.get_trials(deepcopy=False, states=(*_FINISHED, TrialState.RUNNING))
-        place = sum(other.number < trial.number for other in trials)
-        digest = hashlib.sha256(f"{self._seed} {place}".encode()).digest()
-        super().__init__(seed=int.from_bytes(digest[:4], "big"), n_startup_trials=_STARTUP_TRIALS)
-        super().before_trial(study, trial)
+class _LeftOut(Exception):
+    """An initial trial is not run, since its program has left the race."""
 
 
 @dataclass
@@ -84,24 +80,32 @@ class Worker:
     """Runs trials of a study.
 
     Args:
+        programs: by name; the first is the base of the comparison, whose trial with the paper's settings is always
+            finished.
+        bootstrap: makes the demonstration sets of a program.
         questions: the dev questions with their ids, in the order in which every trial asks them.
         metric: its name and function.
         n_trials: number of finished trials at which the process stops.
+        limit: what a question may cost in the trial that is chosen.
     """
 
     study: Study
     set_up: SetUp
-    program: Program
-    space: SearchSpace
+    programs: Mapping[str, Program]
+    bootstrap: Callable[[Program], MadeDemos]
     questions: Sequence[tuple[str, dspy.Example]]
     metric: tuple[str, Metric]
     n_trials: int
+    seed: int
     num_threads: int
     config: StudyConfig
     budget: Budget
+    limit: PriceLimit
     progress: Progress | None
 
     def __post_init__(self) -> None:
+        self._sampler = TrialSeededSampler(self.seed, self._candidates if len(self.programs) > 1 else None)
+        self.study.sampler = self._sampler
         self._started = time.monotonic()
         self._n_finished, self._spent_elsewhere = 0, self.set_up.spent
         self._lost_in_a_row = 0
@@ -109,7 +113,7 @@ class Worker:
     def run(self) -> str:
         """Run trials until `n_trials` are finished or a limit is reached; say which.
 
-        The trial with the paper's settings is always among them: where its process died, it is run again at the end.
+        The trials with the paper's settings are always among them: where a process died, its is run again at the end.
         A trial that loses a question fails, and if it is one of the initial ones, it is run again.
 
         Raises:
@@ -121,11 +125,11 @@ class Worker:
             self._spent_elsewhere = self._spent_by(trials)
             limit = self._limit_reached(Usage())
             if self._n_finished >= self.n_trials:
-                paper = {trial.state for trial in trials if trial.user_attrs.get(INITIAL) == 0}
-                if limit or paper & {*_FINISHED}:
+                missing = self._missing_papers(trials, _FINISHED)
+                if limit or not missing:
                     return "trials"
-                if TrialState.WAITING not in paper:
-                    enqueue(self.study, 0, self.set_up.initial[0])
+                for number in self._missing_papers(trials, (*_FINISHED, TrialState.WAITING)):
+                    enqueue(self.study, number, self.set_up.initial[number])
             if limit:
                 return limit
             try:
@@ -135,11 +139,45 @@ class Worker:
                 self._after_lost_trial(lost)
             except _BudgetSpent as reached:
                 return str(reached)
+            except _LeftOut:
+                continue
             except UpdateFinishedTrialError:
                 continue  # this process was taken for dead, and its trial was failed
             except ValueError as error:
                 if not str(error).startswith("Cannot tell a FAIL trial"):  # the same, noticed at the end of the trial
                     raise
+
+    def _missing_papers(self, trials: Sequence[FrozenTrial], states: Sequence[TrialState]) -> list[int]:
+        """The initial trials with a paper's settings, by number, of which there is none in one of the states."""
+        present = {trial.user_attrs.get(INITIAL) for trial in trials if trial.state in states}
+        return [n for n, trial in enumerate(self.set_up.initial) if trial.label == PAPER and n not in present]
+
+    def _in_race(self) -> list[str]:
+        """The programs that still get trials: all of them while the cost is an objective as well."""
+        if len(self.programs) == 1 or self.config.mode == "pareto":
+            return [*self.programs]
+        return in_race([*self.programs], finished(self.study), self.n_trials, self.limit)
+
+    def _candidates(self) -> list[str]:
+        """The programs that a trial may draw: those in the race that have anything to draw."""
+        names = self._in_race()
+        return [name for name in names if self._space(name).is_searchable] or names
+
+    def _space(self, name: str) -> SearchSpace:
+        """A program's search space, with its demonstrations as soon as they are made."""
+        if name not in self.set_up.demos and (made := read_demos(self.study, name)) is not None:
+            self.set_up.demos[name] = made
+        prefix = program_prefix(name, len(self.programs))
+        return SearchSpace(
+            self.programs[name],
+            self.config.of_program(prefix),
+            num_demo_sets=self._pool(name).sizes,
+            known=self.set_up.known[name],
+            prefix=prefix,
+        )
+
+    def _pool(self, name: str) -> DemoSets:
+        return self.set_up.demos[name].pool if name in self.set_up.demos else DemoSets()
 
     def _after_lost_trial(self, lost: _QuestionLost) -> None:
         """Enqueue a failed initial trial again, unless too many have failed."""
@@ -154,17 +192,21 @@ class Worker:
 
     def _objective(self, trial: Trial) -> float | tuple[float, float]:
         trial.set_user_attr(SPENT, {})  # a trial that is run again inherits what the one before it spent
-        values, chosen = self.space.suggest(trial)
         number = trial.user_attrs.get(INITIAL)
         label = "sampled" if number is None else self.set_up.initial[number].label
-        trial.set_user_attr(CONFIG, {"label": label, "values": values, "demonstrations": chosen})
+        name = self._choose_program(trial, label)
+        space = self._space(name)
+        self._sampler.fixed = space.parameters({}, self._pool(name).bootstrapped) if label == BOOTSTRAPPED else {}
+        values, chosen = space.suggest(trial)
+        config = {"label": label, "program": name, "values": values, "demonstrations": chosen}
+        trial.set_user_attr(CONFIG, config)
         same = self._finished_trial_with(trial.params)
         if same is not None:
             complete = same.state == TrialState.COMPLETE
             result = {**same.user_attrs[RESULT], "same_as": same.number, "spent": Usage().model_dump()}
             self._report(trial, result["scores"])
         else:
-            program = self.set_up.pool.apply(self.program.deepcopy().configure(**values), chosen)
+            program = self._pool(name).apply(self.programs[name].deepcopy().configure(**values), chosen)
             result, complete = self._ask_questions(trial, program, label)
         trial.set_user_attr(RESULT, result)
         seal(trial, complete=complete)
@@ -172,6 +214,17 @@ class Worker:
             raise TrialPruned
         score = float(np.mean(result["scores"]))
         return score if self.config.mode == "single" else (score, result["costs"][self.config.cost])
+
+    def _choose_program(self, trial: Trial, label: str) -> str:
+        """Let a trial choose its program, and make the program's demonstrations if it needs them."""
+        base = next(iter(self.programs))
+        name = trial.suggest_categorical(PROGRAM, [*self.programs]) if len(self.programs) > 1 else base
+        if label not in (PAPER, "sampled") and name not in self._in_race():
+            trial.set_user_attr(LEFT_OUT, True)
+            raise _LeftOut
+        if label == BOOTSTRAPPED and name not in self.set_up.demos and read_demos(self.study, name) is None:
+            store_demos(self.study, name, self.bootstrap(self.programs[name]))
+        return name
 
     def _finished_trial_with(self, parameters: dict[str, Any]) -> FrozenTrial | None:
         """The first finished trial that tried the same and was asked itself."""
@@ -184,7 +237,8 @@ class Worker:
         tracker = UsageTracker(self.budget.prices)
         records: list[QuestionRecord] = []
         scores: list[float] = []
-        pruner = self._pruner() if label != PAPER else None  # the paper's settings, a yardstick, are always finished
+        is_yardstick = label == PAPER and program.name == next(iter(self.programs))
+        pruner = None if is_yardstick else self._pruner()
 
         def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
             return run_example(program, question[1], question[0], {name: metric}, attempts=_ATTEMPTS)
@@ -205,6 +259,8 @@ class Worker:
                     if len(scores) % _CHECK_EVERY == 0:
                         if pruner is not None and pruner.should_prune(scores):
                             break
+                        if self.config.prunes and not is_yardstick and self._is_too_dear(records):
+                            break
                         self._exchange_spending(trial, tracker.usage)
                     limit = self._limit_reached(tracker.usage)
                     if limit:
@@ -224,13 +280,20 @@ class Worker:
     def _pruner(self) -> Pruner | None:
         """Compares a trial with the best complete one so far, if trials may stop early and there is one."""
         trials = finished(self.study) if self.config.prunes else []
-        if not any(trial.complete for trial in trials):
+        rivals = [trial for trial in trials if trial.complete and self.limit.permits(trial.costs)]
+        if not rivals:
             return None
-        return Pruner(choose(trials).scores, max(_LEAST_ASKED, len(self.questions) // 10))
+        return Pruner(choose(rivals).scores, max(_LEAST_ASKED, len(self.questions) // 10))
+
+    def _is_too_dear(self, records: Sequence[QuestionRecord]) -> bool:
+        """Whether the trial is beyond the price even if the questions that are left cost nothing."""
+        costs = mean_costs([record.cost for record in records])
+        return not self.limit.permits(costs, len(records) / len(self.questions))
 
     def _spent_by(self, trials: Sequence[FrozenTrial]) -> Usage:
         started = [trial for trial in trials if trial.state != TrialState.WAITING]
-        return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), self.set_up.spent)
+        made = read_set_up(self.study).spent if len(self.programs) > 1 else self.set_up.spent
+        return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), made)
 
     def _exchange_spending(self, trial: Trial, spent: Usage) -> None:
         """Tell other processes what this trial has spent so far, and read what theirs have."""

@@ -103,6 +103,7 @@ class SKR(Program):
     """
 
     name = "skr"
+    needs = "labelled questions (SKR.fit)"
 
     neighbours = Integer(5, "labelled questions compared with (k)", low=1, high=50)
     top_k = Integer(5, "passages retrieved and read", low=1, high=50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from knowgap.errors import LanguageModelError
 if TYPE_CHECKING:
     import dspy
 
+    from knowgap.compile import Evaluation
     from knowgap.programs.base import Program
 
 __all__ = ["score_and_save"]
@@ -26,7 +28,8 @@ def score_and_save(
     spent: dict[str, Any] | None = None,
     *,
     lm: dspy.LM | None = None,
-) -> None:
+    compared: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Evaluation]:
     """Score both programs on dev and on the held-out test split, show the scores, and save the improved program.
 
     Args:
@@ -37,10 +40,15 @@ def score_and_save(
         spent: what improving it cost.
         lm: the language model of the improved program, if it was finetuned. The one before may then be unable to write
             what a program can read, which is said.
+        compared: what a study of several programs found of each.
+
+    Returns:
+        The evaluations by label, such as "test after".
     """
     from knowgap.compile import save_artifact
 
-    evaluations, improved = {}, job if lm is None else replace(job, lm=lm)
+    evaluations: dict[str, Evaluation] = {}
+    improved = job if lm is None else replace(job, lm=lm)
     for split, meaning in (("dev", "the split it was chosen on"), ("test", "held out: no choice was made on it")):
         results = {}
         for label, program, asked in (("before", before, job), ("after", after, improved)):
@@ -52,7 +60,8 @@ def score_and_save(
                 remark(f"no scores before: {error}")
                 continue
             result.save(folder / "evaluations" / f"{split} {label}.json")
-            results[label] = evaluations[f"{split} {label}"] = result
+            shown = label if before.name == after.name else f"{label}: {program.name}"
+            results[shown] = evaluations[f"{split} {label}"] = result
         show_scores(f"{job.dataset.name}, {split} split ({meaning})", results)
         if len(results) > 1:
             show_comparisons(results, job.metrics[0])
@@ -64,5 +73,7 @@ def score_and_save(
         data=job.dataset,
         evaluations=evaluations,
         cost=spent,
+        compared=compared,
     )
     out.print(f"saved in {artifact}", markup=False)
+    return evaluations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -108,3 +109,50 @@ def test_refuses_what_goes_with_a_study_without_one(knowgap, option: list[str]):
     assert "unknown optimizer 'boot'" in knowgap.refusal("compile", *STUDY, "--optimizer", "boot")
     assert "cannot be saved" in knowgap.refusal("compile", *STUDY, "--optimizer", "knn")
     assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
+
+
+SEVERAL = (
+    "--programs",
+    "rag,direct,iter_retgen",
+    "--engine",
+    "bm25",
+    "--limit",
+    "4",
+    "--num-threads",
+    "1",
+    "-o",
+    "out",
+)
+
+
+def test_finds_the_best_of_several_programs(knowgap):
+    printed, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--max-calls-per-question", "1")
+    assert "3 programs" in printed
+    config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
+    assert config["program"] == "rag"
+    assert {row["program"] for row in config["compared"]} == {"rag", "direct", "iter_retgen"}
+    assert sum(row["trials"] for row in config["compared"]) == len(finished_trials(knowgap.folder / "out" / "study.db"))
+    assert "## Programs compared" in (knowgap.folder / "out" / "artifact" / "card.md").read_text()
+    assert "Score against cost" in (knowgap.folder / "out" / "report.html").read_text()
+    again, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--max-calls-per-question", "1")
+    assert "the best of 6 trials" in again
+    message = knowgap.refusal("compile", *SEVERAL, "--n-trials", "6", "--max-calls-per-question", "0.5")
+    assert "no trial costs 0.5 calls a question or less: the cheapest, trial" in message
+
+
+def test_estimates_several_programs(knowgap):
+    printed, _ = knowgap("tune", *SEVERAL, "--n-trials", "8", "--dry-run")
+    assert [rows(printed, name) != [] for name in ("rag", "direct", "iter_retgen", "5 other trials")] == [True] * 4
+    assert "8 trials of 4 dev questions, 0 for demonstrations, 16 for the scores" in " ".join(printed.split())
+
+
+def test_refuses_what_goes_with_one_program(knowgap):
+    for option in (["--program", "rag"], ["--set", "top_k=3"], ["--preset", "multihop"]):
+        message = knowgap.refusal("tune", *SEVERAL, *option)
+        assert f"{' '.join(option)}: goes with one program, and --programs names several" in message
+    assert "none of the programs has one" in knowgap.refusal("tune", *SEVERAL, "--reranker", "embedded")
+    assert "at least 3 trials, one for each program" in knowgap.refusal("tune", *SEVERAL, "--n-trials", "2")
+    everything = knowgap("tune", "--programs", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run")
+    assert "left out: skr, which needs labelled questions" in everything[1]
+    assert rows(everything[0], "blend_filter")
+    assert not rows(everything[0], "skr")

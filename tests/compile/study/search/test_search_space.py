@@ -7,7 +7,7 @@ import pytest
 from compile_helpers import Tunable
 
 from knowgap.compile.study.config import StudyConfig
-from knowgap.compile.study.search_space import SearchSpace
+from knowgap.compile.study.search.space import SearchSpace
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import Integer, Switch
 

@@ -2,6 +2,9 @@
 
 A number that may be None becomes two parameters: `name.set`, whether it is a number, and `name`, the number if it is.
 A hyperparameter with conditions is only searched if they hold, and otherwise keeps the program's value.
+
+In a study of several programs, the parameter `program` chooses one, and opens its own search space, in which all names
+begin with the program's: `migres.top_k`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,15 @@ from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Op
 if TYPE_CHECKING:
     from optuna import Trial
 
-__all__ = ["SearchSpace"]
+__all__ = ["PROGRAM", "SearchSpace", "program_prefix"]
+
+PROGRAM = "program"
+"""Optuna's parameter that chooses among several programs."""
+
+
+def program_prefix(name: str, n_programs: int) -> str:
+    """What the names of a program's parameters begin with; empty if the study has one program."""
+    return f"{name}." if n_programs > 1 else ""
 
 
 class SearchSpace:
@@ -30,10 +41,11 @@ class SearchSpace:
         config: says which are searched, and in which ranges.
         num_demo_sets: number of demonstration sets to choose from, by predictor.
         known: values that are to be tried, by name; ranges are widened to hold them.
+        prefix: what the names of Optuna's parameters begin with, in a study of several programs.
 
     Raises:
         UnknownName: a name that is not a hyperparameter of the program.
-        UsageError: a range for something that is not a number, or nothing to search over.
+        UsageError: a range for something that is not a number; or nothing to search over, without a prefix.
     """
 
     def __init__(
@@ -43,8 +55,9 @@ class SearchSpace:
         *,
         num_demo_sets: Mapping[str, int] | None = None,
         known: Sequence[Mapping[str, Any]] = (),
+        prefix: str = "",
     ):
-        config = config or StudyConfig()
+        config, self.prefix = config or StudyConfig(), prefix
         declared = program.hyperparameters()
         for name in [*(config.include or ()), *config.exclude, *config.ranges, *chain.from_iterable(known)]:
             if name not in declared:
@@ -62,8 +75,13 @@ class SearchSpace:
                 self.ranges[name] = self._range(name, declaration, config.ranges.get(name))
             elif name in config.ranges:
                 raise UsageError(f"{name} is not a number: it has no range")
-        if not self.declared and not self.num_demo_sets:
+        if not self.is_searchable and not prefix:
             raise UsageError(f"nothing to search over: {program.name} has no hyperparameter to tune")
+
+    @property
+    def is_searchable(self) -> bool:
+        """Whether there is anything to choose."""
+        return bool(self.declared or self.num_demo_sets)
 
     def suggest(self, trial: Trial) -> tuple[dict[str, Any], dict[str, int]]:
         """Let a trial choose.
@@ -76,7 +94,9 @@ class SearchSpace:
         for name, declaration in self.declared.items():
             if declaration.active(values):
                 values[name] = self._suggest(trial, name, declaration)
-        chosen = {p: trial.suggest_categorical(f"demos.{p}", range(n)) for p, n in self.num_demo_sets.items()}
+        chosen = {
+            p: trial.suggest_categorical(f"{self.prefix}demos.{p}", range(n)) for p, n in self.num_demo_sets.items()
+        }
         return values, chosen
 
     def parameters(self, values: Mapping[str, Any], chosen: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -91,22 +111,24 @@ class SearchSpace:
                 parameters[f"{name}.set"] = value is not None
             if value is not None:
                 parameters[name] = value
-        return parameters | {f"demos.{p}": (chosen or {}).get(p, 0) for p in self.num_demo_sets}
+        parameters |= {f"demos.{p}": (chosen or {}).get(p, 0) for p in self.num_demo_sets}
+        return {f"{self.prefix}{name}": value for name, value in parameters.items()}
 
     def _suggest(self, trial: Trial, name: str, declaration: Hyperparameter[Any]) -> Any:
+        parameter = f"{self.prefix}{name}"
         match declaration:
             case Switch():
-                return trial.suggest_categorical(name, [False, True])
+                return trial.suggest_categorical(parameter, [False, True])
             case Choice():
-                return trial.suggest_categorical(name, list(declaration.choices))
+                return trial.suggest_categorical(parameter, list(declaration.choices))
             case Integer():
                 low, high = self.ranges[name]
-                return trial.suggest_int(name, int(low), int(high))
+                return trial.suggest_int(parameter, int(low), int(high))
             case RealNumber():
                 optional = isinstance(declaration, OptionalReal)
-                if optional and not trial.suggest_categorical(f"{name}.set", [False, True]):
+                if optional and not trial.suggest_categorical(f"{parameter}.set", [False, True]):
                     return None
-                return trial.suggest_float(name, *self.ranges[name])
+                return trial.suggest_float(parameter, *self.ranges[name])
             case _:
                 raise UsageError(f"{name}: a study cannot search over a {type(declaration).__name__}")
 

@@ -1,0 +1,203 @@
+"""Run a study for a command: its settings from the options, its progress, and what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from knowgap.cli import factories
+from knowgap.cli import options as o
+from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.evaluate import Job, show_estimates
+from knowgap.cli.given import refuse
+
+if TYPE_CHECKING:
+    from knowgap.compile import Budget, DemoConfig, Estimate, StudyConfig, Tuning
+    from knowgap.compile.study.trials import TrialResult
+    from knowgap.programs.base import Program
+
+__all__ = ["estimate_study", "run_study", "show_study", "study_config", "study_label"]
+
+
+def run_study(
+    job: Job,
+    programs: Sequence[Program],
+    folder: Path,
+    options: o.StudyOptions,
+    command: Sequence[str] | None = None,
+    *,
+    demos: DemoConfig,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+) -> Tuning[Program]:
+    """Run `knowgap.tune` on the train and dev splits, with a progress bar.
+
+    The study is kept in `folder` if the options do not say where. `command` is the command line of this process: other
+    workers run it and share the trials, so that it must lead to this call.
+    """
+    from knowgap.compile import tune
+    from knowgap.compile.study.local_processes import local_workers
+
+    config, budget = study_config(options, ranges)
+    name = study_label(programs)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        progress(f"tuning {name} on {job.dataset.name}/dev") as report,
+        local_workers(options.num_workers - 1, command) as problems,
+    ):
+        tuned = tune(
+            programs=programs,
+            devset=job.dataset.questions("dev", options.limit),
+            trainset=job.dataset.splits["train"][: options.limit],
+            metric=job.metrics[0],
+            n_trials=options.n_trials,
+            study_name=options.study_name or f"{name}-{job.dataset.name}",
+            storage=options.storage or str(folder / "study.db"),
+            seed=options.seed,
+            lm=job.lm,
+            num_threads=options.num_threads,
+            budget=budget,
+            progress=report,
+            study=config,
+            demos=demos,
+        )
+    for problem in problems:
+        remark(f"a worker gave up, the others did its trials: {problem}")
+    return tuned.reread(options.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
+
+
+def study_label(programs: Sequence[Program]) -> str:
+    """What a study is called: after its program, or "programs"."""
+    return programs[0].name if len(programs) == 1 else "programs"
+
+
+def study_config(
+    options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None
+) -> tuple[StudyConfig, Budget]:
+    """How a study searches, and its limits; both are checked."""
+    from knowgap.compile import Budget, StudyConfig
+
+    if options.mode == "pareto" and options.prune:
+        refuse(["prune"], "--mode pareto stops no trial early")
+    config = StudyConfig(
+        mode=options.mode,
+        cost=options.cost,
+        rule=options.rule,
+        max_calls_per_question=options.max_calls_per_question,
+        max_cost_per_question=options.max_cost_per_question,
+        prune=options.prune,
+        ranges=dict(ranges or {}),
+        cache_dir=factories.cache_folder(),
+    )
+    budget = Budget(
+        calls=options.max_calls,
+        tokens=options.max_tokens,
+        money=options.max_money,
+        seconds=options.timeout,
+        prices=options.prices,
+    )
+    return config, budget
+
+
+def estimate_study(job: Job, programs: Sequence[Program], options: o.StudyOptions, demos: DemoConfig) -> None:
+    """Show what a study would cost at most, with the scores before and after.
+
+    Of several programs, each has one trial and its demonstrations; the other trials are taken to be the dearest's.
+    """
+    from knowgap.compile import estimate_study
+
+    devset, limit = job.dataset.questions("dev", options.limit), options.limit
+    train = job.dataset.splits["train"][:limit]
+    scoring = 2 * (len(devset) + len(job.dataset.questions("test", limit)))
+
+    def estimate(program: Program, n_trials: int, scoring: int, train: Sequence[Any]) -> Estimate:
+        return estimate_study(
+            program,
+            devset=devset,
+            trainset=train,
+            n_trials=n_trials,
+            lm=job.lm,
+            demos=demos,
+            prices=options.prices,
+            seed=options.seed,
+            scoring=scoring,
+            metrics=job.metrics,
+        )
+
+    if len(programs) == 1:
+        estimates = {programs[0].name: estimate(programs[0], options.n_trials, scoring, train)}
+    else:
+        estimates = {program.name: estimate(program, 1, 0, train) for program in programs}
+        dearest = max(programs, key=lambda program: estimates[program.name].calls)
+        rest = options.n_trials - len(programs)
+        estimates[f"{rest} other trials"] = estimate(dearest, rest, scoring, [])
+    show_estimates(estimates, job.lm)
+    bootstrapping = sum(estimate.bootstrapping for estimate in estimates.values())
+    out.print(
+        f"questions, at most: {options.n_trials} trials of {len(devset)} dev questions, {bootstrapping} for "
+        f"demonstrations, {scoring} for the scores before and after",
+        markup=False,
+    )
+
+
+def show_study(tuned: Tuning[Any]) -> None:
+    """Show the programs and the best trials of a study, what they changed, and what the study cost."""
+    from knowgap.compile.evaluation.statistics import few_questions, mean_interval
+    from knowgap.compile.study.trials import rank
+
+    complete = sorted((trial for trial in tuned.trials if trial.complete), key=lambda trial: rank(trial, tuned.cost))
+    caption = few_questions([mean_interval(tuned.best.scores, tuned.seed)])
+    if len(tuned.bases) > 1:
+        _show_programs(tuned)
+    rows = [
+        [
+            trial.number,
+            tuned.describe(trial) + (" (chosen)" if trial.number == tuned.best.number else ""),
+            f"{trial.score:.3f}",
+            f"{trial.costs['lm_calls']:.1f}",
+            _changes(tuned, trial),
+        ]
+        for trial in complete[:5]
+    ]
+    title = f"the best of {len(tuned.trials)} trials ({len(complete)} complete, the others stopped early)"
+    show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows, caption=caption)
+    importances = list(tuned.importances().items())[:6]
+    if importances:
+        ranges = tuned.importance_ranges()
+        rows = [[name, f"{share:.2f}", "{:.2f} to {:.2f}".format(*ranges[name])] for name, share in importances]
+        columns = ["parameter", "importance", "with any one trial left out"]
+        of = f" of {tuned.best.program}" if len(tuned.bases) > 1 else ""
+        n_own = sum(trial.program == tuned.best.program for trial in complete)
+        show_table(f"what decides the score, from {n_own} complete trials{of}", columns, rows)
+    calls = tuned.calls
+    out.print(
+        f"{calls.spent} LM calls; {calls.without_sharing} without sharing answers between trials, "
+        f"{calls.without_pruning} without stopping bad trials early as well; ended by: {tuned.stopped}",
+        markup=False,
+    )
+
+
+def _show_programs(tuned: Tuning[Any]) -> None:
+    """Show what the study found of each program, and the Pareto front of score and cost over all of them."""
+    found = [each.row(tuned.metric) for each in tuned.by_program()]
+    chosen = [" (chosen)" if row["program"] == tuned.best.program else "" for row in found]
+    rows = [[f"{row['program']}{mark}", *[*row.values()][1:]] for row, mark in zip(found, chosen, strict=True)]
+    caption = "no score: every trial of the program was stopped early" if any(not row[2] for row in rows) else ""
+    show_table(f"{len(rows)} programs", [*found[0]], rows, caption=caption)
+    front = [
+        [trial.number, trial.program, f"{trial.costs[tuned.cost]:.3g}", f"{trial.score:.3f}", _changes(tuned, trial)]
+        for trial in tuned.front
+    ]
+    title = f"the best score at each price ({tuned.cost} a question), and what it takes"
+    show_table(title, ["trial", "program", tuned.cost, f"dev {tuned.metric}", "changed"], front)
+
+
+def _changes(tuned: Tuning[Any], trial: TrialResult) -> str:
+    """The hyperparameters in which a trial differs from the program as it was."""
+    before = tuned.bases[trial.program].values()
+    changed = {name: value for name, value in trial.values.items() if value != before[name]}
+    return ", ".join(f"{name}={_format_value(value)}" for name, value in changed.items()) or "as before"
+
+
+def _format_value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
