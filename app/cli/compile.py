@@ -12,7 +12,7 @@ from typer import Context, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark
-from knowgap.cli.evaluate import Job, named_programs, open_job, show_estimates
+from knowgap.cli.evaluate import Job, open_job, show_estimates
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.saving import score_and_save
 from knowgap.cli.running.study import estimate_study, run_study, show_study, study_config, study_label
@@ -186,7 +186,7 @@ def _chosen_programs(options: CompileOptions) -> list[o.ProgramOptions]:
         return [options]
     refuse(_OF_ONE_PROGRAM, "goes with one program, and --programs names several")
     chosen, given = [], {part: getattr(options, part) for part in ("reranker", "entailment")}
-    for each in named_programs(options.programs).values():
+    for each in factories.named_programs(options.programs).values():
         parts = factories.program_class_of(each).part_names
         chosen.append(replace(each, **{part: model for part, model in given.items() if part in parts}))
     for part, model in given.items():

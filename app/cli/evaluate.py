@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
@@ -16,7 +15,6 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.given import grouped
-from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -31,14 +29,12 @@ __all__ = [
     "Job",
     "compare",
     "evaluate",
-    "named_programs",
     "open_job",
     "show_comparisons",
     "show_estimates",
     "show_scores",
 ]
 
-_BASE = "rag"  # of all programs, the one that the others are compared with
 _DEFAULT_METRICS = ("f1", "exact_match")
 
 
@@ -79,7 +75,7 @@ def compare(
     as_json: o.Json = False,
 ) -> None:
     """Score several programs on the same questions and test each against the first, question by question."""
-    results = _evaluate_all(named_programs(programs), options, as_json)
+    results = _evaluate_all(factories.named_programs(programs), options, as_json)
     if options.dry_run:
         return
     if as_json:
@@ -88,30 +84,6 @@ def compare(
     base = next(iter(results.values()))
     show_scores(_title(base), results)
     show_comparisons(results, base.metrics[0])
-
-
-def named_programs(text: str) -> dict[str, o.ProgramOptions]:
-    """The programs and artifact folders of --programs, in their order; of `all`, what is left out is said."""
-    from knowgap.programs import PROGRAMS, get_program
-
-    names = [*filter(None, map(str.strip, text.split(",")))]
-    if names == ["all"]:
-        needs = {name: get_program(name).needs for name in PROGRAMS}
-        remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
-        names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
-    if not names:
-        raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
-    return {name: _program_options(name, names) for name in names}
-
-
-def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
-    """The options of a program or of an artifact folder; one from outside is imported if it is named as well."""
-    if not Path(name, "config.json").exists():
-        return o.ProgramOptions(program=name)
-    from knowgap.compile import read_config
-
-    held = read_config(name)["program"]
-    return o.ProgramOptions(artifact=Path(name), **({"program": held} if held in named else {}))
 
 
 def _evaluate_all(

@@ -29,11 +29,13 @@ __all__ = [
     "load_data",
     "load_lm",
     "load_scorers",
+    "named_programs",
     "named_values",
     "open_index",
     "program_class_of",
 ]
 
+_BASE = "rag"  # of all programs, the one that the others are compared with
 _LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
 _EMBEDDED_NOTICE = (
     "no language model is configured: using the embedded extractive reader, which is good for trying things out, "
@@ -218,6 +220,30 @@ def load_scorers(reranker: str | None, entailment: str | None) -> dict[str, Any]
     if entailment is not None:
         scorers["entailment"] = make_entailment(entailment)
     return scorers
+
+
+def named_programs(text: str) -> dict[str, o.ProgramOptions]:
+    """The programs and artifact folders of --programs, in their order; of `all`, what is left out is said."""
+    from knowgap.programs import PROGRAMS, get_program
+
+    names = [*filter(None, map(str.strip, text.split(",")))]
+    if names == ["all"]:
+        needs = {name: get_program(name).needs for name in PROGRAMS}
+        remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
+        names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
+    if not names:
+        raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
+    return {name: _program_options(name, names) for name in names}
+
+
+def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
+    """The options of a program or of an artifact folder; one from outside is imported if it is named as well."""
+    if not Path(name, "config.json").exists():
+        return o.ProgramOptions(program=name)
+    from knowgap.compile import read_config
+
+    held = read_config(name)["program"]
+    return o.ProgramOptions(artifact=Path(name), **({"program": held} if held in named else {}))
 
 
 class CheckedProgram(NamedTuple):
