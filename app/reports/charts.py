@@ -29,7 +29,10 @@ _LEFT, _RIGHT, _TOP = 46, 12, 26
 
 @dataclass(frozen=True)
 class Point:
-    """A point of one of the `KINDS`, with the text that it shows when it is pointed at, and the interval of `y`."""
+    """A point of one of the `KINDS`, with the text that it shows when it is pointed at, and the interval of `y`.
+
+    `number` is that of its name in a chart in which several points have the same name, or most have none.
+    """
 
     x: float
     y: float
@@ -37,6 +40,7 @@ class Point:
     label: str
     low: float | None = None
     high: float | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ class Chart:
         categories: names of the positions 0, 1, … of the horizontal axis if it is not a number.
         whole_numbers: whether the horizontal axis has ticks at whole numbers only.
         logarithmic: whether the horizontal axis is logarithmic; every `x` is above 0 then.
-        names: names of the points, in their order, which number the marks from 1 on; empty to number none.
+        names: names of the points, in their order, which number the marks from 1 on, unless the points have numbers of
+            their own; empty to number none.
     """
 
     caption: str
@@ -107,9 +112,16 @@ class Chart:
 
     @property
     def marks(self) -> list[tuple[int, Point]]:
-        """The points with their numbers, from 1 on, in drawing order."""
-        order = list(KINDS)
-        return sorted(enumerate(self.points, start=1), key=lambda pair: order.index(pair[1].kind))
+        """The points with their numbers, from 1 on, in drawing order; 0 for a point without one."""
+        order, numbered = list(KINDS), any(point.number for point in self.points)
+        marks = [(point.number if numbered else place, point) for place, point in enumerate(self.points, start=1)]
+        return sorted(marks, key=lambda pair: order.index(pair[1].kind))
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """The names with the kind of the last mark of each, which is drawn above the others."""
+        kinds = {number: point.kind for number, point in self.marks}
+        return [(name, kinds.get(number, "")) for number, name in enumerate(self.names, start=1)]
 
     @property
     def plots(self) -> list[Plot]:

@@ -136,7 +136,7 @@ def _trial_rows(study: StudyView | None) -> Iterator[ScoreRow]:
     """The trials that mark the study's beginning and end: dev scores, by which the choice was made."""
     if study is None or study.start is None:
         return
-    trials: list[tuple[str, TrialResult, Comparison | None]] = [(study.start.label, study.start, None)]
+    trials: list[tuple[str, TrialResult, Comparison | None]] = [(study.facts.describe(study.start), study.start, None)]
     if study.gain is not None:
         trials.append(("chosen", study.chosen, study.gain))
     for label, trial, gain in trials:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compile.study.summary import StudyFacts
-from knowgap.compile.study.trials import TrialResult
+from knowgap.compile.study.trials import PAPER, TrialResult
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import format_setting, in_words
@@ -68,7 +68,7 @@ class StudyView:
     def _label(self, trial: TrialResult) -> str:
         pruned = f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
         return (
-            f"trial {trial.number} ({trial.label}): {in_words(self.facts.metric)} {trial.score:.3f}"
+            f"trial {trial.number} ({self.facts.describe(trial)}): {in_words(self.facts.metric)} {trial.score:.3f}"
             f"{'' if trial.complete else pruned}; {trial.costs[self.facts.cost]:.3g} {in_words(self.facts.cost)} "
             "per question"
         )
@@ -96,8 +96,8 @@ class StudyView:
         )
 
     def differences(self, trial: TrialResult) -> list[str]:
-        """In which settings a trial differs from the first."""
-        first = self.facts.trials[0].values
+        """In which settings a trial differs from the first of its program."""
+        first = next(each.values for each in self.facts.trials if each.program == trial.program)
         changed = [f"{name} = {format_setting(v)}" for name, v in trial.values.items() if v != first.get(name)]
         numbers = {p: self._n_demos(trial, p) for p, n in trial.demonstrations.items() if n}
         shown = [f"demonstrations of {p}: {number}" for p, number in numbers.items()]
@@ -109,14 +109,18 @@ class StudyView:
 
     @property
     def compared(self) -> dict[str, TrialResult]:
-        """The trials whose settings stand side by side, by heading."""
-        named = {"the paper's": self.facts.paper, "at the start": self.facts.labelled("current"), "chosen": self.chosen}
-        return {heading: trial for heading, trial in named.items() if trial is not None}
+        """The trials of the chosen program whose settings stand side by side, by heading."""
+        own = [
+            trial for trial in self.facts.trials if trial.program == self.chosen.program and trial.label != "sampled"
+        ]
+        headings = {PAPER: "the paper's", "current": "at the start"}
+        first = {headings[trial.label]: trial for trial in reversed(own) if trial.label in headings}
+        return {heading: first[heading] for heading in headings.values() if heading in first} | {"chosen": self.chosen}
 
     @cached_property
     def settings(self) -> list[tuple[str, list[str], str]]:
         """Name, values in the trials that are compared, and meaning of every setting; those that differ come first."""
-        trials, meanings = list(self.compared.values()), _meanings(self.facts.program_name)
+        trials, meanings = list(self.compared.values()), _meanings(self.chosen.program)
         settings = [
             (name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
             for name in self.chosen.values
@@ -138,12 +142,25 @@ class StudyView:
 
     @property
     def front_chart(self) -> Chart:
-        """Score against cost of every complete trial."""
-        cost = self.facts.cost
+        """Score against cost of every complete trial; of several programs, the best trials and the front are named."""
+        cost, programs = self.facts.cost, self.facts.programs if len(self.facts.programs) > 1 else []
         complete = [trial for trial in self.facts.trials if trial.complete]
+        best = {each.best.number for each in self.facts.by_program() if each.best is not None}
+        named = best | {trial.number for trial in self.front}
+        points = [
+            Point(
+                x=trial.costs[cost],
+                y=trial.score,
+                kind=self.kind(trial),
+                label=self._label(trial),
+                number=programs.index(trial.program) + 1 if programs and trial.number in named else 0,
+            )
+            for trial in complete
+        ]
         return Chart(
             caption=f"Score and {in_words(cost)} of every complete trial (dev split)",
-            points=[Point(t.costs[cost], t.score, self.kind(t), self._label(t)) for t in complete],
+            points=points,
+            names=programs,
             x_name=f"{in_words(cost)} per question",
             y_name=self._score_name,
             line=[(trial.costs[cost], trial.score) for trial in self.front],

@@ -15,6 +15,7 @@ from knowgap.compile.demonstrations.demo_sets import DemoSets
 from knowgap.compile.evaluation.costs import COSTS
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.statistics import Comparison, paired_comparison, pareto_front
+from knowgap.compile.study.search.space import PROGRAM
 from knowgap.compile.study.shared_study import MadeDemos, check_trials, read_set_up
 from knowgap.compile.study.trials import LEFT_OUT, PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
@@ -216,7 +217,8 @@ def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
         study = create_study(directions=[StudyDirection.MAXIMIZE for _ in trials[0].values])
         study.add_trials(trials)
         try:
-            return get_param_importances(study, target=lambda trial: -trial.values[0])
+            importances = get_param_importances(study, target=lambda trial: -trial.values[0])
+            return {name: share for name, share in importances.items() if name != PROGRAM}
         except (ValueError, RuntimeError):
             return {}  # no parameter that all trials set
 

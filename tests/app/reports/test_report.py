@@ -18,6 +18,7 @@ from knowgap.compile import DemoConfig, Evaluation, evaluate, evaluate_on_test, 
 from knowgap.compile.data import Dataset
 from knowgap.compile.evaluation.statistics import few_questions, mean_interval
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
+from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.reports.report import render_report
 
 HOSTILE = '<script>alert("x")</script><img src=http://evil.example/x.png onerror=alert(1)> & \u202e\x1b[31m'
@@ -29,6 +30,30 @@ def study(tmp_path_factory):
     arguments, _ = study_arguments(30)
     program = arguments.pop("program")
     return tune(program, n_trials=16, storage=storage, study_name="houses", num_threads=2, **arguments), storage
+
+
+class Plain(Tunable):
+    """Another program, without the settings that do better."""
+
+    name = "plain"
+    top_k = Integer(1, "passages read", low=1, high=3)
+    careful = Switch(False, "whether to be careful", tune=False)
+
+
+def test_a_study_of_several_programs_names_them_in_the_picture_of_score_against_cost():
+    arguments, _ = study_arguments(30)
+    retriever = arguments.pop("program").retriever
+    tuning = tune(programs=[Plain(retriever), Tunable(retriever)], n_trials=12, num_threads=2, **arguments)
+    page = read_page(render_report(tuning))
+    assert tuning.best.program == "tunable"
+    found = page.table("LM calls spent")[1:]
+    assert [row[0].split()[0] for row in found] == [each.name for each in tuning.by_program()]
+    assert [int(row[1]) for row in found] == [each.n_trials for each in tuning.by_program()]
+    assert "chosen" in found[0][0]
+    assert page.having("ol", "key")
+    settings = {row[0]: row[1] for row in page.table("what it does")[1:]}
+    assert settings["top_k"] == "1"  # the paper's, of the chosen program
+    assert all(name.startswith("tunable.") for name in tuning.importances())
 
 
 def scored_on_test(program, examples) -> Evaluation:
