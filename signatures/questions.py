@@ -62,14 +62,15 @@ class WriteTwoHops(dspy.Signature):
 
 
 class WriteComparison(dspy.Signature):
-    """Write a question that compares what the two passages are about, or something that each tells.
+    """Write a question that compares the two things that the passages are about.
 
-    Compare one property whose value each passage states: which is older, longer, larger or came first, or which of
-    the two has something that the other one does not have. Name both sides in full. The answer is the name of one of
-    them, and it takes both values to tell which. Do not put the values into the question.
+    Compare one property whose value each passage states: which is older, longer, larger or higher, which came first,
+    which has more of something. Name both sides in full. The answer is the name of one of them, as it stands in the
+    question, and it takes both values to tell which: what only one of the passages speaks of is no comparison. Do not
+    put the values into the question.
 
-    When the passages do not state the same property of two things of the same kind, or both values are the same, there
-    is no good question.
+    When the passages are not about two things of the same kind, do not state the same property of both, or state equal
+    values, there is no good question.
     """
 
     passages: list[SourcePassage] = dspy.InputField(desc="two passages")

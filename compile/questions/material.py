@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from knowgap.compile.evaluation.provenance import digest
+from knowgap.compile.questions.mentions import mentioned, name_of, subject
 from knowgap.errors import UsageError
-from knowgap.retrieval.lexical import FUNCTION_WORDS, words
+from knowgap.retrieval.lexical import words
 from knowgap.retrieval.passage import Passage, Retriever, document_id
 
 __all__ = ["Corpus", "Material"]
@@ -24,9 +24,9 @@ _SAMPLED = 5000
 """Passages of which questions are written at most; of a larger index, a sample."""
 _FEWEST_WORDS = 12
 """A shorter passage has nothing to ask for."""
-_LONGEST_NAME = 8  # words of a title that is looked for in other passages
 _QUERY = 60  # words of a passage that its neighbours are searched with
 _NEIGHBOURS = 5  # hits among which a neighbour is taken
+_SAME_WORDS = 0.95  # share of the words of two passages that tell a copy
 _NAMED = 10  # hits among which the passage with a title is looked for
 
 
@@ -71,7 +71,7 @@ class Corpus:
     def _read(self, passages: Iterable[Passage]) -> Iterator[Passage]:
         """Yield the passages that are long enough; note the document that each title names, "" if it names several."""
         for passage in passages:
-            title, document = _name(passage), _document(passage)
+            title, document = subject(passage.title), _document(passage)
             if title and self._titled.setdefault(title, document) != document:
                 self._titled[title] = ""
             if len(words(passage.text)) >= _FEWEST_WORDS:
@@ -114,26 +114,18 @@ class Corpus:
         """A passage and one whose title it mentions."""
         for title in self._mentioned(passage):
             for hit in self._search(title, _NAMED):
-                if _document(hit) == self._titled[_key(title)] and _name(hit) == _key(title):
+                if _document(hit) == self._titled[name_of(title)] and subject(hit.title) == name_of(title):
                     return Material("two_hop", (passage, hit), title)
         return None
 
     def _mentioned(self, passage: Passage) -> list[str]:
-        """The titles of other documents in the text of a passage, as they are written there."""
-        tokens = [(match.start(), match.end()) for match in _TOKEN.finditer(passage.text)]
-        found: dict[str, str] = {}
-        first = 0
-        while first < len(tokens):
-            following = first + 1
-            for last in range(min(first + _LONGEST_NAME, len(tokens)), first, -1):
-                written = passage.text[tokens[first][0] : tokens[last - 1][1]]
-                document = self._titled.get(_key(written), "")
-                if document and document != _document(passage) and _is_name(written):
-                    found.setdefault(_key(written), written)
-                    following = last
-                    break
-            first = following
-        return sorted(found.values(), key=lambda title: hashlib.sha256(f"{passage.id}\n{title}".encode()).digest())
+        """The titles of other documents in the text of a passage, as they are written there; those of a word last."""
+        found = [
+            title
+            for title in mentioned(passage.text, self._titled)
+            if self._titled[name_of(title)] not in ("", _document(passage))
+        ]
+        return sorted(found, key=lambda title: (len(words(title)) == 1, digest([passage.id, title])))
 
     def _neighbour(self, passage: Passage) -> Material | None:
         """A passage and the nearest one of another document."""
@@ -148,43 +140,30 @@ class Corpus:
 
     def _nearest(self, kind: str, passage: Passage, query: str) -> Material | None:
         for other in self._search(query, _NEIGHBOURS):
-            if _document(other) != _document(passage) and other.text != passage.text:
+            if _document(other) == _document(passage) or _is_copy(other, passage):
+                continue
+            if kind != "comparison" or not (self._names(passage, other) or self._names(other, passage)):
                 return Material(kind, (passage, other))
         return None
+
+    def _names(self, passage: Passage, other: Passage) -> bool:
+        """Whether a passage mentions the title of another one: then they are seldom about things of one kind."""
+        return subject(other.title) in map(name_of, self._mentioned(passage))
 
     def _search(self, query: str, k: int) -> list[Passage]:
         [hits] = self._retriever.search([query], k)
         return [hit.passage for hit in hits if len(words(hit.passage.text)) >= _FEWEST_WORDS]
 
 
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
-_DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
-
-
-def _key(title: str) -> str:
-    """A name as it is looked up: its words, without an article before them."""
-    parts = words(title)
-    return " ".join(parts[1:] if len(parts) > 1 and parts[0] in ("the", "a", "an") else parts)
-
-
-def _name(passage: Passage) -> str:
-    """What a passage is about by its title, without headings behind a slash and what tells it from namesakes."""
-    return _key(_DISAMBIGUATION.sub("", passage.title.partition(" / ")[0]))
-
-
-def _is_name(written: str) -> bool:
-    """Whether words of a text can be a name: no lower-case beginning, no mere number or function word."""
-    parts = words(written)
-    return (
-        not written[0].islower()
-        and len(written) > 1
-        and not all(part.isdigit() or part in FUNCTION_WORDS for part in parts)
-    )
-
-
 def _document(passage: Passage) -> str:
     """The document that a passage is a part of: by its id, else by its title, of which several can be parts."""
     return document_id(passage.id) or passage.title.partition(" / ")[0] or passage.id
+
+
+def _is_copy(one: Passage, other: Passage) -> bool:
+    """Whether two passages say the same, but for a few words."""
+    first, second = {*words(one.text)}, {*words(other.text)}
+    return len(first & second) >= _SAME_WORDS * len(first | second)
 
 
 def _spread(materials: Iterable[Material]) -> Iterator[Material]:

@@ -26,6 +26,7 @@ DROPPED = {
     "names the passage": "the question speaks of a passage or text",
     "long answer": "the answer has more than 12 words",
     "tells the answer": "the answer stands in the question",
+    "compares nothing": "the answer is no side of a comparison that the question names",
     "not in the passages": "the answer is not worded as in the passages",
     "unclear": "the question is not understood by itself",
     "not answerable": "its passages do not settle it",

@@ -22,26 +22,28 @@ def good_author(
 ) -> Mapping[str, Any] | str:
     """Replies of an author whose questions pass every check; `changed` has other replies: write, read, settle."""
     if "possible" in outputs:
-        titles = " and ".join(f"«{passage['title'] or passage['text'][:30]}»" for passage in inputs["passages"])
-        wanted, word = inputs.get("wanted"), "Which is older of"
-        if "link" in inputs:
-            word = "What became of the engineer who once linked"
-        elif len(inputs["passages"]) == 1:
-            word = "How does"
-        reply = {
-            "possible": True,
-            "steps": [{"question": "What ends it?", "answer": "that"}],
-            "question": f"Does {titles} end {wanted}?" if wanted else f"{word} {titles} end?",
-            "answer": wanted or last_word(inputs["passages"][-1]),
-        }
+        titles = " and ".join(f"«{passage['title']}»" for passage in inputs["passages"])
+        wanted, answer = inputs.get("wanted"), last_word(inputs["passages"][-1])
+        if wanted:
+            question, answer = f"Does {titles} end {wanted}?", wanted
+        elif "link" in inputs:
+            question = f"What became of the engineer who once linked {titles}?"
+        elif len(inputs["passages"]) == 2:
+            question, answer = f"Which is older of {titles}?", inputs["passages"][-1]["title"]
+        else:
+            question = f"How does {titles} end?"
+        steps = [{"question": "What ends it?", "answer": "that"}]
+        reply = {"possible": True, "steps": steps, "question": question, "answer": answer}
         return changed.get("write", reply)
     if "clear" in outputs:
         return changed.get("read", {"clear": True, "knows": False, "answer": ""})
     if "settled" in outputs:
         needed = NAMED.findall(inputs["question"])
-        there = [p for p in inputs["passages"] if (p["title"] or p["text"][:30]) in needed]
+        there = [p for p in inputs["passages"] if p["title"] in needed]
         yes_no = re.search(r"end (yes|no)\?", inputs["question"])
         answer = yes_no[1] if yes_no else last_word(inputs["passages"][-1])
+        if "older" in inputs["question"]:
+            answer = inputs["passages"][-1]["title"]
         return changed.get("settle", {"settled": len(there) == len(needed), "answer": answer})
     assert "correct" in outputs
     return {"correct": inputs["prediction"].startswith(inputs["reference"])}

@@ -74,6 +74,8 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
          "long answer", "one_hop"),
         ({"write": {"possible": True, "question": "Where is the harbour?", "answer": "harbour"}},
          "tells the answer", "one_hop"),
+        ({"write": {"possible": True, "question": "Which is older?", "answer": "Ada Castle"}},
+         "compares nothing", "comparison"),
         ({"write": {"possible": True, "question": "What is it?", "answer": "Tarn"}}, "not in the passages", "one_hop"),
         ({"write": {"possible": True, "question": "Is it?", "answer": "perhaps"}}, "not in the passages", "yes_no"),
         ({"read": {"clear": False, "knows": False}}, "unclear", "one_hop"),
