@@ -141,7 +141,7 @@ def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
         reference, argument = split_argument(source)
         if argument is None:
             reference, argument = name, path
-            if is_reference(source) and not Path(path).exists():
+            if is_reference(source) and "." not in path and not Path(path).exists():
                 raise UsageError(f"data set {source}: name what is to be read: LAYOUT:PATH, or module:Name:PATH")
         return argument, reference
     elif source in DATASETS:

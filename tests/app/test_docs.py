@@ -2,8 +2,9 @@
 
 A `sh` block is run line by line, a `python` block as it stands. In a block that begins with `# elsewhere:` (it needs a
 network, a GPU or a service) the command lines are checked against the command's options, and Python is compiled, but
-neither is run. An `output` block is what the block before it prints; renew them all with
-`python tests/app/test_docs.py`.
+neither is run. A `python` block that begins with the name of a file, as in `# mine.py`, is written to that file
+instead. An `output` block is what the block before it prints; renew them all with `python tests/app/test_docs.py`, or
+those of some pages with `python tests/app/test_docs.py PAGE …`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import io
 import os
 import re
 import shlex
+import sys
 import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -71,7 +73,9 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
     with redirect_stdout(printed):
         if language == "python":
             compiled = compile(code, page, "exec")
-            if not elsewhere:
+            if file := re.match(r"# (\w+\.py)\n", code):
+                Path(file[1]).write_text(code, encoding="utf-8")
+            elif not elsewhere:
                 exec(compiled, names)
         elif language == "sh":
             for words in command_lines(code):
@@ -98,13 +102,18 @@ def lines(text: str) -> str:
 def run_page(page: Path) -> list[tuple[str, str]]:
     """What each `output` block of a page has, and what it should have."""
     names: dict = {"__name__": "__main__"}
-    printed, outputs = "", []
-    for language, code in blocks(page):
-        if language == "output":
-            outputs.append((code, printed))
-        else:
-            printed = run_block(language, code, names, page.name)
-    return outputs
+    printed, outputs, path, loaded = "", [], list(sys.path), {*sys.modules}
+    try:
+        for language, code in blocks(page):
+            if language == "output":
+                outputs.append((code, printed))
+            else:
+                printed = run_block(language, code, names, page.name)
+        return outputs
+    finally:
+        sys.path[:] = path
+        for name in {path.stem for path in Path.cwd().glob("*.py")} - loaded:
+            sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +146,7 @@ def renew() -> None:
     """Write what the blocks print into the `output` blocks after them."""
     here = Path.cwd()
     os.environ["KNOWGAP_HOME"] = tempfile.mkdtemp()
-    for page in PAGES:
+    for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         text = page.read_text(encoding="utf-8")
         if "```output\n" not in text:
             continue

@@ -1,0 +1,200 @@
+"""A program, a metric, a loader and a retriever in a folder of their own, used by commands that are started there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+MINE = '''
+import csv
+
+import dspy
+import knowgap
+from knowgap.programs.hyperparameters import Integer
+from knowgap.retrieval import rank_hits
+from knowgap.signatures import AnswerFromPassages
+
+
+class Twice(knowgap.Program):
+    """Search for the question, and for the answer to it."""
+
+    top_k = Integer(2, "passages", low=1, high=6)
+
+    def __init__(self, retriever=None, **hyperparameters):
+        super().__init__(retriever, **hyperparameters)
+        self.answer = dspy.Predict(AnswerFromPassages)
+
+    def forward(self, question):
+        passages = self.retrieve_passages(question, self.top_k)
+        first = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+        more = self.retrieve_passages(first.answer, self.top_k)
+        passages += [passage for passage in more if passage not in passages]
+        second = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+        return self.conclude(second.answer, passages)
+
+
+def mentions(example, prediction):
+    """1 if the answer mentions the expected one."""
+    return example.answer.lower() in prediction.answer.lower()
+
+
+def load(path):
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            yield {"question": row["q"], "answer": row["a"], "gold_ids": [row["source"]]}
+
+
+class Words:
+    def __init__(self, path):
+        self.passages = list(knowgap.read_corpus(path))
+
+    def search(self, queries, k):
+        return [rank_hits([(p, self.overlap(query, p)) for p in self.passages], k) for query in queries]
+
+    def overlap(self, query, passage):
+        return len({*query.lower().strip("?").split()} & {*f"{passage.title} {passage.text}".lower().split()})
+'''
+TOWNS = {"Tarn": "Isk", "Orle": "Lome", "Venn": "Arde", "Bremm": "Ossel", "Kolm": "Teel", "Sarr": "Umbe"}
+OURS = ("--metric", "mine:mentions", "--data", "mine:load:rivers.csv", "--index", "mine:Words:towns.jsonl")
+TABLE = """
+title = "Ours"
+[[columns]]
+dataset = "rivers"
+metrics = ["mine:mentions", "lm_calls"]
+[[rows]]
+label = "ours"
+program = "mine:Twice"
+[[rows]]
+label = "compiled"
+program = "mine:Twice"
+artifact = "compiled/artifact"
+"""
+
+
+class Outside:
+    """Runs commands in a folder of one's own, as processes, from a script in another folder as `pip` installs it."""
+
+    def __init__(self, folder: Path, scripts: Path) -> None:
+        self.folder, self.script = folder, scripts / "knowgap"
+        self.script.write_text("from knowgap.cli.main import main\n\nmain()\n")
+        self.environment = {**os.environ, "KNOWGAP_HOME": str(folder / "home"), "COLUMNS": "200"}
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, str(self.script), *words]
+
+    def __call__(self, *words: str, code: int = 0) -> tuple[str, str]:
+        """What a command prints on standard output and on standard error."""
+        done = subprocess.run(
+            self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code, done.stderr
+        return done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Outside:
+    """A folder with mine.py, rivers.csv and towns.jsonl, and `compiled/artifact`, which two processes compile."""
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "mine.py").write_text(MINE)
+    rows = [f"Which river flows through {town}?,{river},{town}" for town, river in TOWNS.items()]
+    (folder / "rivers.csv").write_text("\n".join(["q,a,source", *rows]))
+    documents = [{"id": t, "title": t, "text": f"{t} is a town. The {r} flows through it."} for t, r in TOWNS.items()]
+    (folder / "towns.jsonl").write_text("".join(json.dumps(document) + "\n" for document in documents))
+    (folder / "ours.toml").write_text(TABLE)
+    knowgap = Outside(folder, tmp_path_factory.mktemp("bin"))
+    words = ("--program", "mine:Twice", *OURS, "--n-trials", "3", "--num-workers", "2", "--output-dir", "compiled")
+    printed, said = knowgap("compile", *words)
+    assert "saved in compiled/artifact" in printed
+    assert "a worker gave up" not in said
+    return knowgap
+
+
+def test_an_own_program_is_scored_by_an_own_metric(outside):
+    words = ("--program", "mine:Twice", "--set", "top_k=3", *OURS, "--whole")
+    result = json.loads(outside("eval", *words, "--json")[0])
+    assert result["scores"]["mine:mentions"]["mean"] == 1.0
+    origin = result["provenance"]
+    assert (origin["program"], origin["hyperparameters"]["top_k"]) == ("Twice", 3)
+    named = {role: facts["name"] for role, facts in origin["outside"].items()}
+    assert named == {"program": "mine:Twice", "retriever": "mine:Words", "metric mine:mentions": "mine:mentions"}
+    [estimate] = json.loads(outside("eval", *words, "--dry-run", "--json")[0]).values()
+    assert estimate["calls"] == 12
+
+
+def test_its_artifact_names_the_class_and_holds_no_code(outside):
+    folder = outside.folder / "compiled" / "artifact"
+    assert sorted(file.name for file in folder.iterdir()) == ["card.md", "config.json", "program.json"]
+    config = json.loads((folder / "config.json").read_text())
+    assert config["program"] == "mine:Twice"
+    card = (folder / "card.md").read_text()
+    assert "| From outside: program | `mine:Twice`, digest of its file `" in card
+    assert "import mine\n" in card
+
+
+def test_its_artifact_is_asked_where_the_program_is_named(outside):
+    words = ("ask", "Which river flows through Orle?", "--artifact", "compiled/artifact", "--index", OURS[-1])
+    _, refused = outside(*words, code=2)
+    assert "holds the program mine:Twice, which is not part of knowgap" in refused
+    assert "--program mine:Twice" in refused
+    printed, said = outside(*words, "--program", "mine:Twice")
+    assert "Lome" in printed.splitlines()[-2]
+    assert f"the program mine:Twice of compiled/artifact runs {outside.folder / 'mine.py'}" in said
+
+
+def test_its_artifact_is_loaded_in_python(outside):
+    code = (
+        "import dspy, knowgap; from mine import Twice, Words; dspy.configure(lm=knowgap.make_lm('extractive'));"
+        "program = knowgap.load('compiled/artifact', retriever='mine:Words:towns.jsonl', expect=Twice);"
+        "print(program(question='Which river flows through Kolm?').answer)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=outside.folder, env=outside.environment, capture_output=True, text=True)
+    assert "Teel" in done.stdout, done.stderr
+
+
+def test_programs_are_compared_and_tables_run(outside):
+    printed, _ = outside("compare", "--programs", "rag,mine:Twice,compiled/artifact", *OURS, "--whole", "-o", "scores")
+    assert all(name in printed for name in ("rag", "mine:Twice", "compiled/artifact"))
+    assert (outside.folder / "scores" / "mine-Twice-rivers-test.json").exists()
+    data = ("--data-path", "rivers=mine:load:rivers.csv", "--index", f"rivers={OURS[-1]}")
+    printed, _ = outside("experiment", "ours.toml", *data, "--limit", "2", "--output-dir", "table", "--json")
+    cells = json.loads(printed)["cells"]
+    assert [(cell["questions"], cell["failed"]) for cell in cells] == [(2, 0), (2, 0)]
+    assert [cell["figures"][0]["ours"]["mean"] for cell in cells] == [1.0, 1.0]
+
+
+def test_it_is_served(outside):
+    words = ("--artifact", "compiled/artifact", "--program", "mine:Twice", "--index", OURS[-1], "--port", "0")
+    command = outside.command("serve", *words)
+    with subprocess.Popen(
+        command, cwd=outside.folder, env=outside.environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            for line in process.stderr:
+                if found := re.search(r"serving knowgap/Twice at (http://\S+);", line):
+                    break
+            reply = httpx.post(f"{found[1]}/v1/ask", json={"question": "Which river flows through Sarr?"}, timeout=60)
+            assert "Umbe" in reply.json()["answer"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(timeout=60) == 0
+
+
+def test_what_is_wrong_is_one_line(outside):
+    for words, wanted in (
+        (("ask", "x?", "--program", "mien:Twice"), "there is no module mien in "),
+        (("eval", "--program", "mine:Twise"), "has no Twise; did you mean Twice?"),
+        (("search", "x", "--index", "mine:Words:nothing.jsonl"), "nothing.jsonl: cannot be read"),
+    ):
+        _, said = outside(*words, code=2)
+        assert said.count("error:") == 1
+        assert wanted in " ".join(said.split())
+        assert "Traceback" not in said

@@ -1,0 +1,133 @@
+"""A folder outside the package with a module of one's own, and distributions that offer what is in it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from knowgap import plugins
+
+MINE = '''
+import knowgap
+from knowgap.errors import DataError
+from knowgap.programs.baselines.rag import RAG
+
+
+class Again(RAG):
+    """Plain retrieval under another name."""
+
+
+class Named(RAG):
+    name = "migres"
+
+
+class Narrow(knowgap.Program):
+    def __init__(self, retriever=None):
+        super().__init__(retriever)
+
+    def forward(self, question):
+        return self.conclude("", [])
+
+
+class Broken(knowgap.Program):
+    def __init__(self, retriever=None, **hyperparameters):
+        self.wrong = 1 / 0
+
+    def forward(self, question):
+        return self.conclude("", [])
+
+
+def half(example, prediction):
+    """Always one half."""
+    return 0.5
+
+
+class Whole:
+    def __call__(self, example, prediction, trace=None):
+        return 1.0
+
+
+def seven(example, prediction, trace=None):
+    return 7
+
+
+def undefined(example, prediction, trace=None):
+    raise DataError("is not defined here")
+
+
+def failing(example, prediction, trace=None):
+    return prediction["nothing"]
+
+
+def load(path):
+    """One question for each line."""
+    with open(path) as file:
+        for number, line in enumerate(file):
+            yield {"question": line.strip(), "answer": str(number)}
+
+
+def load_divided(path):
+    for split in ("train", "dev", "dev"):
+        yield {"question": split, "answer": path, "split": split}
+
+
+def load_numbers(path):
+    yield 3
+
+
+class Finder:
+    def __init__(self, word="nothing"):
+        self.word = word
+
+    def search(self, queries, k):
+        return [[] for query in queries]
+
+
+finder = Finder("made before")
+
+
+class Scorer:
+    name, default_threshold, scale = "scorer", 0.5, "from 0 to 1"
+
+    def score(self, pairs):
+        return [1.0 for pair in pairs]
+
+    entails = score
+'''
+MODULES = ("mine", "unsound", "offering", "site_mine")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder outside the package, from which the command line would import."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(plugins, "_folders", [])
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(MINE)
+    plugins.import_from(tmp_path)
+    yield tmp_path
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+Offer = Callable[..., None]
+
+
+@pytest.fixture
+def offer(folder: Path) -> Offer:
+    """Installs a distribution that offers things: `offer("dist", "knowgap.programs", again="mine:Again")`."""
+
+    def install(dist: str, group: str, **points: str) -> None:
+        info = folder / f"{dist}-1.0.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {dist}\nVersion: 1.0\n")
+        lines = [f"[{group}]", *(f"{name} = {value}" for name, value in points.items()), ""]
+        with (info / "entry_points.txt").open("a") as file:
+            file.write("\n".join(lines))
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+
+    return install

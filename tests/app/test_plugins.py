@@ -1,0 +1,201 @@
+"""Names from outside the package: `module:Name`, and entry points of distributions that are made on the spot."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from knowgap import plugins
+from knowgap.compile.data import load_dataset
+from knowgap.compile.evaluation.metrics import METRICS, get_metric, named_metrics
+from knowgap.compile.evaluation.provenance import outside_parts
+from knowgap.errors import DataError, IndexFolderError, UnknownName, UsageError
+from knowgap.programs import PROGRAMS, get_program, program_reference
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval import make_entailment, make_reranker
+from knowgap.retrieval.index.engines import as_retriever
+
+
+def test_a_class_of_a_module_is_a_program(folder):
+    again = get_program("mine:Again")
+    assert (again.name, again.__name__, program_reference(again)) == ("Again", "Again", "mine:Again")
+    assert program_reference(RAG) == "rag"
+    assert again(top_k=7).top_k == 7
+
+
+def test_the_folder_is_on_the_path_once_something_in_it_is_named(folder):
+    assert str(folder) not in sys.path
+    get_program("rag")
+    with pytest.raises(UnknownName):
+        get_program("raag")
+    assert str(folder) not in sys.path
+    get_program("mine:Again")
+    get_program("mine:Again")
+    assert sys.path.count(str(folder)) == 1
+    assert sys.path[0] == str(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mien:Again", r"program mien:Again: there is no module mien in .* on Python's path; did you mean mine\?"),
+        ("mine.py:Again", r"there is no module mine\.py; write mine, without \.py"),
+        ("mine:Agian", r"the module mine \(.*mine\.py\) has no Agian; did you mean Again\?"),
+        ("mine:Again.more", r"has no more"),
+        ("./mine:Again", r"write it as module:Name"),
+        ("mine:half", r"is function; a program is a subclass of knowgap\.Program"),
+        ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),
+        ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that writes forward"),
+        ("mine:Named", r"its attribute name is 'migres', a program of knowgap's own"),
+        ("mine:Narrow", r"its __init__ takes no hyperparameters: write `def __init__\(self, retriever=None"),
+        ("mine:Broken", r"made without a retriever to try it: ZeroDivisionError: division by zero \(.*mine\.py:25\)"),
+        ("unsound:X", r"unsound cannot be imported: ModuleNotFoundError: No module named 'absent' \(.*unsound\.py:1\)"),
+    ],
+)
+def test_what_is_wrong_with_a_program_is_one_line(name, message, folder):
+    (folder / "unsound.py").write_text("import absent\n")
+    with pytest.raises(UsageError, match=message) as error:
+        get_program(name)
+    assert "\n" not in str(error.value)
+
+
+def test_a_module_that_another_hides_is_told(folder):
+    (folder / "json.py").write_text("class Again: pass\n")
+    with pytest.raises(
+        UsageError, match=r"the module json \(.*\) has no Again; it hides .*json\.py, which needs another"
+    ):
+        get_program("json:Again")
+
+
+def test_metrics_are_functions_or_what_a_class_makes(folder):
+    example, prediction = object(), {"answer": "x"}
+    assert [get_metric(f"mine:{name}")(example, prediction) for name in ("half", "Whole")] == [0.5, 1.0]
+    assert list(named_metrics(["f1", "mine:half"])) == ["f1", "mine:half"]
+    with pytest.raises(UsageError, match=r"metric mine:seven: gave 7\.0, and a score is a number from 0 to 1"):
+        get_metric("mine:seven")(example, prediction)
+    with pytest.raises(UsageError, match=r"metric mine:failing: KeyError: 'nothing' \(.*mine\.py:\d+\)"):
+        get_metric("mine:failing")(example, prediction)
+    with pytest.raises(DataError, match="is not defined here"):
+        get_metric("mine:undefined")(example, prediction)
+    with pytest.raises(UsageError, match=r"takes \(path\); a metric takes \(example, prediction, trace=None\)"):
+        get_metric("mine:load")
+    with pytest.raises(UsageError, match=r"metric mine:finder: is Finder; a metric is a function"):
+        get_metric("mine:finder")
+    with pytest.raises(UnknownName, match=r"unknown metric 'exact_mach': did you mean 'exact_match'\?"):
+        get_metric("exact_mach")
+
+
+def test_loaders_yield_questions(folder):
+    (folder / "lines.txt").write_text("".join(f"question {n}?\n" for n in range(8)))
+    dataset = load_dataset("mine:load:lines.txt")
+    assert (dataset.name, {name: len(part) for name, part in dataset.splits.items()}) == (
+        "lines",
+        {"train": 4, "dev": 2, "test": 2},
+    )
+    whole = load_dataset("lines.txt", layout="mine:load", split_as="test")
+    assert [example.answer for example in whole.splits["test"]] == [str(n) for n in range(8)]
+    assert len(load_dataset("mine:load:lines.txt", undivided_as="dev").splits["dev"]) == 8
+
+
+def test_loaders_divide_questions_and_get_any_text(folder):
+    dataset = load_dataset("mine:load_divided:db://host/table", undivided_as="test")
+    assert {name: len(part) for name, part in dataset.splits.items()} == {"train": 1, "dev": 2, "test": 0}
+    assert dataset.splits["train"][0].answer == "db://host/table"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("mine:load", r"name what is to be read: LAYOUT:PATH, or module:Name:PATH"),
+        ("hotpoqa:dev.json", r"unknown layout 'hotpoqa': did you mean 'hotpotqa'\?"),
+        ("mine:laod:x.txt", r"layout mine:laod: the module mine \(.*\) has no laod; did you mean load\?"),
+        ("mine:load:x.txt", r"layout mine:load, reading x\.txt: FileNotFoundError.*mine\.py:\d+\)"),
+        ("mine:finder:x.txt", r"layout mine:finder: is Finder; a loader is a function of a path"),
+        ("mine:load_numbers:x.txt", r"x\.txt:1: mine:load_numbers must yield a dictionary .* yielded int"),
+    ],
+)
+def test_what_is_wrong_with_a_loader_is_one_line(source, message, folder):
+    with pytest.raises((UsageError, DataError), match=message):
+        load_dataset(source)
+
+
+def test_retrievers_and_models_stand_there_or_are_made(folder):
+    assert as_retriever("mine:finder").word == "made before"
+    assert as_retriever("mine:Finder").word == "nothing"
+    assert RAG("mine:Finder:http://host/x").retriever.word == "http://host/x"
+    assert make_reranker("mine:Scorer").score([("a", "b")]) == [1.0]
+    assert make_entailment("mine:Scorer").entails([("a", "b")]) == [1.0]
+    with pytest.raises(UsageError, match=r"reranker mine:Finder: is Finder, and has no default_threshold and no name"):
+        make_reranker("mine:Finder")
+    with pytest.raises(UsageError, match=r"mine:finder is Finder: it takes no text, and makes no retriever"):
+        as_retriever("mine:finder:x")
+    with pytest.raises(UsageError, match=r"calling mine:Broken\(\): ZeroDivisionError"):
+        as_retriever("mine:Broken")
+
+
+def test_a_folder_goes_before_a_module(folder):
+    (folder / "mine:Finder").mkdir()
+    with pytest.raises(IndexFolderError, match="not an index"):
+        as_retriever("mine:Finder")
+
+
+def test_results_say_what_came_from_outside(folder):
+    program = get_program("mine:Again")("mine:Finder")
+    facts = outside_parts(program)
+    assert {role: each["name"] for role, each in facts.items()} == {"program": "mine:Again", "retriever": "mine:Finder"}
+    assert all(len(each["sha256"]) == 64 for each in facts.values())
+    assert outside_parts(RAG()) == {}
+
+
+# Entry points
+
+
+def test_a_package_offers_things_by_plain_names(offer, folder):
+    offer("offering", "knowgap.programs", again="mine:Again")
+    offer("offering", "knowgap.metrics", half="mine:half")
+    offer("offering", "knowgap.layouts", lines="mine:load")
+    offer("offering", "knowgap.retrievers", finder="mine:Finder")
+    offer("offering", "knowgap.rerankers", scorer="mine:Scorer")
+    offer("offering", "knowgap.entailment_models", scorer="mine:Scorer")
+    (folder / "lines.txt").write_text("one?\ntwo?\nthree?\nfour?\n")
+    assert get_program("again").__name__ == "Again"
+    assert get_metric("half")(None, None) == 0.5
+    assert len(load_dataset("lines:lines.txt", split_as="test").splits["test"]) == 4
+    assert type(as_retriever("finder")).__name__ == "Finder"
+    assert {type(make("scorer")).__name__ for make in (make_reranker, make_entailment)} == {"Scorer"}
+
+
+def test_unknown_names_suggest_what_packages_offer(offer):
+    offer("offering", "knowgap.programs", rereading="mine:Again")
+    with pytest.raises(UnknownName, match=r"unknown program 'rereding': did you mean 'rereading'\?"):
+        get_program("rereding")
+
+
+def test_a_package_that_cannot_be_imported_disturbs_nothing_else(offer, folder):
+    (folder / "offering.py").write_text("import absent\n")
+    offer("offering", "knowgap.programs", wrong="offering:Wrong", again="mine:Again", bare="mine")
+    offer("other", "knowgap.programs", second="mine:Again")
+    assert get_program("rag") is RAG
+    assert get_program("again").__name__ == "Again"
+    with pytest.raises(UsageError, match=r"program wrong, which the package offering offers as .*absent"):
+        get_program("wrong")
+    with pytest.raises(UsageError, match="its entry point has no name behind the module"):
+        get_program("bare")
+    listed = plugins.list_installed("program", PROGRAMS, lambda found: found.__doc__)
+    assert listed["again"] == "Plain retrieval under another name."
+    assert listed["wrong"].startswith("cannot be used: program wrong, which the package offering offers")
+
+
+def test_a_package_does_not_take_over_a_name(offer):
+    offer("offering", "knowgap.metrics", f1="mine:half")
+    assert get_metric("f1") is METRICS["f1"]
+    with pytest.warns(UserWarning, match=r"the metric f1 is knowgap's own, and not that of offering \(mine:half\)"):
+        assert plugins.list_installed("metric", METRICS, str) == {}
+
+
+def test_two_packages_with_one_name_are_refused(offer):
+    offer("offering", "knowgap.programs", again="mine:Again")
+    offer("other", "knowgap.programs", again="mine:Narrow")
+    with pytest.raises(UsageError, match=r"\(mine:Again\) and .*\(mine:Narrow\) both offer it"):
+        get_program("again")
