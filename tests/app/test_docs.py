@@ -3,8 +3,9 @@
 A `sh` block is run line by line, a `python` block as it stands. In a block that begins with `# elsewhere:` (it needs a
 network, a GPU or a service) the command lines are checked against the command's options, and Python is compiled, but
 neither is run. A `python` block that begins with the name of a file, as in `# mine.py`, is written to that file
-instead. An `output` block is what the block before it prints; renew them all with `python tests/app/test_docs.py`, or
-those of some pages with `python tests/app/test_docs.py PAGE …`.
+instead. The commands of a `sh` block that begins with `# fails:` are refused, and what they say on standard error
+counts as printed. An `output` block is what the block before it prints; renew them all with
+`python tests/app/test_docs.py`, or those of some pages with `python tests/app/test_docs.py PAGE …`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import re
 import shlex
 import sys
 import tempfile
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -59,18 +61,18 @@ def check_options(words: list[str]) -> None:
             assert word.split("=")[0] in known, f"knowgap {command.name} has no option {word}"
 
 
-def run_command(words: list[str]) -> None:
+def run_command(words: list[str], status: int = 0) -> None:
     from knowgap.cli.main import main
 
     with pytest.raises(SystemExit) as end:
         main(words)
-    assert not end.value.code, f"knowgap {shlex.join(words)} exited with {end.value.code}"
+    assert (end.value.code or 0) == status, f"knowgap {shlex.join(words)} exited with {end.value.code}"
 
 
 def run_block(language: str, code: str, names: dict, page: str) -> str:
     """What a block prints."""
-    elsewhere, printed = code.startswith("# elsewhere:"), io.StringIO()
-    with redirect_stdout(printed):
+    elsewhere, fails, printed = code.startswith("# elsewhere:"), code.startswith("# fails:"), io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed) if fails else nullcontext():
         if language == "python":
             compiled = compile(code, page, "exec")
             if file := re.match(r"# (\w+\.py)\n", code):
@@ -82,7 +84,7 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                 if words[0] == "make":
                     check_make(words)
                 elif words[0] == "knowgap":
-                    check_options(words[1:]) if elsewhere else run_command(words[1:])
+                    check_options(words[1:]) if elsewhere else run_command(words[1:], 2 if fails else 0)
                 elif words[0] == "python":
                     assert elsewhere
                     assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"
@@ -148,7 +150,7 @@ def renew() -> None:
     os.environ["KNOWGAP_HOME"] = tempfile.mkdtemp()
     for page in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         text = page.read_text(encoding="utf-8")
-        if "```output\n" not in text:
+        if "```output\n" not in text or (page.name in NEEDS and find_spec(NEEDS[page.name]) is None):
             continue
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
