@@ -24,8 +24,8 @@ T = TypeVar("T")
 def show_step(step: Step) -> None:
     """Tell of a step: where it belongs as inputs, what it holds as outputs."""
     if dspy.settings.callbacks:
-        place = {"iteration": step.iteration, "branch": step.branch}
-        _show(dspy.Module, type(step).__name__, step.model_copy, lambda _: step.model_dump(exclude=_PLACE), **place)
+        held = functools.partial(step.model_dump, exclude={"kind", "iteration", "branch", "at"})
+        _show(dspy.Module, type(step).__name__, held, dict, iteration=step.iteration, branch=step.branch)
 
 
 def show_request(name: str, place: Mapping[str, Any], request: Callable[[], T]) -> T:
@@ -40,9 +40,6 @@ def show_search(
     if not dspy.settings.callbacks:
         return search()
     return _show(dspy.Retrieve, "Retrieved", search, _documents, queries=list(queries), k=k, **place)
-
-
-_PLACE = {"kind", "iteration", "branch", "at"}
 
 
 def _documents(results: list[list[Hit]]) -> list[dict[str, Any]]:

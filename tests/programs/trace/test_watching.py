@@ -1,5 +1,6 @@
 """What DSPy's callbacks are told of a question, and the trees that MLflow makes of it in a local store."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
@@ -78,9 +79,19 @@ def ask_watched(program, question, watcher, rule=lambda *_: RULE):
         return program(question=question)
 
 
-def test_a_question_is_one_tree_with_its_steps_and_requests(program):
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda program, question: program(question=question),
+        lambda program, question: list(program.stream(question=question)),
+        lambda program, question: asyncio.run(program.acall(question=question)),
+    ],
+    ids=["called", "streamed", "awaited"],
+)
+def test_a_question_is_one_tree_with_its_steps_and_requests(program, ask):
     watcher = Watcher()
-    ask_watched(program, "What flows through Tarn?", watcher)
+    with dspy.context(lm=scripted_lm(lambda *_: RULE)[0], callbacks=[watcher]):
+        ask(program, "What flows through Tarn?")
     paths = Counter(tuple(watcher.path(call)) for call in watcher.calls.values())
     root = ("TwoBranches",)
     assert paths == {
