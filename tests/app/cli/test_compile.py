@@ -140,6 +140,14 @@ def test_finds_the_best_of_several_programs(knowgap):
     assert "no trial costs 0.5 calls a question or less: the cheapest, trial" in message
 
 
+def test_two_workers_share_a_study_of_several_programs(knowgap):
+    _, remarks = knowgap("compile", *SEVERAL, "--n-trials", "6", "--num-workers", "2")
+    assert "gave up" not in remarks
+    trials = finished_trials(knowgap.folder / "out" / "study.db")
+    assert 6 <= len(trials) <= 7
+    assert {trial.params["program"] for trial in trials} == {"rag", "direct", "iter_retgen"}
+
+
 def test_estimates_several_programs(knowgap):
     printed, _ = knowgap("tune", *SEVERAL, "--n-trials", "8", "--dry-run")
     assert [rows(printed, name) != [] for name in ("rag", "direct", "iter_retgen", "5 other trials")] == [True] * 4

@@ -12,7 +12,7 @@ from knowgap.compile import Budget, DemoConfig, StudyConfig, tune
 from knowgap.compile.study.search.price_limit import PriceLimit
 from knowgap.compile.study.search.racing import in_race
 from knowgap.compile.study.trials import TrialResult, choose
-from knowgap.errors import StudyError, UnknownName, UsageError
+from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, OptionalReal, Real, Switch
 
 NO_DEMOS = DemoConfig(mode="none")
@@ -44,10 +44,22 @@ class Fixed(Weak):
 CLASSES = (Weak, Tunable, Twin, Fixed)
 
 
-def run(n_trials=20, n_dev=30, classes=CLASSES, **more):
-    """A study of several programs; settings of `StudyConfig` may be given by name."""
+def run(n_trials=20, n_dev=30, classes=CLASSES, lost=None, **more):
+    """A study of several programs; settings of `StudyConfig` may be given by name.
+
+    The language model is lost from a call on.
+    """
     dev, train = make_examples(n_dev), make_examples(4, "t")
     lm, engine = quality_lm(dev + train)
+    complete, calls = engine.complete, [0]
+
+    def leaving(request):
+        calls[0] += 1
+        if lost is not None and calls[0] > lost:
+            raise LanguageModelUnreachable("connection refused")
+        return complete(request)
+
+    engine.complete = leaving
     retriever = make_retriever(dev + train)
     config = {name: more.pop(name) for name in StudyConfig.model_fields if name in more}
     tuning = tune(
@@ -105,6 +117,19 @@ def test_one_process_follows_from_its_seed_and_continues(tmp_path):
     assert plain(run(12, 10, storage=storage)[0]) == whole
     with pytest.raises(StudyError, match="differs in: program"):
         run(12, 10, storage=storage, classes=CLASSES[:3])
+
+
+def test_demonstrations_that_were_cut_off_are_made_when_the_study_goes_on(tmp_path):
+    storage = tmp_path / "study.db"
+    whole, engine, _ = run(10, 10, num_threads=1)
+    bootstrapping = next(n for n, (_, inputs) in enumerate(engine.calls) if "house t" in inputs["question"])
+    with pytest.raises(LanguageModelUnreachable):
+        run(10, 10, storage=storage, num_threads=1, lost=bootstrapping + 2)
+    continued, engine, _ = run(10, 10, storage=storage, num_threads=1)
+    assert continued.demos == whole.demos
+    assert sum("house t" in inputs["question"] for _, inputs in engine.calls) == 2 * 4  # two programs, four examples
+    firsts = [sorted(map(str, plain(each)[:6])) for each in (continued, whole)]
+    assert firsts[0] == firsts[1]  # the trial that was lost is run after those that waited
 
 
 def test_the_best_within_a_price():
