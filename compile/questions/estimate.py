@@ -38,7 +38,7 @@ def estimate_questions(
     """Estimate what `write_questions` costs, by kind, if the checks keep every draft.
 
     The prompts of a few passages are laid out and their words and marks are counted. If the checks drop drafts, it is
-    more: at most three times as much.
+    more: up to about three times as much.
 
     Args:
         retriever: as for `write_questions`.

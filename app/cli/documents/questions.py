@@ -63,7 +63,7 @@ def questions(
         asked = {"n": options.n, "kinds": kinds, "lm": lm, "seed": options.seed}
         if options.dry_run:
             estimates = estimate_questions(index, prices=options.prices, **asked)
-            caption = "if the checks keep every draft; at most three times as much"
+            caption = "if the checks keep every draft; else up to about three times as much"
             show_estimates(estimates, lm, as_json, of="kind", caption=caption)
             return
         with progress("writing questions") as report:

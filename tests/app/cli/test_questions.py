@@ -47,7 +47,7 @@ def test_the_price_first(asked):
     words = ("questions", "--index", "idx", "--n", "8", "--dry-run", *MODEL)
     printed, _ = knowgap(*words, "--prices", "1,2")
     assert "32" in next(line for line in printed.splitlines() if "│ all" in line)
-    assert "at most three times as much" in printed
+    assert "up to about three times as much" in printed
     assert json.loads(knowgap(*words, "--json")[0])["two_hop"]["calls"] == 10
     assert engine.calls == []
     assert not (knowgap.folder / "questions.jsonl.drafts").exists()
