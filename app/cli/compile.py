@@ -128,7 +128,7 @@ def compile_(
     if optimizer == "study":
         _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)
         return
-    with open_job(options, "dev", [checked]) as job:
+    with open_job(options, ("dev", "test"), [checked]) as job:
         program = checked.make(job.retriever, job.lm)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}")
         if config is not None:
@@ -159,7 +159,7 @@ def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] 
     study_config(options)
     if any(each.generator is not None for each in checked):
         demos = demos.model_copy(update={"mode": "none"})
-    with open_job(options, "dev", checked) as job:
+    with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm) for each in checked]
         folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}{suffix}")
         if options.dry_run:

@@ -96,7 +96,7 @@ def _evaluate_all(
     """
     checked = {name: factories.check_program(program) for name, program in chosen.items()}
     results: dict[str, Evaluation] = {}
-    with open_job(options, options.split, checked.values()) as job:
+    with open_job(options, [options.split], checked.values()) as job:
         made = {name: each.make(job.retriever, job.lm) for name, each in checked.items()}
         programs = {name or program.name: program for name, program in made.items()}
         if options.dry_run:
@@ -167,8 +167,12 @@ class Job:
 
 
 @contextmanager
-def open_job(options: o.JobOptions, split: str, checked: Iterable[factories.CheckedProgram]) -> Iterator[Job]:
-    """Load what the options and the programs need, check the split and the metrics; close the index at the end.
+def open_job(
+    options: o.JobOptions, splits: Iterable[str], checked: Iterable[factories.CheckedProgram]
+) -> Iterator[Job]:
+    """Load what the options and the programs need, check the metrics, and that the splits have questions.
+
+    The index is closed at the end.
 
     A dry run does not ask the language model whether it answers. None is needed where generators answer and no metric
     judges.
@@ -181,7 +185,8 @@ def open_job(options: o.JobOptions, split: str, checked: Iterable[factories.Chec
     for name in metrics:
         get_metric(name)
     dataset = factories.load_data(options)
-    dataset.questions(split, options.limit)
+    for split in splits:
+        dataset.questions(split, options.limit)
     artifact = options.artifact if isinstance(options, o.ProgramOptions) else None
     generated = all(each.generator is not None for each in checked) and not JUDGING_CALLS.keys() & {*metrics}
     lm = factories.load_lm(

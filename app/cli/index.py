@@ -20,7 +20,7 @@ from knowgap.cli.documents.reading import find_sources, said_of_update, show_rea
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import UsageError
-from knowgap.plugins import blaming, outside_facts
+from knowgap.plugins import blaming, is_reference, outside_facts
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
@@ -276,6 +276,8 @@ def doctor(
 
     if folder is None:
         refuse(["engine"], "goes with --index")
+    elif is_reference(str(folder)) and not folder.exists():
+        raise UsageError(f"--index {folder}: only the folder of an index can be examined")
     findings = examine(folder, engine)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))

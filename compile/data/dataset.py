@@ -67,7 +67,10 @@ class Dataset:
             raise UsageError(f"limit {limit}: ask at least one question")
         if not self.splits.get(split):
             sizes = ", ".join(f"{name} {len(part)}" for name, part in self.splits.items())
-            raise UsageError(f"{self.name} has no questions in its split {split!r} (it has {sizes})")
+            raise UsageError(
+                f"{self.name} has no questions in its split {split!r} (it has {sizes}): bring more, or a file for each "
+                f"split; `knowgap eval --whole` (split_as={split!r}) scores all that there are"
+            )
         return list(self.splits[split])[:limit]
 
     def index_name(self, engine: str) -> str:

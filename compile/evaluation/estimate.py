@@ -14,7 +14,7 @@ from knowgap.compile.evaluation.provenance import lm_name
 from knowgap.compile.evaluation.quiet import quiet
 from knowgap.compile.evaluation.runner import check_examples, run_example
 from knowgap.compile.evaluation.shared_cache import cache_results
-from knowgap.errors import UsageError
+from knowgap.errors import LanguageModelError, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage, without_history
 
@@ -122,7 +122,14 @@ def measure_question(
     with quiet(), without_history(), dspy.context(lm=extractive_lm(cache=False)):
         for candidate in candidates:
             with cache_results(candidate) as cached, track_usage(tracker):
-                records = [run_example(cached, examples[i], ids[i], {}) for i in chosen]
+                try:
+                    records = [run_example(cached, examples[i], ids[i], {}) for i in chosen]
+                except LanguageModelError as error:
+                    raise UsageError(
+                        f"no estimate for {program.name}: the embedded reader, which stands in for the language model, "
+                        f"does not answer all of its prompts ({error.__cause__ or error}); ask a few questions "
+                        "(--limit 3), and multiply what they cost"
+                    ) from error
             asked += sum(not record.error for record in records)
     if not asked:
         raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")

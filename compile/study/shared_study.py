@@ -333,5 +333,5 @@ def _check_fingerprint(study: Study, fingerprint: dict[str, Any]) -> None:
     if differing:
         raise StudyError(
             f"study {study.study_name!r} is about something else (it differs in: {', '.join(differing)}): "
-            "take another study name"
+            "take another study name (--study-name)"
         )

@@ -43,6 +43,16 @@ def test_finds_demonstrations_alone(knowgap):
 
 
 @pytest.mark.parametrize("command", ["compile", "tune"])
+def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap, command: str):
+    lines = (knowgap.folder / "questions.jsonl").read_text().splitlines()
+    (knowgap.folder / "three.jsonl").write_text("\n".join(lines[:3]))
+    words = ("--program", "direct", "--data", "three.jsonl", "-o", "out")
+    refusal = knowgap.refusal(command, *words)
+    assert "three has no questions in its split 'test' (it has train 2, dev 1, test 0): bring more" in refusal
+    assert not (knowgap.folder / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["compile", "tune"])
 def test_estimates_before_anything_is_spent(knowgap, command: str):
     printed, _ = knowgap(command, *STUDY, "--dry-run")
     assert "what it would cost with knowgap/extractive" in " ".join(printed.split())

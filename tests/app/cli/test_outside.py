@@ -62,6 +62,19 @@ class Words:
     def overlap(self, query, passage):
         return len({*query.lower().strip("?").split()} & {*f"{passage.title} {passage.text}".lower().split()})
 '''
+ODD = """
+import dspy
+import knowgap
+
+
+class Planner(knowgap.Program):
+    def __init__(self, retriever=None, **hyperparameters):
+        super().__init__(retriever, **hyperparameters)
+        self.plan = dspy.Predict("question -> plan: list[str]")
+
+    def forward(self, question):
+        return self.conclude(" ".join(self.ask(self.plan, question=question).plan), [])
+"""
 TOWNS = {"Tarn": "Isk", "Orle": "Lome", "Venn": "Arde", "Bremm": "Ossel", "Kolm": "Teel", "Sarr": "Umbe"}
 OURS = ("--metric", "mine:mentions", "--data", "mine:load:rivers.csv", "--index", "mine:Words:towns.jsonl")
 TABLE = """
@@ -104,6 +117,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Outside:
     """A folder with mine.py, rivers.csv and towns.jsonl, and `compiled/artifact`, which two processes compile."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "mine.py").write_text(MINE)
+    (folder / "odd.py").write_text(ODD)
     rows = [f"Which river flows through {town}?,{river},{town}" for town, river in TOWNS.items()]
     (folder / "rivers.csv").write_text("\n".join(["q,a,source", *rows]))
     documents = [{"id": t, "title": t, "text": f"{t} is a town. The {r} flows through it."} for t, r in TOWNS.items()]
@@ -192,6 +206,7 @@ def test_what_is_wrong_is_one_line(outside):
     for words, wanted in (
         (("ask", "x?", "--program", "mien:Twice"), "there is no module mien in "),
         (("eval", "--program", "mine:Twise"), "has no Twise; did you mean Twice?"),
+        (("eval", "--program", "odd:Planner", *OURS, "--dry-run"), "no estimate for Planner: the embedded reader"),
         (("search", "x", "--index", "mine:Words:nothing.jsonl"), "nothing.jsonl: cannot be read"),
     ):
         _, said = outside(*words, code=2)
