@@ -27,6 +27,7 @@ BENCHMARKS = (
     "retrieval",
     "relevance",
     "tuning",
+    "programs",
     "reader",
     "reading",
     "local_models",

@@ -13,7 +13,7 @@ from knowgap.compile.evaluation.metrics import Metric
 from knowgap.compile.study.config import DemoConfig, StudyConfig
 from knowgap.compile.study.search.space import PROGRAM, SearchSpace, program_prefix
 from knowgap.compile.study.shared_study import InitialTrial, MadeDemos, SetUp
-from knowgap.compile.study.trials import BOOTSTRAPPED, PAPER
+from knowgap.compile.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
 from knowgap.compile.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
@@ -34,8 +34,8 @@ def make_set_up(
 
     The initial trials of a program are, each once: the paper's settings without demonstrations; the program as it is;
     the settings in `config.start`; the program with δ as it is calibrated; and the program with bootstrapped
-    demonstrations. The paper's settings of all programs come before the rest, and demonstrations of one program among
-    several are bootstrapped when it comes to that trial, unless it brings some along.
+    demonstrations. The first three of all programs come before the rest. Demonstrations of one program among several
+    are bootstrapped when it comes to that trial, unless it brings some along.
     """
     set_up = SetUp(initial=[], known={}, demos={})
     initial: list[InitialTrial] = []
@@ -66,7 +66,7 @@ def make_set_up(
             if parameters not in tried or (label == BOOTSTRAPPED and later):
                 tried.append(parameters)
                 initial.append(InitialTrial(label=label, program=name, parameters=parameters))
-    set_up.initial = sorted(initial, key=lambda trial: trial.label != PAPER)
+    set_up.initial = sorted(initial, key=lambda trial: trial.label in AFTER_FIRST_ROUND)
     return set_up
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 __all__ = [
+    "AFTER_FIRST_ROUND",
     "BOOTSTRAPPED",
     "CONFIG",
     "FINGERPRINT",
@@ -63,6 +64,10 @@ PAPER = "paper"
 
 BOOTSTRAPPED = "bootstrapped"
 """The label of the trial with the first of the bootstrapped demonstration sets."""
+
+
+AFTER_FIRST_ROUND = ("calibrated", BOOTSTRAPPED)
+"""The labels of initial trials that only programs in the race have."""
 
 
 class TrialResult(BaseModel, extra="forbid"):

@@ -27,6 +27,7 @@ from knowgap.compile.study.search.sampler import TrialSeededSampler
 from knowgap.compile.study.search.space import PROGRAM, SearchSpace, program_prefix
 from knowgap.compile.study.shared_study import MadeDemos, SetUp, enqueue, read_demos, read_set_up, store_demos
 from knowgap.compile.study.trials import (
+    AFTER_FIRST_ROUND,
     BOOTSTRAPPED,
     CONFIG,
     INITIAL,
@@ -156,7 +157,8 @@ class Worker:
         """The programs that still get trials: all of them while the cost is an objective as well."""
         if len(self.programs) == 1 or self.config.mode == "pareto":
             return [*self.programs]
-        return in_race([*self.programs], finished(self.study), self.n_trials, self.limit)
+        n_first = sum(trial.label not in AFTER_FIRST_ROUND for trial in self.set_up.initial)
+        return in_race([*self.programs], finished(self.study), n_first, self.n_trials, self.limit)
 
     def _candidates(self) -> list[str]:
         """The programs that a trial may draw: those in the race that have anything to draw."""
@@ -219,7 +221,7 @@ class Worker:
         """Let a trial choose its program, and make the program's demonstrations if it needs them."""
         base = next(iter(self.programs))
         name = trial.suggest_categorical(PROGRAM, [*self.programs]) if len(self.programs) > 1 else base
-        if label not in (PAPER, "sampled") and name not in self._in_race():
+        if label in AFTER_FIRST_ROUND and name not in self._in_race():
             trial.set_user_attr(LEFT_OUT, True)
             raise _LeftOut
         if label == BOOTSTRAPPED and name not in self.set_up.demos and read_demos(self.study, name) is None:

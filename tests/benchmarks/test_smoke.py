@@ -77,6 +77,18 @@ def test_sharing_saves_calls():
     assert rows[1]["share of calls"] == "1.00"
 
 
+def test_one_study_of_several_programs_is_compared_with_one_of_each():
+    sizes = ("--compared", "rag,iter_retgen", "--study-trials", "4", "--study-questions", "3")
+    report, _ = run("programs", *sizes, "--shared", "rag_cot,blend_filter")
+    found, shared = tables(report).values()
+    assert [row["study"] for row in found] == [
+        "together", "rag", "iter_retgen", "best of these, few trials each", "best of these",
+    ]  # fmt: skip
+    assert [row["trials"] for row in found] == ["4", "4", "4", "4", "8"]
+    assert int(found[0]["calls"]) < int(found[-1]["calls"]) == sum(int(row["calls"]) for row in found[1:3])
+    assert all(int(row["together"]) < int(row["apart"]) for row in shared)
+
+
 def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
     report, log = run("reader", "--data", str(data))
     [rows] = tables(report).values()

@@ -12,13 +12,18 @@ __all__ = ["in_race"]
 
 
 def in_race(
-    programs: Sequence[str], trials: Sequence[TrialResult], n_trials: int, limit: PriceLimit | None = None
+    programs: Sequence[str],
+    trials: Sequence[TrialResult],
+    n_first: int,
+    n_trials: int,
+    limit: PriceLimit | None = None,
 ) -> list[str]:
     """The programs that still get trials, best first.
 
-    First, every program is tried with its paper's settings. Then the better half stays, and two at least. The trials
-    that are left are divided into so many equal rounds that halving after each leaves one program for the last. TPE
-    alone leaves weak programs too slowly for that: it needs some ten trials of each before it prefers any.
+    First, every program is tried with its paper's settings and with those that it came with. Then the better half
+    stays, and two at least. The trials that are left are divided into so many equal rounds that halving after each
+    leaves one program for the last. TPE alone leaves weak programs too slowly for that: it needs some ten trials of
+    each before it prefers any.
 
     A program is as good as its best trial so far. A trial within the price comes before all that are not. A trial that
     was stopped early is placed by its mean difference to the best complete trial on the questions that both were asked.
@@ -29,16 +34,16 @@ def in_race(
     Args:
         programs: their names.
         trials: the finished trials of the study, by number.
+        n_first: number of trials with the paper's and the programs' own settings.
         n_trials: number of trials in all.
         limit: what a question may cost in the trial that is chosen.
     """
-    n_programs = len(programs)
-    if len(trials) < n_programs or n_programs == 1:
+    if len(trials) < n_first or len(programs) == 1:
         return [*programs]
-    left = _ranked(programs, trials[:n_programs], limit)[: max(2, math.ceil(n_programs / 2))]
+    left = _ranked(programs, trials[:n_first], limit)[: max(2, math.ceil(len(programs) / 2))]
     n_cuts = math.ceil(math.log2(len(left)))
     for number in range(1, n_cuts + 1):
-        end = n_programs + math.ceil(number * (n_trials - n_programs) / (n_cuts + 1))
+        end = n_first + math.ceil(number * (n_trials - n_first) / (n_cuts + 1))
         if len(trials) < end:
             break
         left = _ranked(left, trials[:end], limit)[: math.ceil(len(left) / 2)]

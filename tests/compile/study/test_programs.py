@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -9,8 +10,11 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from compile_worker import plain
 
 from knowgap.compile import Budget, DemoConfig, StudyConfig, tune
+from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.study.search.price_limit import PriceLimit
 from knowgap.compile.study.search.racing import in_race
+from knowgap.compile.study.shared_study import read_set_up
+from knowgap.compile.study.summary import read_study
 from knowgap.compile.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, OptionalReal, Real, Switch
@@ -215,26 +219,44 @@ def trial(number, program, scores, complete=True, calls=1.0):
 def test_half_of_the_programs_leave_after_each_round():
     names = [*"abcde"]
     papers = [trial(n, name, [1.0] * n + [0.0] * (10 - n)) for n, name in enumerate(names)]
-    assert in_race(names, papers[:4], 23) == names
-    assert in_race(names, papers, 23) == ["e", "d", "c"]
+    assert in_race(names, papers[:4], 5, 23) == names
+    assert in_race(names, papers, 5, 23) == ["e", "d", "c"]
     later = [trial(5 + n, "c", [1.0] * 9 + [0.0]) for n in range(12)]
-    assert in_race(names, [*papers, *later[:5]], 23) == ["e", "d", "c"]
-    assert in_race(names, [*papers, *later[:6]], 23) == ["c", "e"]  # 18 trials in three rounds
-    assert in_race(names, [*papers, *later], 23) == ["c"]
-    assert in_race(["a"], [], 5) == ["a"]
-    assert in_race(names, papers, 23, PriceLimit(calls=1.0)) == ["e", "d", "c"]
+    assert in_race(names, [*papers, *later[:5]], 5, 23) == ["e", "d", "c"]
+    assert in_race(names, [*papers, *later[:6]], 5, 23) == ["c", "e"]  # 18 trials in three rounds
+    assert in_race(names, [*papers, *later], 5, 23) == ["c"]
+    assert in_race(["a"], [], 1, 5) == ["a"]
+    assert in_race(names, papers, 5, 23, PriceLimit(calls=1.0)) == ["e", "d", "c"]
     papers[4] = trial(4, "e", [1.0] * 10, calls=3.0)
-    assert in_race(names, papers, 23, PriceLimit(calls=1.0)) == ["d", "c", "b"]
+    assert in_race(names, papers, 5, 23, PriceLimit(calls=1.0)) == ["d", "c", "b"]
 
 
 def test_a_trial_that_was_stopped_early_is_placed_by_the_questions_that_both_were_asked():
     best = trial(0, "a", [1.0, 1.0, 0.0, 0.0])
     worse, better = trial(1, "b", [0.0, 1.0], complete=False), trial(2, "c", [1.0, 0.0, 0.0, 0.0])
-    assert in_race([*"abc"], [best, worse, better], 10) == ["a", "c"]
-    assert in_race([*"abcd"], [best, worse, better, trial(3, "d", [1.0, 1.0, 0.0], complete=False)], 8) == ["a", "d"]
+    assert in_race([*"abc"], [best, worse, better], 3, 10) == ["a", "c"]
+    assert in_race([*"abcd"], [best, worse, better, trial(3, "d", [1.0, 1.0, 0.0], complete=False)], 4, 8) == ["a", "d"]
 
 
 def test_the_artifact_is_the_winners(study, tmp_path):
     tuning, _, _ = study
     assert choose(tuning.trials).program == "tunable"
     assert tuning.changes()["top_k"] == ("1", "4")
+
+
+def test_a_study_that_an_earlier_version_set_up_is_read():
+    """It had one program, whose demonstrations stood beside those facts."""
+    tuning, _, _ = run(3, 10, classes=(Tunable,))
+    study, set_up = tuning.study, read_set_up(tuning.study)
+    made = set_up.demos["tunable"]
+    former = {
+        "initial": [trial.model_dump(exclude={"program"}) for trial in set_up.initial],
+        "known": set_up.known["tunable"],
+        "spent": made.spent.model_dump(),
+        "pool": made.pool.model_dump(),
+    }
+    study.set_user_attr("set-up.0", json.dumps(former))
+    study.set_user_attr("set-up", 1)
+    study.set_user_attr("sha256", digest([study.user_attrs["fingerprint"], json.dumps(former)]))
+    assert read_set_up(study) == set_up
+    assert len(read_study(study).trials) == 3
