@@ -185,11 +185,13 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
-        while _package_of(thing) == "knowgap" and (wrapped := vars(thing).get("wrapped")) is not None:
+        while (
+            _package_of(thing) == "knowgap" and (wrapped := getattr(thing, "__dict__", {}).get("wrapped")) is not None
+        ):
             thing = wrapped  # behind a cache
         thing = inspect.unwrap(thing) if callable(thing) else thing
         package = _package_of(thing)
-        if thing is None or package in ("knowgap", "builtins"):
+        if thing is None or package in ("", "knowgap", "builtins"):
             continue
         facts[role] = {"name": reference_of(thing)}
         with suppress(OSError, TypeError):
@@ -216,7 +218,7 @@ def blaming(what: str, *passing: type[Exception]) -> Iterator[None]:
 
 
 def _package_of(thing: Any) -> str:
-    return _named(thing).__module__.partition(".")[0]
+    return (_named(thing).__module__ or "").partition(".")[0]
 
 
 def _named(thing: Any) -> Any:

@@ -213,3 +213,28 @@ def test_what_is_wrong_is_one_line(outside):
         assert said.count("error:") == 1
         assert wanted in " ".join(said.split())
         assert "Traceback" not in said
+
+
+def test_what_packages_offer_is_listed(knowgap, offer):
+    offer("offering", "knowgap.programs", again="mine:Again")
+    offer("offering", "knowgap.metrics", half="mine:half", gone="mine:gone")
+    offer("offering", "knowgap.retrievers", finder="mine:Finder")
+    listed = knowgap.json("ls")
+    assert listed["programs"]["again"] == "Plain retrieval under another name."
+    assert listed["metrics"]["half"] == "Always one half."
+    assert "has no gone" in listed["metrics"]["gone"]
+    assert list(listed["retrievers"]) == ["finder"]
+    for name in ("again", "mine:Again"):
+        assert knowgap.json("ls", name)["hyperparameters"]["top_k"]["default"] == 5
+    assert "did you mean 'again'?" in knowgap.refusal("ls", "agian")
+
+
+def test_own_models_take_part(knowgap, folder):
+    words = ("--reranker", "mine:Scorer", "--entailment", "mine:Scorer", "--data", "questions.jsonl", "--corpus")
+    printed = knowgap.json("eval", "--program", "migres", *words, "docs.jsonl", "--engine", "bm25", "--whole")
+    origin = printed["provenance"]
+    assert (origin["reranker"], origin["entailment"]) == ("scorer", "scorer")
+    assert {role: facts["name"] for role, facts in origin["outside"].items()} == {
+        "reranker": "mine:Scorer",
+        "entailment": "mine:Scorer",
+    }
