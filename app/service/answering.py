@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -177,7 +178,8 @@ class Answering:
                         with contextlib.suppress(asyncio.CancelledError):
                             await item
                 if not isinstance(recorded, Recorded):
-                    yield await asyncio.to_thread(self._answer, question, recorded, citations)
+                    answer = functools.partial(self._answer, question, recorded, citations)
+                    yield await asyncio.to_thread(answer) if citations else answer()
                     return
                 told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
                 step = recorded.step
