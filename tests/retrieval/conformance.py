@@ -160,6 +160,9 @@ class IndexConformance(RetrieverConformance, FilterConformance):
     def make(cls, passages, folder, **options):
         return cls.index_class.build(passages, folder, **cls.options, **options)
 
+    def test_lists_its_passages(self, retriever, passages):
+        assert sorted(retriever, key=lambda passage: passage.id) == sorted(passages, key=lambda passage: passage.id)
+
     def test_moved_and_copied(self, retriever, passages, tmp_path):
         expected = retriever.search(QUERIES, 7)
         self.make(passages, tmp_path / "first")

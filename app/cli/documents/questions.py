@@ -57,6 +57,8 @@ def questions(
 
     if options.lm in (None, "extractive"):
         raise UsageError(f"{CANNOT_WRITE}: name a language model with --lm (openai/…, ollama_chat/…, hf/…)")
+    if output.suffix != ".jsonl":
+        raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
     lm = factories.load_lm(options.lm, options.api_base, options.lm_option, asks=not options.dry_run)
     with factories.open_index(options) as index:
@@ -70,7 +72,7 @@ def questions(
             done = write_questions(index, output, num_threads=options.num_threads, progress=report, **asked)
     page = write_questions_page(done.kept, output.with_suffix(".html"))
     _show(done, as_json)
-    remark(f"{len(done.kept)} questions written to {output}; look through them: {page}")
+    remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")
 
 
 def _show(done: WrittenQuestions, as_json: bool) -> None:

@@ -31,7 +31,7 @@ def test_writes_questions_that_eval_takes_and_a_page(asked):
     printed, said = knowgap("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
     assert "questions, after 16 calls" in printed
     assert [line.split("│")[-2].strip() for line in printed.splitlines() if line.startswith("│")] == ["4", "4", "4"]
-    assert "4 questions written to mine.jsonl; look through them: mine.html" in " ".join(said.split())
+    assert "4 of 4 questions written to mine.jsonl; look through them: mine.html" in " ".join(said.split())
     assert len((knowgap.folder / "mine.jsonl").read_text().splitlines()) == 4
     assert "mine-kept.jsonl" in (knowgap.folder / "mine.html").read_text()
     result = knowgap.json("eval", "--program", "rag", "--data", "mine.jsonl", "--whole", "--index", "idx", *MODEL)
@@ -56,4 +56,5 @@ def test_the_price_first(asked):
 def test_refusals(indexed):
     words = ("questions", "--index", "idx")
     assert "the embedded reader writes no questions: name a language model with --lm" in indexed.refusal(*words)
+    assert "so name it mine.jsonl" in indexed.refusal(*words, *MODEL, "--output", "mine.html")
     assert "unknown kind of question 'two'" in indexed.refusal(*words, "--dry-run", *MODEL, "--kinds", "one_hop,two")

@@ -1,7 +1,9 @@
 """Questions that a language model writes from an index: kept, dropped with reasons, continued."""
 
 import json
+import os
 import threading
+from pathlib import Path
 
 import dspy
 import pytest
@@ -271,3 +273,20 @@ def test_an_index_in_a_folder_and_the_configured_model_will_do(tmp_path):
     BM25Index.build(HOUSES, tmp_path / "index")
     with dspy.context(lm=scripted_lm(author())[0]):
         assert len(write_questions(tmp_path / "index", tmp_path / "q.jsonl", n=2).kept) == 2
+
+
+@pytest.mark.parametrize("data", ["sample", "hotpotqa/hotpot_dev_distractor_200.json"])
+def test_real_paragraphs(data, tmp_path):
+    if data != "sample":
+        if "KNOWGAP_TEST_DATA" not in os.environ:
+            pytest.skip("needs the data sets")
+        data = Path(os.environ["KNOWGAP_TEST_DATA"]) / data
+    index = BM25Index.from_passages(load_dataset(data).corpus)
+    done, _ = write(index, tmp_path, author(), n=40, num_threads=4)
+    fates = {"", "tells the answer", "repeated", "nothing to ask"}  # the last where a passage ends in "none"
+    assert {draft.dropped for draft in done.drafts} <= fates
+    assert len(done.kept) > 30
+    questions = load_dataset(tmp_path / "q.jsonl", split_as="test").questions("test")
+    assert not index.missing_ids([id for example in questions for id in example.gold_ids])
+    used = [id for example in questions for id in {*example.gold_ids}]
+    assert len({*used}) > 0.8 * len(used), "spread over the documents"
