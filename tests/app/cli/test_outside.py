@@ -178,6 +178,8 @@ def test_programs_are_compared_and_tables_run(outside):
     printed, _ = outside("compare", "--programs", "rag,mine:Twice,compiled/artifact", *OURS, "--whole", "-o", "scores")
     assert all(name in printed for name in ("rag", "mine:Twice", "compiled/artifact"))
     assert (outside.folder / "scores" / "mine-Twice-rivers-test.json").exists()
+    outside("report", "scores/mine-Twice-rivers-test.json", "--output", "page.html")
+    assert "program: mine:Twice (file " in (outside.folder / "page.html").read_text()
     data = ("--data-path", "rivers=mine:load:rivers.csv", "--index", f"rivers={OURS[-1]}")
     printed, _ = outside("experiment", "ours.toml", *data, "--limit", "2", "--output-dir", "table", "--json")
     cells = json.loads(printed)["cells"]
