@@ -20,6 +20,7 @@ from table import Table, data_folder, note
 
 from knowgap.compile.evaluation.metrics.f1 import token_f1
 from knowgap.lms import extractive_lm
+from knowgap.lms.embedded.span_head import span_head
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
 
 Asked = tuple[str, list[tuple[str, str]], list[str]]
@@ -50,17 +51,12 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 
 def _readers() -> dict[str, Callable[[str, list[tuple[str, str]]], str]]:
-    readers = {"embedded reader": _whole}
-    try:
-        from knowgap.lms.embedded.span_head import span_head
-    except ImportError:  # an older checkout
-        return readers
+    return {"embedded reader": _whole, "span head alone": _head}
 
-    def head(question: str, passages: list[tuple[str, str]]) -> str:
-        spans = span_head().read(question, passages).spans
-        return spans[0].text if spans else ""
 
-    return {**readers, "span head alone": head}
+def _head(question: str, passages: list[tuple[str, str]]) -> str:
+    found = [c for candidates in span_head().candidates(question, passages) for c in candidates]
+    return max(found, key=lambda c: c.margin).text if found else ""
 
 
 def _whole(question: str, passages: list[tuple[str, str]]) -> str:

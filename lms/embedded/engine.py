@@ -1,20 +1,19 @@
 """The embedded reader as a DSPy engine: a deterministic extractive reader, not a language model.
 
-It answers the signatures of `knowgap.signatures`, and any other that asks for an `answer` to a `question`, from the
-text in the prompt alone: by word overlap, names, dates and chains of relations. Use it to try things out, for tests,
-and for sweeps without a language model.
+It fills the fields of the signatures of `knowgap.signatures`, and of any other that asks for an `answer` to a
+`question`, from the text in the prompt alone. Use it to try things out, for tests, and for sweeps without a language
+model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage, response_to_events
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms.embedded.acts import REPERTOIRE
+from knowgap.lms.embedded.fields import fill_fields
 from knowgap.lms.embedded.prompts import count_tokens, read_prompt, write_reply
 
 __all__ = ["AsyncExtractiveEngine", "ExtractiveEngine"]
@@ -31,16 +30,18 @@ class ExtractiveEngine:
     any temperature.
     """
 
-    def complete(self, request: Request) -> Response:
+    def complete(self, request: Request) -> Any:
         """Reply to one request.
 
         Raises:
-            SignatureNotServed: the reader has no act for the prompt.
+            SignatureNotServed: the reader cannot fill a field of the prompt.
         """
-        system, user = _text(request.system), _last_user(request)
+        system = request.system or ""
+        system = system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)
+        user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
         try:
             prompt = read_prompt(system, user)
-            reply = write_reply(prompt, REPERTOIRE.perform(prompt))
+            reply = write_reply(prompt, fill_fields(prompt))
         except SignatureNotServed as refusal:
             raise _NotServed(str(refusal)) from None
         asked = count_tokens(system) + sum(count_tokens(m.text or "") for m in request.messages)
@@ -49,7 +50,7 @@ class ExtractiveEngine:
             id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
         )
 
-    def stream(self, request: Request) -> Iterator[Any]:
+    def stream(self, request: Request) -> Any:
         """Give the reply of `complete` as a stream of events."""
         return iter(response_to_events(self.complete(request)))
 
@@ -61,44 +62,22 @@ class ExtractiveEngine:
         return {}
 
     @classmethod
-    def load_state(cls, state: dict[str, Any]) -> ExtractiveEngine:
+    def load_state(cls, state: dict[str, Any]) -> Any:
         """Make an engine from what `dump_state` returned."""
         return cls()
 
 
-class AsyncExtractiveEngine:
+class AsyncExtractiveEngine(ExtractiveEngine):
     """The same reader for `acall`. A reply takes milliseconds, so it is computed on the event loop."""
-
-    def __init__(self) -> None:
-        self._engine = ExtractiveEngine()
 
     async def complete(self, request: Request) -> Response:
         """Reply to one request."""
-        return self._engine.complete(request)
+        return super().complete(request)
 
     async def stream(self, request: Request) -> Any:
         """Give the reply of `complete` as a stream of events."""
-        for event in self._engine.stream(request):
+        for event in response_to_events(super().complete(request)):
             yield event
 
     async def aclose(self) -> None:
         """Do nothing: the reader holds nothing open."""
-
-    def dump_state(self) -> dict[str, Any]:
-        """Return no settings: the engine has none."""
-        return {}
-
-    @classmethod
-    def load_state(cls, state: dict[str, Any]) -> AsyncExtractiveEngine:
-        """Make an engine from what `dump_state` returned."""
-        return cls()
-
-
-def _text(system: Any) -> str:
-    if system is None or isinstance(system, str):
-        return system or ""
-    return "".join(getattr(part, "text", "") for part in system)
-
-
-def _last_user(request: Request) -> str:
-    return next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")

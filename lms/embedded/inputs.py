@@ -1,55 +1,103 @@
-"""Read the inputs of an act: its question, its sentences, answers already given, and the style of the answer."""
+"""Read what a prompt gives: its question, its passages and statements, and what was asked before."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
-from knowgap.lms.embedded.answers import Answer
-from knowgap.lms.embedded.english.language import Sentence, fold, name_key, stems
-from knowgap.lms.embedded.english.questions import Question, parse
-from knowgap.lms.embedded.english.sentences import read_passage, read_statement, standalone
-from knowgap.lms.embedded.prompts import listed
+from knowgap.lms.embedded.prompts import Prompt, listed
+from knowgap.lms.embedded.questions import plan
+from knowgap.lms.embedded.reading import coverages
+from knowgap.lms.embedded.solving import Answer, answer, bridge, uncovered
+from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal, split
 
-__all__ = [
-    "Inputs",
-    "asked_before",
-    "given_answers",
-    "passages",
-    "plain",
-    "question_of",
-    "sentences_of",
-    "strings",
-    "styled",
-]
-
-Inputs = Mapping[str, Any]
+__all__ = ["Request", "read_passage", "read_statement", "standalone", "strings"]
 
 _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")
 _TEXTS = ("note", "best_note", "text", "passage", "reasoning")
+_MOST_IDS = 1_000_000  # statements are numbered behind the passages
 _NOTHING = ("unknown", "unanswerable")
 
 
-def question_of(inputs: Inputs) -> Question:
-    """Parse the question or query."""
-    return parse(str(inputs.get("question") or inputs.get("query") or ""))
+class Request:
+    """A prompt with what the reader finds in it.
 
+    Attributes:
+        prompt: the prompt.
+        inputs: the values of its input fields.
+        outputs: the types of its output fields.
+        question: what is asked.
+        ids: the numbers of the passages.
+        passages: their sentences.
+        sub_answers: the answers to sub-questions, by the sub-question.
+    """
 
-def plain(text: str) -> str:
-    """Normalise a text, so that two with the same content words are equal."""
-    return " ".join(stems(text)) or fold(text)
+    def __init__(self, prompt: Prompt) -> None:
+        self.prompt, self.inputs, self.outputs = prompt, prompt.inputs, prompt.outputs
+        self.question = str(self.inputs.get("question") or self.inputs.get("query") or "")
+        given = [passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, []))]
+        self.ids = [ident for ident, _, _ in given]
+        self.passages = [s for ident, title, text in given for s in read_passage(title, text, ident)]
+        pairs = self.inputs.get("sub_answers")
+        pairs = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
+        said = {str(pair.get("question", "")): str(pair.get("answer", "")).strip() for pair in pairs}
+        self.sub_answers = {q: a for q, a in said.items() if a and fold(a).strip(" .") not in _NOTHING}
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """The sentences of everything that is given."""
+        texts = [text for name in _STATEMENTS for text in strings(self.inputs.get(name, []))]
+        texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
+        texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
+        stated = [s for number, text in enumerate(texts, start=_MOST_IDS) for s in read_statement(text, number)]
+        replies = [analyse(f"{asked.rstrip('?')}: {reply}") for asked, reply in self.sub_answers.items()]
+        return [*self.passages, *stated, *replies]
+
+    @cached_property
+    def found(self) -> Answer:
+        """The answer from everything that is given."""
+        concluded = re.search(r"\banswer is:? +(.+?)\.?\s*$", str(self.inputs.get("text", "")))
+        if concluded:
+            return Answer(concluded[1], 0.5)
+        return answer(self.question, self.sentences, self.sub_answers)
+
+    def useful(self, sentences: Sequence[Sentence], most: int = 8, queries: Sequence[str] = ()) -> list[Sentence]:
+        """Choose sentences that help, in their order: those behind an answer, and those that cover much of a query."""
+        worth: dict[Sentence, float] = {}
+        for text in (self.question, *queries, *strings(self.inputs.get("queries", []))):
+            for step in (step for step in (text, *plan(text).steps) if "#" not in step):
+                for sentence, score in zip(sentences, coverages(step, sentences), strict=True):
+                    worth[sentence] = max(worth.get(sentence, 0.0), score)
+            worth.update(dict.fromkeys(answer(text, sentences).support, 2.0))
+        floor = max(0.2, 0.6 * max(coverages(self.question, sentences), default=0.0))
+        best = sorted((s for s in worth if worth[s] > floor), key=lambda s: (-worth[s], s.source, s.order))[:most]
+        return sorted(best, key=lambda s: (s.source, s.order))
+
+    def queries(self, most: int) -> list[str]:
+        """Propose one to `most` queries for what is missing, none of which was asked before."""
+        asked = [self.question, *self.sub_answers]
+        asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
+        asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
+        before = {normal(text) for text in asked}
+        fresh: dict[str, str] = {}
+        for text in bridge(self.question, self.sentences, self.found):
+            if normal(text) not in before:
+                fresh.setdefault(normal(text), text)
+        rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
+        return list(fresh.values())[:most] or [f"{rest}: further facts"]
 
 
 def strings(value: Any) -> list[str]:
-    """Return the items of a list of texts or of searched queries, given as a list or as DSPy writes one."""
+    """The items of a list of texts or of searched queries, given as a list or as DSPy writes one."""
     if isinstance(value, list):
         return [str(item.get("query", "")) if isinstance(item, Mapping) else str(item) for item in value]
     return listed(value) if isinstance(value, str) else []
 
 
-def passages(value: Any) -> list[tuple[int, str, str]]:
+def _numbered(value: Any) -> list[tuple[int, str, str]]:
     """Return (id, title, text) of passages, given as mappings, as `Title | text` or as plain texts."""
     items = value if isinstance(value, list) else listed(value) if isinstance(value, str) else [value]
     found = []
@@ -66,65 +114,37 @@ def passages(value: Any) -> list[tuple[int, str, str]]:
 def _titled(line: str) -> tuple[str, str]:
     for mark in (" | ", ": "):
         title, found, text = line.partition(mark)
-        if found and len(title) <= 80 and not re.search(r"[.!?] ", title):
+        if found and len(title) <= 80 and not title[:1].islower() and not re.search(r"[.!?] ", title):
             return title, text
     return "", line
 
 
-def sentences_of(inputs: Inputs) -> list[Sentence]:
-    """Split all texts in the inputs into sentences."""
-    found: list[Sentence] = []
-    for name in _PASSAGES:
-        for ident, title, text in passages(inputs.get(name, [])):
-            found.extend(read_passage(title, text, ident))
-    for name in _STATEMENTS:
-        for number, text in enumerate(strings(inputs.get(name, [])), start=1):
-            found.extend(read_statement(text, number))
-    for name in _TEXTS:
-        found.extend(read_statement(str(inputs.get(name) or ""), len(found)))
-    for line in re.findall(r"^\[\d+\] (.+)$", str(inputs.get("trajectory", "")), re.M):
-        found.extend(read_passage(*_titled(line), len(found)))
+def read_passage(title: str, text: str, source: int = 0) -> list[Sentence]:
+    """Split a passage into sentences, each about its title."""
+    return [analyse(part, title, source, order) for order, part in enumerate(split(text))]
+
+
+def read_statement(text: str, source: int = 0) -> list[Sentence]:
+    """Split a note or statement; a line is about the title before its colon, or about the name that opens it."""
+    found = []
+    for line in text.splitlines():
+        title, rest = _titled(line.strip().lstrip("-*• "))
+        opening = analyse(split(rest)[0]).spans if not title and rest else ()
+        title = title or next((span.text for span in opening if span.kind == "name" and span.first <= 1), "")
+        found += read_passage(title, rest, source)
+        source += 1000  # the lines of a text are as apart as passages
     return found
 
 
-def _sub_answers(inputs: Inputs) -> list[tuple[str, str]]:
-    items = inputs.get("sub_answers")
-    items = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-    return [(str(item.get("question", "")), str(item.get("answer", "")).strip()) for item in items]
+_PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
 
 
-def given_answers(inputs: Inputs) -> tuple[dict[Any, str], list[Sentence]]:
-    """Return the answers to sub-questions by the chains that these ask (see `solving.Given`), and as sentences."""
-    given: dict[Any, str] = {}
-    sentences: list[Sentence] = []
-    for text, reply in _sub_answers(inputs):
-        asked = parse(text)
-        if reply and fold(reply).strip(" .") not in _NOTHING:
-            for chain in asked.chains if asked.form == "value" else ():
-                given[name_key(chain.entity), tuple(relation.name for relation in chain.relations)] = reply
-            sentences.extend(read_statement(f"{text.rstrip('?')}: {reply}", len(sentences)))
-    return given, sentences
-
-
-def asked_before(inputs: Inputs) -> set[str]:
-    """Return what was asked before, including the question, normalised by `plain`."""
-    asked = [str(inputs.get("question", "")), *(text for text, _ in _sub_answers(inputs))]
-    asked += [text for name in ("asked", "searched") for text in strings(inputs.get(name, []))]
-    asked += re.findall(r"^Search: (.+)$", str(inputs.get("trajectory", "")), re.M)
-    return {plain(text) for text in asked}
-
-
-def styled(found: Answer, inputs: Inputs) -> str:
-    """Word an answer in the style asked for: a letter, yes or no, sentences, or the short answer itself."""
-    style = fold(str(inputs.get("style", "")))
-    if "letter" in style:
-        options = re.findall(
-            r"(?:^|[\s(])([A-Z])[).:] *(.+?)(?=\s+\(?[A-Z][).:] |$)", str(inputs.get("question", "")), re.S
-        )
-        words = set(stems(found.text))
-        return max(options, key=lambda option: len(words & set(stems(option[1]))), default=("A", ""))[0]
-    if style.startswith("yes or no") and found.text not in ("yes", "no"):
-        return "yes" if found.certainty >= 0.5 else "no"
-    if "sentence" in style and "no sentence" not in style and found.support:
-        return " ".join(dict.fromkeys(standalone(sentence) for sentence in found.support))
-    return found.text
+def standalone(sentence: Sentence) -> str:
+    """Make a sentence understandable alone: replace a leading pronoun by the title, or put the title before it."""
+    title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
+    if not title or set(name_words(title)) <= set(sentence.words):
+        return sentence.text
+    if lead := _PRONOUN.match(sentence.text):
+        owner = title + ("'" if title.endswith("s") else "'s")
+        return (title if lead[1] else owner) + sentence.text[lead.end() :]
+    return f"{title}: {sentence.text}"

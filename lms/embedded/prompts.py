@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from knowgap.errors import SignatureNotServed
 
-__all__ = ["Prompt", "count_tokens", "listed", "read_prompt", "write_reply"]
+__all__ = ["Prompt", "count_tokens", "listed", "read_prompt", "read_value", "write_reply"]
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
 _HEADINGS = (
@@ -66,33 +66,29 @@ def read_prompt(system: str, user: str) -> Prompt:
     else:
         style = "chat"
     values = _sections(user, list(types), style)
-    return Prompt({name: _value(text, types[name], style) for name, text in values.items()}, wanted, style, system)
+    return Prompt({name: read_value(text, types[name], style) for name, text in values.items()}, wanted, style, system)
 
 
 def _sections(user: str, names: list[str], style: str) -> dict[str, str]:
     """The text of each input field; markers count only in the order of the fields, so that a value cannot fake one."""
-    form = {"xml": "<{}>\n", "plain": "{}: "}.get(style, "[[ ## {} ## ]]\n")
+    end = user.rfind("\n\nRespond with ")
+    body = "\n" + (user if end < 0 or style == "plain" else user[:end])
     at, starts = 0, []
     for name in names:
-        marker = form.format(name)
-        found = 0 if not starts and user.startswith(marker) else user.find("\n" + marker, at) + 1
-        if found or (not starts and user.startswith(marker)):
-            at = found + len(marker)
-            starts.append((name, found, at))
-            at -= 1  # the newline that ends a marker may begin the next one
-    end = user.rfind("\n\nRespond with ")
-    ends = [*(begin for _, begin, _ in starts[1:]), len(user) if end < 0 or style == "plain" else end]
-    sections = {}
-    for (name, _, begin), following in zip(starts, ends, strict=False):
-        text = user[begin:following].strip("\n")
-        sections[name] = text.removesuffix(f"</{name}>").strip("\n") if style == "xml" else text
-    return sections
+        marker = {"xml": "\n<{}>\n", "plain": "\n{}: "}.get(style, "\n[[ ## {} ## ]]\n").format(name)
+        if (found := body.find(marker, at)) >= 0:
+            starts.append((name, found, found + len(marker)))
+            at = found + len(marker) - 1  # the newline that ends a marker may begin the next one
+    ends = [*(begin for _, begin, _ in starts[1:]), len(body)]
+    return {
+        name: body[begin:end].strip("\n").removesuffix(f"</{name}>" if style == "xml" else "").strip("\n")
+        for (name, _, begin), end in zip(starts, ends, strict=False)
+    }
 
 
-def _value(text: str, type_: str, style: str) -> Any:
-    if type_ == "str" or not text:
-        return text
-    if type_ == "int" or type_ == "float" or type_ == "bool":
+def read_value(text: str, type_: str, style: str = "") -> Any:
+    """Parse the value of a field as JSON, or as Python prints it where `style` is `plain`; else it stays text."""
+    if type_ == "str" or (type_ in ("int", "float", "bool") and style) or not text:
         return text
     try:
         return json.loads(text)
@@ -142,18 +138,16 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which XML 1.0 does not have
+
+
 def _xml(tag: str, value: Any) -> str:
     if isinstance(value, list):
         inner = "".join(_xml("item", item) for item in value)
     elif isinstance(value, dict):
         inner = "".join(_xml(key, item) for key, item in value.items())
     else:
-        # XML 1.0 has no control characters other than tab and newline
-        inner = escape(
-            re.sub(
-                r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", " ", value if isinstance(value, str) else json.dumps(value)
-            )
-        )
+        inner = escape(_CONTROL.sub(" ", value if isinstance(value, str) else json.dumps(value)))
     return f"<{tag}>{inner}</{tag}>"
 
 

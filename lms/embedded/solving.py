@@ -1,174 +1,163 @@
-"""Follow a question's chains of relations through the sentences, and answer from where they end."""
+"""Answer a question from sentences: its simple questions in order, comparisons, yes or no; and what to ask next."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import takewhile
+from dataclasses import dataclass
 
-from knowgap.lms.embedded.answers import Answer, Step
-from knowgap.lms.embedded.english.language import Sentence, Span, analyse, name_key, same_name
-from knowgap.lms.embedded.english.phrases import Chain
-from knowgap.lms.embedded.english.questions import Question
-from knowgap.lms.embedded.english.relations import Relation, relation_of_noun
-from knowgap.lms.embedded.guessing import read_openly
-from knowgap.lms.embedded.reading import STRICT, Found, find_values
+from knowgap.lms.embedded.questions import Plan, fill, plan
+from knowgap.lms.embedded.reading import Found, coverages, read
+from knowgap.lms.embedded.text import Sentence, analyse, mentions, name_words, names_in, stems, value_of
 
-__all__ = ["Walk", "answer", "walk"]
+__all__ = ["Answer", "answer", "bridge", "uncovered"]
 
-Given = Mapping[tuple[tuple[str, ...], tuple[str, ...]], str]
-"""Answers already given, by words of the entity and names of the relations."""
+_SETTLED = 0.35
+"""The confidence from which a question counts as settled."""
+_LEAST = 0.1
+"""The confidence from which the answers to simple questions are preferred to a direct answer."""
+_BRANCHES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """A followed chain: its settled steps, then the open one if any, and the value at the end if it was reached."""
+class Answer:
+    """An answer (may be empty), its confidence (0 to 1), and the sentences behind it.
 
-    steps: tuple[Step, ...]
-    value: str | None
-    span: Span | None = None
+    `open` has the simple questions that are not settled, `closed` those that are, with the names found before them.
+    """
+
+    text: str
+    confidence: float
+    support: tuple[Sentence, ...] = ()
+    open: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
     @property
-    def open_step(self) -> Step | None:
-        """The first step that is not settled."""
-        return self.steps[-1] if self.steps and self.value is None else None
+    def settled(self) -> bool:
+        """Whether the sentences suffice."""
+        return bool(self.text) and self.confidence >= _SETTLED
 
 
-def walk(chain: Chain, sentences: Sequence[Sentence], given: Given | None = None, least: float = STRICT) -> Walk:
-    """Follow a chain; of several values, take the first from which the rest of the chain can be followed."""
-    return _walk(chain.entity, chain.relations, sentences, given or {}, least)
+Given = Mapping[str, str]
+"""Answers by their questions."""
 
 
-def _walk(
-    name: str, relations: tuple[Relation, ...], sentences: Sequence[Sentence], given: Given, least: float
-) -> Walk:
-    if not relations:
-        return Walk((), name)
-    for length in range(len(relations), 0, -1):
-        said = given.get((name_key(name), tuple(r.name for r in relations[:length])))
-        if said:
-            span = parse_value(said)
-            rest = _walk(said, relations[length:], sentences, given, least)
-            return rest if rest.steps else Walk((), said, span)
-    relation = relations[0]
-    candidates = _candidates_of(name, relation, sentences, least)
-    if not candidates and ", " in name:  # Aarhus, Denmark: the town itself, or the country that it names
-        town, _, rest = name.partition(", ")
-        if relation.name == "country":
-            return _walk(rest.rpartition(", ")[2], relations[1:], sentences, given, least)
-        candidates = _candidates_of(town, relation, sentences, least)
-    best: Walk | None = None
-    for found in candidates:
-        step = Step(name, relation, found)
-        rest = _walk(found.value, relations[1:], sentences, given, least)
-        path = Walk((step, *rest.steps), rest.value, rest.span if relations[1:] else found.span)
-        if path.value is not None:
-            return path
-        best = best or path
-    return best or Walk((Step(name, relation, None),), None)
+def answer(question: str, sentences: Sequence[Sentence], given: Given | None = None) -> Answer:
+    """Answer a question from sentences and from answers to its simple questions."""
+    planned = plan(question)
+    if planned.form == "value":
+        return _value(question, planned, sentences, given or {})
+    return (_compare if planned.ends else _judge)(planned, sentences, given or {})
 
 
-_OPPOSITE = {"father": "mother", "mother": "father", "brother": "sister", "sister": "brother", "son": "daughter"}
-_OPPOSITE["daughter"] = "son"
-_MALE = ("father", "brother", "son")
+def _ask(step: str, sentences: Sequence[Sentence], given: Given, question: str = "") -> list[Found]:
+    """The best answers to a simple question, from sentences about what it names; none stands in the whole question."""
+    known = set(stems(question))
+    names = {stem for name in names_in(step) for stem in stems(name)}
+    found = read(step, [s for s in sentences if not names or names & {*s.stems, *stems(s.title)}])
+    said = next((reply for asked, reply in given.items() if _asks_the_same(asked, step)), "")
+    if not set(stems(said)) <= known:
+        same = (one.sentence for one in found if name_words(one.text) == name_words(said))
+        return [Found(said, next(same, analyse(f"{step} {said}")), 0.9)]
+    return [one for one in found if not set(stems(one.text)) <= known][:_BRANCHES]
 
 
-def _candidates_of(name: str, relation: Relation, sentences: Sequence[Sentence], least: float) -> list[Found]:
-    """Find at most three values; for kin, leave out those of the other sex by the sentences' nouns and pronouns."""
-    found = [f for f in find_values(name, relation, sentences) if f.score >= least]
-    if relation.name in _OPPOSITE and found:
-        opposite = relation_of_noun(_OPPOSITE[relation.name])
-        plain = replace(opposite, inverse=frozenset())
-        others = {name_key(f.value) for f in find_values(name, plain, sentences) if f.score >= STRICT}
-        wrong = {"she", "her"} if relation.name in _MALE else {"he", "his"}
-        right = {"he", "his"} if relation.name in _MALE else {"she", "her"}
-        kept = []
-        for f in found:
-            spoken = [t.folded for s in sentences if same_name(s.title, f.value) == 1 for t in s.tokens]
-            clash = sum(word in wrong for word in spoken) > sum(word in right for word in spoken)
-            if name_key(f.value) not in others and not clash:
-                kept.append(f)
-        found = kept
-    return found[:3]
+def _asks_the_same(one: str, other: str) -> bool:
+    """Whether a question has no content word beside those of another, and both or neither ask for a time or a place."""
+    own, when = set(stems(one)), {"when", "where"}
+    return bool(own) and own <= set(stems(other)) and when & set(analyse(one).words) <= when & set(analyse(other).words)
 
 
-def parse_value(text: str) -> Span | None:
-    """Find a date or number in a short text."""
-    return next((s for s in analyse(text).spans if s.kind in ("date", "number")), None)
+def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence], given: Given) -> list[Found]:
+    """The best answers to the remaining steps of a chain, together the most probable; shorter if a step has none."""
+    n = len(filled)
+    if n == len(planned.steps):
+        return []
+    paths = [
+        [found, *_follow(planned, {**filled, n + 1: found.text}, sentences, given)]
+        for found in _ask(fill(planned.steps[n], filled), sentences, given, planned.rest)
+    ]
+    return max(paths, key=lambda path: (len(path), math.prod(found.probability for found in path)), default=[])
 
 
-def answer(question: Question, sentences: Sequence[Sentence], given: Given | None = None, guess: bool = True) -> Answer:
-    """Answer from sentences.
-
-    Without `guess`, the answer's text is empty unless all facts are there; `lacks` has the missing ones. With `guess`
-    there is always an answer: the best guess, or `unknown` without any sentence.
-    """
-    walks = [walk(chain, sentences, given) for chain in question.chains]
-    lacks = tuple(w.open_step for w in walks if w.open_step is not None)
-    support = _support(walks)
-    if walks and not lacks:
-        text = _conclude(question, walks)
-        if text:
-            return Answer(text, 0.9, support)
-    if question.form == "open" or question.form == "polar" or (question.form == "pick" and not question.chains):
-        return read_openly(question, sentences, guess)
-    if not guess:
-        return Answer("", 0.0, support, lacks)
-    loose = [walk(chain, sentences, given, least=0.5) for chain in question.chains]
-    if all(w.value is not None for w in loose) and (text := _conclude(question, loose)):
-        return Answer(text, 0.5, _support(loose), lacks)
-    if question.form == "pick":
-        reached = [o for o, w in zip(question.options, walks, strict=True) if w.value is not None]
-        return Answer((reached or list(question.options))[0], 0.2, support, lacks)
-    rest = read_openly(question, sentences, True, _frontier(walks))
-    return Answer(rest.text, min(rest.certainty, 0.3), support or rest.support, lacks)
+def _value(question: str, planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer:
+    direct = read(question, sentences)[:1]
+    path = _follow(planned, {}, sentences, given) if len(planned.steps) > 1 or given else direct
+    sure = min(found.probability for found in path) if path and len(path) == len(planned.steps) else 0.0
+    chosen = path if sure >= _LEAST or not direct or sure > direct[0].probability else direct
+    asked = [fill(step, {i: f.text for i, f in enumerate(path[:n], 1)}) for n, step in enumerate(planned.steps)]
+    done = next((n for n, found in enumerate(path) if found.probability < _SETTLED), len(path))
+    support = tuple(dict.fromkeys(found.sentence for found in chosen))
+    text = chosen[-1].text if chosen else ""
+    return Answer(text, sure, support, tuple(asked[done : done + 1]), tuple(asked[:done]))
 
 
-def _support(walks: Sequence[Walk]) -> tuple[Sentence, ...]:
-    seen: dict[Sentence, None] = {}
-    for w in walks:
-        for step in w.steps:
-            if step.found is not None:
-                seen[step.found.sentence] = None
-    return tuple(seen)
-
-
-def _frontier(walks: Sequence[Walk]) -> list[str]:
-    return [w.open_step.name for w in walks if w.open_step is not None]
-
-
-def _conclude(question: Question, walks: Sequence[Walk]) -> str:
-    values = [w.value or "" for w in walks]
-    if question.form == "value":
-        return values[0]
-    if question.form == "same":
-        return "yes" if _alike(values[0], values[1]) else "no"
-    keys = [w.span.value if w.span is not None and w.span.value else None for w in walks]
-    if keys[0] is None or keys[1] is None:
-        return ""
-    smaller = keys[0] <= keys[1]
-    if question.form == "order":
-        return "yes" if smaller == question.least else "no"
-    return question.options[0] if smaller == question.least else question.options[1]
+def _compare(planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer:
+    """Answer the questions on each option, and compare the two last answers."""
+    found: dict[int, Found] = {}
+    missing: list[str] = []
+    for n, step in enumerate(planned.steps, start=1):
+        asked = fill(step, {i: f.text for i, f in found.items()})
+        candidates = [] if "#" in asked else _ask(asked, sentences, given)
+        if n - 1 in planned.ends and planned.form == "order":
+            candidates = [f for f in candidates if value_of(f.text)]
+        if candidates:
+            found[n] = candidates[0]
+        if "#" not in asked and (not candidates or candidates[0].probability < _SETTLED):
+            missing.append(asked)
+    support = tuple(dict.fromkeys(f.sentence for f in found.values()))
+    one, other = (found.get(n + 1) for n in planned.ends)
+    if one is None or other is None:
+        text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
+        return Answer(text, 0.0, support, tuple(missing))
+    ordered = planned.form == "order"
+    first = value_of(one.text) <= value_of(other.text) if ordered else _alike(one.text, other.text)
+    texts = ("yes", "no") if planned.polar else planned.options
+    sure = min(f.probability for f in found.values()) if len(found) == len(planned.steps) else 0.0
+    return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(missing))
 
 
 def _alike(one: str, other: str) -> bool:
-    a, b = comparable(one), comparable(other)
-    if a == b or same_name(a, b):
-        return True
-    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
-    return alike >= max(4, min(len(a), len(b)) - 2)  # Hungary, Hungarian
+    """Whether two values are the same, or two forms of one word: Hungary, Hungarian."""
+    a, b = " ".join(name_words(one)), " ".join(name_words(other))
+    shared = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return a == b or shared >= max(4, min(len(a), len(b)) - 2)
 
 
-def comparable(text: str) -> str:
-    """Normalise a value for comparison with another."""
-    text = " ".join(name_key(text)) or text
-    return _SAME_COUNTRY.get(text, text)
+def _judge(planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer:
+    """Yes, no or an option, by how much of what is said the sentences about each thing cover."""
+    wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
+    shares, support, missing = [], [], []
+    for thing in planned.options or ("",):
+        about = [s for s in sentences if not thing or mentions((*s.words, *name_words(s.title)), thing)]
+        best = sorted(about, key=lambda s: -len(s.content & wanted))[:1]
+        covered = {stem for s in (about if thing else best) for stem in s.content & wanted}
+        shares.append(len(covered) / max(len(wanted), 1))
+        support += best
+        missing += [] if covered else [f"{thing} {planned.rest}".strip()]
+    if planned.form == "fit":
+        text, sure = planned.options[shares.index(max(shares))], 0.5 * max(shares)
+    else:
+        text, sure = "yes" if min(shares) >= 0.5 else "no", max(min(shares), _SETTLED)
+    return Answer(text, 0.0 if missing else sure, tuple(support), tuple(missing))
 
 
-_SAME_COUNTRY = {
-    **dict.fromkeys(("us", "usa", "u s", "united states of america", "american", "u.s"), "united states"),
-    **dict.fromkeys(
-        ("uk", "u k", "britain", "great britain", "british", "english", "england", "u.k"), "united kingdom"
-    ),
-}
+def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
+    """The question's content words that the sentences do not have, as they stand there."""
+    present = {stem for s in sentences for stem in (*s.stems, *stems(s.title))}
+    words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
+    return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
+
+
+def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[str]:
+    """What to ask next: open questions, or settled ones again; then names in the best sentences with what they lack."""
+    proposals = list(found.open or reversed(found.closed))
+    scores = dict(zip(sentences, coverages(question, sentences), strict=True))
+    ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
+    for sentence in (*found.support, *ranked):
+        rest = uncovered(question, [sentence])
+        for name in (*(span.text for span in sentence.spans if span.kind == "name"), sentence.title):
+            if name and not set(stems(name)) <= set(stems(question)):
+                proposals.append(f"{name} {rest}".strip())
+    return list(dict.fromkeys(proposals))

@@ -10,64 +10,36 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.device import half_precision, padded_batches
+from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
 
-__all__ = ["Candidate", "Reading", "Span", "SpanHead", "span_head"]
+__all__ = ["Candidate", "Ranking", "SpanHead", "Window", "joined", "span_head", "tokenize_pairs", "unpack_nibbles"]
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
 _ENDS_TRIED = 12  # first and last tokens of spans, the likeliest of each
 _SPANS_OF_A_PASSAGE = 5
-_TOKENS_PER_BATCH = 2048
 _NAME = "span_head"
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Candidate(NamedTuple):
     """A part of a passage that may answer a question.
 
     Attributes:
         text: as the passage has it.
-        passage: number of the passage, from 0.
         start: first character in the passage's text; -1 if the span stands in the title.
         end: the character after the last; -1 if the span stands in the title.
-        score: probability that the span answers the question, comparable between passages.
-    """
-
-    text: str
-    passage: int
-    start: int
-    end: int
-    score: float
-
-
-class Reading(NamedTuple):
-    """What was read: spans, best first, and the probability that none of the passages answers."""
-
-    spans: list[Span]
-    none: float
-
-
-class Candidate(NamedTuple):
-    """A span of a passage before calibration.
-
-    Attributes:
-        text: as the passage has it.
-        start: as in `Span`.
-        end: as in `Span`.
         margin: log-odds against "not in this passage".
         certainty: log-probability within the passage.
     """
@@ -77,6 +49,18 @@ class Candidate(NamedTuple):
     end: int
     margin: float
     certainty: float
+
+
+class Ranking(NamedTuple):
+    """A network with one hidden layer over features of spans: weights [units, features], biases, output weights."""
+
+    hidden: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
+    output: npt.NDArray[np.float64]
+
+    def logits(self, features: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """The logit of each row of features [candidates, features]."""
+        return np.tanh(features @ self.hidden.T + self.bias) @ self.output
 
 
 class SpanHead:
@@ -90,59 +74,35 @@ class SpanHead:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self._tokenizer, self._encoder, self._output, self._settings = _load(Path(folder or Path(__file__).parent))
+        self._tokenizer, self._encoder, self._output, self.ranking = _load(Path(folder or Path(__file__).parent))
         self._lock = threading.Lock()
         self._known: LRUCache[tuple[str, str, str], list[Candidate]] = LRUCache(16_384)
 
-    def read(self, question: str, passages: Sequence[tuple[str, str]]) -> Reading:
-        """Find the spans of passages that answer a question.
-
-        Args:
-            question: in English.
-            passages: (title, text) of each; a title may be blank.
+    def candidates(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Candidate]]:
+        """Find the spans of each passage (title, which may be blank, and text) that may answer a question in English.
 
         Returns:
-            At most five spans of each passage, best first, none of which overlaps a better one; and the probability
-            that no passage answers.
+            At most five of each passage, best first, none of which overlaps a better one.
         """
-        read = self.candidates(question, passages)
-        a, b, bias = self._settings["span"]
-        spans = [
-            Span(c.text, number, c.start, c.end, float(expit(a * c.margin + b * c.certainty + bias)))
-            for number, candidates in enumerate(read)
-            for c in candidates
-        ]
-        spans.sort(key=lambda span: (-span.score, span.passage, span.start))
-        margins = [c.margin for candidates in read for c in candidates]
-        slope, intercept = self._settings["none"]
-        return Reading(spans, float(expit(slope * max(margins) + intercept)) if margins else 1.0)
-
-    def candidates(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Candidate]]:
-        """The best spans of each passage with their log-odds, before calibration."""
         pairs = [(question, title, text) for title, text in passages]
-        return self._known.get(pairs, self._read) if question.strip() else []
+        return self._known.get(pairs, self._read) if question.strip() else [[] for _ in pairs]
 
     def _read(self, pairs: Sequence[tuple[str, str, str]]) -> list[list[Candidate]]:
         import torch
 
         with self._lock:
             windows = tokenize_pairs(self._tokenizer, pairs)
-        logits: list[npt.NDArray[np.float32]] = [np.empty((0, 2), np.float32)] * len(windows)
-        ids = [window.ids for window in windows]
-        for batch, tokens, attention in padded_batches(ids, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
-            types = torch.zeros_like(tokens)
-            for row, i in enumerate(batch):
-                types[row, windows[i].first : len(ids[i])] = 1
-            with torch.inference_mode(), half_precision("cpu"):
-                output = self._encoder(input_ids=tokens, attention_mask=attention, token_type_ids=types)
-            values = output.last_hidden_state.float().numpy() @ self._output.T
-            for row, i in enumerate(batch):
-                logits[i] = values[row, : len(ids[i])]
         found: list[list[Candidate]] = [[] for _ in pairs]
-        for window, values in zip(windows, logits, strict=True):
-            _, title, text = pairs[window.pair]
-            found[window.pair] += _candidates(window, values, title, text)
+        for number, ids, first, offsets in windows:
+            types = [int(i >= first) for i in range(len(ids))]
+            with torch.inference_mode(), half_precision("cpu"):
+                output = self._encoder(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([types]))
+            logits = (output.last_hidden_state[0].float().numpy() @ self._output.T).astype(np.float64)
+            found[number] += _spans(logits[0], logits[first:-1], offsets, *pairs[number][1:])
         return [_without_overlaps(candidates) for candidates in found]
+
+
+Offsets = Sequence[tuple[int, int]]
 
 
 class Window(NamedTuple):
@@ -158,35 +118,31 @@ class Window(NamedTuple):
     pair: int
     ids: list[int]
     first: int
-    offsets: list[tuple[int, int]]
+    offsets: Offsets
 
 
 def tokenize_pairs(
     tokenizer: Any, pairs: Sequence[tuple[str, str, str]], window: int = _WINDOW, overlap: int = _OVERLAP
 ) -> list[Window]:
     """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage."""
-    questions = tokenizer([pair[0] for pair in pairs], truncation=True, max_length=_QUESTION_TOKENS)["input_ids"]
-    passages = tokenizer(
+    asked = tokenizer([asked for asked, _, _ in pairs], return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    read = tokenizer(
+        [
+            pair[0][: max(end for _, end in places[:_QUESTION_TOKENS])]
+            for pair, places in zip(pairs, asked, strict=True)
+        ],
         [joined(title, text) for _, title, text in pairs],
-        add_special_tokens=False,
+        truncation="only_second",
+        max_length=window,
+        stride=overlap,
+        return_overflowing_tokens=True,
         return_offsets_mapping=True,
-        verbose=False,
     )
-    windows = []
-    for number, (question, ids, offsets) in enumerate(
-        zip(questions, passages["input_ids"], passages["offset_mapping"], strict=True)
-    ):
-        room = window - len(question) - 1
-        start = 0
-        while ids:
-            part = slice(start, start + room)
-            windows.append(
-                Window(number, [*question, *ids[part], tokenizer.sep_token_id], len(question), offsets[part])
-            )
-            if start + room >= len(ids):
-                break
-            start += room - overlap
-    return windows
+    names = ("overflow_to_sample_mapping", "input_ids", "token_type_ids", "offset_mapping")
+    return [
+        Window(pair, ids, (first := types.index(1)), offsets[first:-1])
+        for pair, ids, types, offsets in zip(*(read[name] for name in names), strict=True)
+    ]
 
 
 def joined(title: str, text: str) -> str:
@@ -194,24 +150,19 @@ def joined(title: str, text: str) -> str:
     return f"{title}. {text}" if title.strip() else text
 
 
-def _candidates(window: Window, logits: npt.NDArray[np.float32], title: str, text: str) -> list[Candidate]:
-    """The best spans of a window."""
-    inside = logits[window.first : window.first + len(window.offsets)].astype(np.float64)
-    none = float(logits[0].sum())
-    total = sum(float(np.logaddexp.reduce([logits[0, k], *inside[:, k]])) for k in (0, 1))
-    firsts, lasts = (np.argsort(-inside[:, k])[:_ENDS_TRIED] for k in (0, 1))
-    pairs = [(i, j) for i in firsts for j in lasts if 0 <= j - i < _LONGEST_ANSWER]
-    pairs.sort(key=lambda pair: -(inside[pair[0], 0] + inside[pair[1], 1]))
+def _spans(
+    none: npt.NDArray[np.float64], inside: npt.NDArray[np.float64], offsets: Offsets, title: str, text: str
+) -> Iterator[Candidate]:
+    """The spans of a window, from the logits of no answer [2] and those of each token as start and as end."""
+    total = np.logaddexp.reduce(np.vstack([none, inside])).sum()
     whole, before = joined(title, text), len(joined(title, text)) - len(text)
-    kept: list[Candidate] = []
-    for first, last in pairs:
-        start, end = window.offsets[first][0], window.offsets[last][1]
-        if start < before < end:
-            continue
-        value = float(inside[first, 0] + inside[last, 1])
-        place = (start - before, end - before) if start >= before else (-1, -1)
-        kept.append(Candidate(whole[start:end].strip(), *place, value - none, value - total))
-    return _without_overlaps(kept)
+    firsts, lasts = np.argsort(-inside, axis=0)[:_ENDS_TRIED].T
+    for first, last in product(firsts, lasts):
+        start, end = offsets[first][0], offsets[last][1]
+        if 0 <= last - first < _LONGEST_ANSWER and not start < before < end:
+            value = inside[first, 0] + inside[last, 1]
+            place = (start - before, end - before) if start >= before else (-1, -1)
+            yield Candidate(whole[start:end].strip(), *place, float(value - none.sum()), float(value - total))
 
 
 def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -225,8 +176,8 @@ def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
     return kept
 
 
-def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], dict[str, Any]]:
-    """Return tokenizer, encoder, output layer [2, 384] and settings."""
+def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | None]:
+    """Return tokenizer, encoder, output layer [2, 384] and ranking."""
     import torch
     from safetensors.numpy import load_file
 
@@ -237,6 +188,8 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], dict[str, An
     try:
         settings = json.loads((folder / f"{_NAME}.json").read_text("utf-8"))
         intact = settings["sha256"] == file_digest(weights) and settings["encoder"] == MINILM_DIGEST
+        stored = settings.get("ranking")
+        ranking = Ranking(*(np.array(stored[name]) for name in Ranking._fields)) if stored else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{folder}: no weights of the span head ({error})") from error
     if not intact:
@@ -249,12 +202,11 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], dict[str, An
         encoder: Any = AutoModel.from_pretrained(str(minilm_folder())).eval()
     state = dict(encoder.named_parameters())
     with torch.no_grad():
-        for name in state:
-            if f"{name}.scale" in tensors:
-                state[name] += torch.from_numpy(unpack_nibbles(tensors[name], tensors[f"{name}.scale"]))
-            elif name in tensors:
-                state[name] += torch.from_numpy(tensors[name].astype(np.float32))
-    return tokenizer, encoder, tensors["output"].astype(np.float32), settings
+        for name in state.keys() & tensors.keys():
+            scale = tensors.get(f"{name}.scale")
+            change = tensors[name].astype(np.float32) if scale is None else unpack_nibbles(tensors[name], scale)
+            state[name] += torch.from_numpy(change)
+    return tokenizer, encoder, tensors["output"].astype(np.float32), ranking
 
 
 def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:

@@ -1,4 +1,7 @@
-"""Trains the span head (`knowgap.lms.embedded.span_head`): upper layers of MiniLM, and one linear layer above them."""
+"""Trains the embedded reader: the span head (`knowgap.lms.embedded.span_head`), and the ranking of its spans.
+
+The head is the upper layers of MiniLM, and one linear layer above them.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded.reading_calibration import (
-    ReadingMeasures,
-    calibrate,
-    measure_reading,
-    reading_sets,
-)
 from knowgap.compile.training.embedded.reading_examples import ReadingExample, read_examples
+from knowgap.compile.training.embedded.reading_ranking import (
+    ReadingMeasures,
+    measure_reading,
+    ranking_examples,
+    train_ranking,
+)
 from knowgap.compile.training.embedded.reading_weights import export
 from knowgap.compile.training.plan import TrainingPlan, plan_training
 from knowgap.compile.training.trainer import Build, TrainingResult, measure_step, train
@@ -33,7 +36,7 @@ __all__ = ["READING_CONFIG", "ReadingSettings", "Split", "plan_reading", "split"
 
 _TIMED = 10  # hundreds of examples that a plan looks at
 _HELD_OUT = 0.05  # share of the groups of examples
-_CALIBRATED_ON, _MEASURED_ON = 400, 400  # of their questions
+_RANKED_ON, _MEASURED_ON = 400, 400  # questions of each source, and of those that are held out
 _IGNORED = -1e4
 
 
@@ -205,7 +208,7 @@ def train_reading(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> tuple[TrainingResult, ReadingMeasures]:
-    """Train a span head, or continue to, calibrate it and measure it on questions that were held out.
+    """Train a span head, or continue to, then the ranking of its spans, and measure the head on held-out questions.
 
     Args:
         data: folder of training files; see `read_examples`.
@@ -216,7 +219,7 @@ def train_reading(
         progress: called with (steps done, steps in all, text).
 
     Returns:
-        What the run did, and how the calibrated head reads.
+        What the run did, and how the head reads.
 
     Raises:
         DataError: no training file is there, or one is not in its layout.
@@ -238,7 +241,7 @@ def train_reading(
         **_arguments(),
     )
     if not result.trained_before:
-        calibrate(output, list(reading_sets(parts.held_out, _CALIBRATED_ON, config.seed)))
+        train_ranking(output, ranking_examples(data, parts.held_out, _RANKED_ON, config.seed), config.seed)
     return result, measure_reading(SpanHead(output), parts.held_out, _MEASURED_ON, config.seed)
 
 

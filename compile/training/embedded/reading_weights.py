@@ -14,11 +14,10 @@ from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 __all__ = ["export", "pack_nibbles"]
 
 _GROUP = 64  # columns that share a step
-_UNCALIBRATED = {"span": [1.0, 0.0, 0.0], "none": [-1.0, 0.0]}
 
 
 def export(model: Any, folder: str | Path) -> Path:
-    """Write a trained network as `SpanHead` loads it, not calibrated yet.
+    """Write a trained network as `SpanHead` loads it, without a ranking.
 
     Matrices are stored as their differences to MiniLM's, in four bits; vectors as differences in 16 bits.
 
@@ -42,9 +41,7 @@ def export(model: Any, folder: str | Path) -> Path:
             else:
                 tensors[name] = change.astype(np.float16)
     path = write_file(Path(folder) / "span_head.safetensors", save(tensors))
-    write_json(
-        Path(folder) / "span_head.json", {"encoder": MINILM_DIGEST, "sha256": file_digest(path), **_UNCALIBRATED}
-    )
+    write_json(Path(folder) / "span_head.json", {"encoder": MINILM_DIGEST, "sha256": file_digest(path)})
     return path
 
 

@@ -91,7 +91,7 @@ def test_what_is_known_decides_between_answer_and_missing():
     known = ["Blue Sea was directed by Ilse Morn."]
     first = ask(MissingInfo, question=QUESTION, known=known, style="short")
     assert (first.answerable, first.answer, first.confidence) == (False, "", 1)
-    assert first.missing == "the place of birth of Ilse Morn"
+    assert first.missing == "Where was Ilse Morn born?"
     second = ask(MissingInfo, question=QUESTION, known=[*known, "Ilse Morn was born in Aarhus."], style="short")
     assert (second.answerable, second.answer, second.missing) == (True, "Aarhus", "")
     assert second.confidence >= 4
@@ -118,7 +118,7 @@ def test_judging(prediction, reference, correct):
 
 def test_a_search_tool_is_used_step_by_step():
     hits = {
-        "Who directed Blue Sea?": "[1] Blue Sea: Blue Sea is a film directed by Ilse Morn.",
+        "Who is the director of Blue Sea?": "[1] Blue Sea: Blue Sea is a film directed by Ilse Morn.",
         "Where was Ilse Morn born?": "[1] Ilse Morn: She was born in Aarhus.",
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,13 +24,12 @@ _CHEESE = ("Tolvan cheese", "Tolvan is a hard cheese made from sheep's milk. It 
 
 def test_the_span_stands_where_it_says() -> None:
     passages = [_CHEESE, _BRIDGE]
-    reading = span_head().read("Who built the bridge Pont Halmay?", passages)
-    assert reading.spans
-    for span in reading.spans:
-        title, text = passages[span.passage]
-        assert span.text in (title if span.start < 0 else text[span.start : span.end])
-        assert 0 <= span.score <= 1
-    assert [s.score for s in reading.spans] == sorted((s.score for s in reading.spans), reverse=True)
+    read = span_head().candidates("Who built the bridge Pont Halmay?", passages)
+    for (title, text), candidates in zip(passages, read, strict=True):
+        assert candidates
+        assert all(c.text in (title if c.start < 0 else text[c.start : c.end]) for c in candidates)
+        assert [c.margin for c in candidates] == sorted((c.margin for c in candidates), reverse=True)
+        assert all(c.certainty <= 0 for c in candidates)
 
 
 @pytest.mark.parametrize(
@@ -37,38 +37,40 @@ def test_the_span_stands_where_it_says() -> None:
     [("Who built the bridge Pont Halmay?", "Ruth Calder"), ("When was Pont Halmay built?", "1732")],
 )
 def test_it_reads_the_passage_that_answers(question: str, answer: str) -> None:
-    best = span_head().read(question, [_CHEESE, _BRIDGE]).spans[0]
-    assert best.passage == 1
-    assert answer in best.text
+    cheese, bridge = span_head().candidates(question, [_CHEESE, _BRIDGE])
+    assert bridge[0].margin > 0 > cheese[0].margin
+    assert answer in bridge[0].text
 
 
-def test_passages_that_do_not_answer_make_none_more_likely() -> None:
-    question = "How long does Tolvan cheese ripen?"
-    assert span_head().read(question, [_BRIDGE]).none > span_head().read(question, [_BRIDGE, _CHEESE]).none
-
-
-@pytest.mark.parametrize(("question", "passages"), [("", [_BRIDGE]), ("Who?", []), ("Who?", [("", "")])])
-def test_nothing_to_read_is_no_answer(question: str, passages: list[tuple[str, str]]) -> None:
-    assert span_head().read(question, passages) == ([], 1.0)
+@pytest.mark.parametrize(
+    ("question", "passages", "expected"), [("", [_BRIDGE], [[]]), ("Who?", [], []), ("Who?", [("", "")], [[]])]
+)
+def test_nothing_to_read_is_no_answer(question: str, passages: list[tuple[str, str]], expected: list[Any]) -> None:
+    assert span_head().candidates(question, passages) == expected
 
 
 def test_spans_of_a_passage_do_not_overlap() -> None:
-    spans = [s for s in span_head().read("Who built the bridge?", [_BRIDGE]).spans if s.start >= 0]
+    [found] = span_head().candidates("Who built the bridge?", [_BRIDGE])
+    spans = [c for c in found if c.start >= 0]
     assert len(spans) > 1
     assert not any(a.start < b.end and b.start < a.end for i, a in enumerate(spans) for b in spans[i + 1 :])
 
 
 def test_a_long_passage_is_read_to_its_end() -> None:
     filler = "The river is slow and brown in summer, and many birds nest in the reeds along its banks. " * 30
-    best = span_head().read("Who built Pont Halmay?", [("", filler + _BRIDGE[1])]).spans[0]
-    assert best.start > len(filler)
+    [found] = span_head().candidates("Who built Pont Halmay?", [("", filler + _BRIDGE[1])])
+    assert found[0].start > len(filler)
+
+
+def test_a_question_of_any_length_and_script_leaves_room_for_the_passage() -> None:
+    for question in ("Who built it? " * 200, "誰" * 3000, "\u202e" * 500):
+        [found] = span_head().candidates(question, [_BRIDGE])
+        assert found
 
 
 def test_other_passages_do_not_change_the_reading_of_one() -> None:
-    alone = SpanHead().read("When was Pont Halmay built?", [_BRIDGE]).spans
-    among = [s for s in SpanHead().read("When was Pont Halmay built?", [_CHEESE, _BRIDGE]).spans if s.passage == 1]
-    assert [(s.text, s.start) for s in alone] == [(s.text, s.start) for s in among]
-    np.testing.assert_allclose([s.score for s in alone], [s.score for s in among], atol=1e-3)
+    [alone] = SpanHead().candidates("When was Pont Halmay built?", [_BRIDGE])
+    assert SpanHead().candidates("When was Pont Halmay built?", [_CHEESE, _BRIDGE])[1] == alone
 
 
 @pytest.mark.parametrize("file", ["span_head.safetensors", "span_head.json"])

@@ -1,4 +1,4 @@
-"""The span head is trained, continued after a kill, exported and calibrated."""
+"""The span head is trained, continued after a kill, and exported; the ranking of its spans is fitted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from knowgap.compile.training.embedded.reading import (
     split,
     train_reading,
 )
-from knowgap.compile.training.embedded.reading_calibration import ReadingSet, calibrate
 from knowgap.compile.training.embedded.reading_examples import read_examples
+from knowgap.compile.training.embedded.reading_ranking import RankingExample, ranking_examples, train_ranking
 from knowgap.compile.training.embedded.reading_weights import pack_nibbles
 from knowgap.errors import DataError
 from knowgap.lms.embedded import span_head as span_head_module
+from knowgap.lms.embedded.inputs import read_passage
+from knowgap.lms.embedded.reading import features
 from knowgap.lms.embedded.span_head import SpanHead, joined, unpack_nibbles
 from knowgap.retrieval.index.files import write_json
 from tests.compile.training.embedded.public_data import write_public_data
@@ -38,7 +40,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def more_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_CALIBRATED_ON", 8)
+    monkeypatch.setattr(reading, "_RANKED_ON", 8)
     monkeypatch.setattr(reading, "_MEASURED_ON", 4)
     monkeypatch.setattr(reading, "_HELD_OUT", 0.4)
 
@@ -83,26 +85,47 @@ def test_a_run_writes_a_head_that_reads_and_is_not_repeated(data: Path, tmp_path
     assert result.steps > 2
     assert measures.questions
     assert 0 <= measures.exact_match <= measures.f1 <= 1
-    read = SpanHead(tmp_path / "head").read("Where was Ada Moorland born?", [("", "Ada Moorland was born in Wick.")])
-    assert read.spans
-    assert 0 < read.none < 1
+    head = SpanHead(tmp_path / "head")
+    assert head.candidates("Where was Ada Moorland born?", [("", "Ada Moorland was born in Wick.")])[0]
+    assert head.ranking is not None
+    assert np.abs(head.ranking.hidden).max() > 0
     again, same = train_reading(data, tmp_path / "head", config=CONFIG, settings=SETTINGS)
     assert again.trained_before
     assert same == measures
 
 
-def test_calibration_gives_the_log_odds_their_meaning(tmp_path: Path) -> None:
+def test_a_ranking_is_fitted_to_whole_questions_sub_questions_and_held_out_ones(data: Path) -> None:
+    held_out = [e for e in read_examples(data) if e.source == "new_wiki"]
+    examples = ranking_examples(data, held_out, 1000)
+    assert {e.question for e in held_out if e.answers} <= {e.question for e in examples}
+    asked = {e.question for e in examples}
+    assert {e.question for e in read_examples(data) if e.source in ("2wiki", "hotpot")} <= asked
+    assert all(answer.casefold() not in ("yes", "no") for e in examples for answer in e.answers)
+    assert len(ranking_examples(data, held_out, 1)) == 3
+
+
+def test_a_ranking_learns_to_prefer_what_answers_and_to_say_that_nothing_does(tmp_path: Path) -> None:
     for name in ("span_head.safetensors", "span_head.json"):
         shutil.copy(Path(span_head_module.__file__).parent / name, tmp_path / name)
     settings = json.loads((tmp_path / "span_head.json").read_text("utf-8"))
-    write_json(tmp_path / "span_head.json", {**settings, "span": [0.0, 0.0, 0.0], "none": [0.0, 0.0]})
-    asked, passage = "Where was Ada Moorland born?", ("", "Ada Moorland was born in Wick.")
-    other = ("", "Boats were sold to nine traders on the river.")
-    assert SpanHead(tmp_path).read(asked, [passage]).none == 0.5
-    calibrate(tmp_path, [ReadingSet(asked, [passage], ["Wick"]), ReadingSet(asked, [other], [])] * 3)
+    write_json(tmp_path / "span_head.json", {name: settings[name] for name in ("encoder", "sha256")})
+    assert SpanHead(tmp_path).ranking is None
+    people = ("Ada Moorland", "Bo Reedham", "Cy Thorn", "Di Vance", "Ed Lowe", "Flo Marsh")
+    examples = [
+        RankingExample(f"Where was {name} born?", ((name, f"{name} was born in {town}. {name} fished."),), (town,))
+        for name, town in zip(people, ("Wick", "Tarn", "Moss", "Brae", "Holt", "Fenn"), strict=True)
+    ]
+    train_ranking(tmp_path, examples * 40)
+    first = (tmp_path / "span_head.json").read_text()
+    train_ranking(tmp_path, examples * 40)
+    assert (tmp_path / "span_head.json").read_text() == first
     head = SpanHead(tmp_path)
-    assert head.read(asked, [passage]).none < 0.5 < head.read(asked, [other]).none
-    assert head.read(asked, [other, passage]).spans[0].text == "Wick"
+    assert head.ranking is not None
+    for text, answered in (("Gil Yarrow was born in Orle. He sang.", True), ("He sang to the birds.", False)):
+        spans, matrix = features("Where was Gil Yarrow born?", read_passage("Gil Yarrow", text), head)
+        best = int(head.ranking.logits(matrix).argmax())
+        assert (best < len(spans)) is answered
+        assert not answered or spans[best][0] == "Orle"
 
 
 def test_a_run_that_was_interrupted_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""What the embedded reader knows of English."""

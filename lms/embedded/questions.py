@@ -1,0 +1,178 @@
+"""Plan a question by its syntax: simple questions to be answered in order, and how their answers give the answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from knowgap.lms.embedded.text import STOP_WORDS, analyse, fold, stems, words_of
+
+__all__ = ["Plan", "fill", "plan"]
+
+_AUXILIARY = words_of("is are was were do does did has have had can could would will should am")
+_EARLY = words_of("first earlier earliest older oldest sooner before")
+_LATE = words_of("later latest younger youngest recent recently newer last after")
+_FEW = words_of("shorter smaller fewer less lower fewest")
+_MUCH = words_of("longer larger bigger greater more higher taller most largest longest highest biggest deeper heavier")
+_AGE = words_of("older oldest younger youngest")
+_KIN = words_of("father mother wife husband spouse son daughter child brother sister uncle aunt parent")
+_RELATIVE = ("that", "who", "which", "whose", "where")
+_LINK = rf"(?:of|in|by|for|{'|'.join(_RELATIVE)})"
+_ASKING = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how)\b", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Simple questions in the order of answering; `#1` in a later one stands for the answer to the first.
+
+    `form` is `value` (the last answer is the answer), `order` (the option whose answer is smaller, or greater if not
+    `least`), `same` (whether the two last answers are the same), `fit` (the option of which `rest` is true), `both`
+    (whether it is true of both) or `polar` (whether it is true). `ends` are the questions whose answers are compared;
+    `polar` says that yes or no is asked for.
+    """
+
+    form: str
+    steps: tuple[str, ...]
+    polar: bool
+    rest: str
+    options: tuple[str, ...] = ()
+    ends: tuple[int, ...] = ()
+    least: bool = True
+
+
+def fill(question: str, answers: dict[int, str]) -> str:
+    """Write the answers found so far in the place of their numbers."""
+    return re.sub(r"#(\d)", lambda match: answers.get(int(match[1]), match[0]), question)
+
+
+@lru_cache(maxsize=4_000)
+def plan(question: str) -> Plan:
+    """Plan a question; one without known syntax is a single step."""
+    text = " ".join(question.split())
+    polar = fold(text.split(" ", 1)[0]) in _AUXILIARY
+    options, rest = _options(text, polar)
+    if options:
+        return _comparison(text, options, rest, polar)
+    return Plan("polar", (text,), True, text) if polar else Plan("value", tuple(_chain(text)), False, text)
+
+
+def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
+    """The two things that a question compares, and the question without them."""
+    body = text.rstrip(" ?")
+    if polar:
+        body = re.sub(r"\s*\([^()]*\)", "", body)
+    elif re.search(r"\bor\b|\bbetween\b", body, re.I):
+        if match := re.match(r"(.{8,}?)[,:;] (?:between )?(.{1,90}?),? (?:or|and) (.{1,90})$", body):
+            return (_bare(match[2]), _bare(match[3])), match[1]
+        if match := re.match(r"between (.{1,80}?) (?:and|or) (.{1,80}?),? ((?:which|who|what|whose)\b.+)$", body, re.I):
+            return (_bare(match[1]), _bare(match[2])), match[3]
+    asked = analyse(body)
+    names = [span for span in asked.spans if span.kind == "name" and span.first]
+    joints = {"and", "or"} if polar else {"or"}
+    for one, other in pairwise(names):
+        between = set(asked.words[one.last : other.first])
+        if between & joints and between <= {*joints, ",", "the", "both"}:
+            rest = body[: body.find(one.text)] + body[body.find(other.text) + len(other.text) :]
+            return (_bare(one.text), _bare(other.text)), rest
+    if polar and len(names) > 1 and {"as", "than"} & set(asked.words):
+        one, other = names[0].text, names[-1].text
+        return (one, other), body.replace(one, "").replace(other, "")
+    return (), text
+
+
+def _bare(option: str) -> str:
+    return re.sub(r"^(?:both|the|either) ", "", option.strip(' ,"“”'), flags=re.I)
+
+
+def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
+    """Ask for the thing to be compared of each option, of its part where the question compares parts of options."""
+    words = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
+    measures = [word for word in words if word in _EARLY | _LATE | _FEW | _MUCH]
+    same = words.index("same") if "same" in words else -1
+    if not measures and same < 0:
+        return Plan("both" if polar else "fit", (text,), polar, rest, options)
+    owned = _owned(rest)
+    steps = [f"{_who(owned)} is the {owned} of {option}?" for option in options] if owned else []
+    left = [word for word in words if stems(word) and word not in (*measures, *owned.split())]
+    verb = next(
+        (f" {w}" for w in reversed(left) if re.search(r"(?:ed|born|died|built|won|written|made|begun)$", w)), ""
+    )
+    for name in ("#1", "#2") if owned else options:
+        if same >= 0:
+            noun = " ".join(words[same + 1 : same + 2])
+            place = next(
+                (w.title() for w in words[max(same - 2, 0) : same] if w in ("in", "by", "from", "at", "on")), ""
+            )
+            steps.append(f"{place} which {noun} is {name}{verb}?" if place else f"What {noun} is {name}?")
+        elif set(measures) & (_EARLY | _LATE):
+            verb = " born" if set(measures) & _AGE else verb
+            steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
+        else:
+            steps.append(f"How many {' '.join(left[-2:])} has {name}?" if left else f"How {measures[0]} is {name}?")
+    least = same >= 0 or bool(set(measures) & (_EARLY | _FEW))
+    ends = (len(steps) - 2, len(steps) - 1)
+    return Plan("same" if same >= 0 else "order", tuple(steps), polar, rest, options, ends, least)
+
+
+def _owned(rest: str) -> str:
+    """The part of each option that is compared: the director in `Which film has the director who died first`."""
+    for pattern in (
+        r"\b(?:has|have|had) (?:a |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b",
+        r"\bwhose ([a-z-]+)\b",
+        r"\b(?:the|both|all) ([a-z-]+?)s? of\b",
+    ):
+        if (match := re.search(pattern, rest)) and match[1] not in STOP_WORDS:
+            return match[1]
+    return ""
+
+
+def _who(noun: str) -> str:
+    last = noun.rsplit(maxsplit=1)[-1] if noun else ""
+    return "Who" if last in _KIN or re.search(r"(?:[eo]r|ist|ess|ian|man|person)s?$", last) else "What"
+
+
+def _chain(text: str) -> list[str]:
+    """Take descriptions out of a question, the innermost first: `the director of X`, `X's wife`, `the man who …`."""
+    steps: list[str] = []
+    opening = " ".join(text.split()[:2])
+    while len(steps) < 3 and _ASKING.search(opening) and (found := _described(text)):
+        start, end, asked = found
+        rest = text[:start] + f"#{len(steps) + 1}" + text[end:]
+        if not set(stems(re.sub(r"#\d", " ", rest))) - {"name"}:
+            break
+        steps.append(asked)
+        text = rest
+    return [*steps, text]
+
+
+def _described(text: str) -> tuple[int, int, str] | None:
+    """The rightmost description by a name: where it begins and ends, and the question for what it stands for."""
+    anchors = [match.span() for match in re.finditer(r"#\d", text)]
+    for span in analyse(text).spans:
+        if span.kind == "name" and (at := text.find(span.text)) > 0:
+            end = at + len(span.text)
+            bracket = re.match(r" ?\([^()]*\)", text[end:])
+            adjective = re.search(r"\b(?:an?|the) $", text[:at], re.I) and re.match(r" [a-z-]+ ", text[end:])
+            if not adjective and not any(a < at < b for a, b in anchors):
+                anchors.append((at, end + (bracket.end() if bracket else 0)))
+    for start, end in anchors:
+        if match := re.match(r"['’]s? ((?:[a-z][\w-]* )??)([a-z][\w-]*)(?=\W|$)", text[end:]):
+            noun = match[2] if not match[1] or stems(match[2]) else match[1].strip()
+            if stems(noun):
+                return start, end + match.end(), f"{_who(noun)} is the {noun} of {text[start:end]}?"
+    found = None
+    for match in re.finditer(rf"\b(?:the|an?) ((?:[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
+        later = [end for at, end in anchors if at >= match.end()]
+        asking = later and _ASKING.search(text[match.end() : max(later)])
+        if later and not asking and (match[2] in _RELATIVE or match[0].startswith("the")):
+            found = match, min(later) if match[2] == "of" else max(later)
+    if found is None:
+        return None
+    match, end = found
+    before = fold(text[: match.start()]).split()[-2:]
+    waits = before[-1:] and before[-1] in _AUXILIARY and before[0] in ("when", "where", "how", "why", "what")
+    if match[2] != "of" and not waits:  # else what follows is the verb of the question itself
+        end = len(text.rstrip(" ?"))
+    return match.start(), end, f"{_who(match[1].strip())} is {text[match.start() : end].strip()}?"
