@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 
-EXTRACTIVE = "knowgap/extractive"
-"""The model name of the embedded reader."""
+EXTRACTIVE = "knowgap/extractive-2"
+"""The model name of the embedded reader. Its number rises when replies change: caches and results stay apart."""
 
 GENERATOR = "generator/"
 """How the name of a generator begins where a language model is named."""

@@ -79,6 +79,7 @@ class SentenceEncoder:
     dim = 384
 
     def __init__(self) -> None:
+        from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
         from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
         folder = str(minilm_folder())
@@ -87,6 +88,7 @@ class SentenceEncoder:
 
             self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
             self._model: Any = AutoModel.from_pretrained(folder).eval()
+        pack_linear_layers(self._model)
         self._lock = threading.Lock()  # of the tokenizer and the model
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
         self._rarity: LRUCache[str, float] = LRUCache(65_536)

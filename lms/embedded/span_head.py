@@ -181,6 +181,7 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | No
     import torch
     from safetensors.numpy import load_file
 
+    from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
     from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
     from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 
@@ -206,6 +207,7 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | No
             scale = tensors.get(f"{name}.scale")
             change = tensors[name].astype(np.float32) if scale is None else unpack_nibbles(tensors[name], scale)
             state[name] += torch.from_numpy(change)
+    pack_linear_layers(encoder)
     return tokenizer, encoder, tensors["output"].astype(np.float32), ranking
 
 

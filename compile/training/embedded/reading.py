@@ -266,7 +266,7 @@ def _save(trainer: Trainer, folder: Path) -> None:
     export(trainer.model, folder)
 
 
-def _builder(made: list[list[_Feature]], settings: ReadingSettings) -> Build:
+def _builder(made: Any, settings: ReadingSettings) -> Build:
     """What makes the trainer: it takes the batches in their order."""
 
     def build(arguments: TrainingArguments) -> Trainer:
@@ -276,7 +276,7 @@ def _builder(made: list[list[_Feature]], settings: ReadingSettings) -> Build:
             def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
                 return range(len(made))
 
-        return InOrder(model=network(settings), args=arguments, train_dataset=made, data_collator=collate)  # type: ignore[arg-type]
+        return InOrder(model=network(settings), args=arguments, train_dataset=made, data_collator=collate)
 
     return build
 
