@@ -16,13 +16,16 @@ from scipy.special import expit
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
 from knowgap.retrieval.index.files import json_digest, write_json
-from knowgap.retrieval.minilm import MINILM_DIGEST
+from knowgap.retrieval.lexical import Stemmed, content_words
+from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
+from knowgap.retrieval.rerankers.relevance import coverage
 
 __all__ = ["EmbeddedEntailment", "EntailmentWeights"]
 
 _NAME = "entailment.json"
 _FRAME = re.compile(r'The answer to the question "(.*)" is "(.*?)\.?"\.?', re.DOTALL)
+_LEAST_OF_ANSWER = 0.5  # the share of an answer's words that must be in a premise
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ class EmbeddedEntailment(PairScorer):
     It looks at how much of the hypothesis the premise has, in words and in meaning, at the names and numbers that it
     lacks, at negation, and at the order of names. A name counts as found by its last word. It seldom notices a wrong
     name or answer that the same premise has, or two names that changed roles; `entailment_card.md` has the figures.
-    `knowgap train embedded` trains it.
+    `knowgap train embedded` trains it. Where the hypothesis says that something is the answer to a question, at least
+    half of the answer's words, by rarity, must be in the premise; else the probability is 0.
 
     Args:
         folder: of trained weights; None takes those that come with the package.
@@ -90,24 +94,34 @@ class EmbeddedEntailment(PairScorer):
         self.name = "embedded logistic regression over words and MiniLM"
         self.default_threshold = 0.5
         self._weights, self._features = EntailmentWeights.load(folder), EntailmentFeatures()
+        self._stemmed = Stemmed()
 
     @cached
     def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """A probability for each (premise, hypothesis) pair; 0 if either is blank."""
         probabilities = np.zeros(len(pairs))
-        rows = [i for i, (premise, hypothesis) in enumerate(pairs) if premise.strip() and hypothesis.strip()]
-        if rows:
-            read = [(pairs[i][0], _unframed(pairs[i][1])) for i in rows]
-            probabilities[rows] = self._weights.probabilities(self._features(read))
+        read = {}
+        for i, (premise, hypothesis) in enumerate(pairs):
+            unframed, answer = _unframed(hypothesis)
+            if premise.strip() and hypothesis.strip() and self._is_there(answer, premise):
+                read[i] = (premise, unframed)
+        if read:
+            probabilities[[*read]] = self._weights.probabilities(self._features([*read.values()]))
         return [round(float(value), 4) for value in probabilities]
 
+    def _is_there(self, answer: str, premise: str) -> bool:
+        words = content_words(answer)
+        rarity = sentence_encoder().rarity(words)
+        return not words or coverage(words, rarity, premise, self._stemmed) >= _LEAST_OF_ANSWER
 
-def _unframed(hypothesis: str) -> str:
-    """A hypothesis without the frame that Attributed Question Answering puts around question and answer.
+
+def _unframed(hypothesis: str) -> tuple[str, str]:
+    """A hypothesis without the frame that Attributed Question Answering puts around question and answer; the answer.
 
     Words of the frame are in no premise. A yes or no is left out as well, as the model cannot tell them apart.
     """
     if (match := _FRAME.fullmatch(hypothesis.strip())) is None:
-        return hypothesis
+        return hypothesis, ""
     question, answer = match.groups()
-    return f"{question.rstrip('?')} {'' if answer.lower() in ('yes', 'no') else answer}".strip() + "."
+    answer = "" if answer.lower() in ("yes", "no") else answer
+    return f"{question.rstrip('?')} {answer}".strip() + ".", answer

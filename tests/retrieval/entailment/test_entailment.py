@@ -122,6 +122,14 @@ def test_embedded_takes_a_surname_for_the_full_name():
     assert other < full
 
 
+def test_embedded_wants_the_answer_to_a_question_in_the_premise():
+    model = EmbeddedEntailment()
+    framed = 'The answer to the question "Which river flows through the birthplace of Ada Moor?" is "Tarn River".'
+    with_it, without = "Wick lies on the banks of the Tarn River.", "Hale lies on the banks of the Orle River."
+    assert model.entails([(with_it, framed), (without, framed)])[0] > 0.5
+    assert model.entails([(without, framed)]) == [0.0]
+
+
 def test_embedded_does_not_depend_on_what_else_is_asked():
     pairs = [(FILM, "Ida Brenner directed it."), (FILM, ""), ("", "Rivers rise."), (TEXTS[0], "Rivers rise in hills.")]
     together = EmbeddedEntailment().entails(pairs)
