@@ -13,12 +13,13 @@ import numpy.typing as npt
 from scipy.special import softmax
 
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
-from knowgap.lms.embedded.text import Sentence, dates, mentions, name_words, stems
+from knowgap.lms.embedded.text import Sentence, dates, mentions, name_words, names_in, stems
 
 __all__ = ["Found", "coverages", "features", "read"]
 
 _MOST_PASSAGES = 5
 _MARKS = ' .,;:"“”'
+_CLOSE = 0.5  # to the most probable answer: this share of its probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,10 @@ def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float
 
 
 def read(question: str, sentences: Sequence[Sentence], most: int = 5) -> list[Found]:
-    """The most probable answers to a simple question, best first; their probabilities and that of none sum to 1."""
+    """The most probable answers to a simple question; their probabilities and that of none sum to 1.
+
+    The most probable comes first, or one that comes close to it and stands in a passage about a name in the question.
+    """
     return _read(question, tuple(sentences))[:most]
 
 
@@ -152,4 +156,14 @@ def _read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
         Found(_whole_name(*found[places[0]], set(stems(question))), found[places[0]][1], float(shares[places].sum()))
         for places in groups.values()
     ]
-    return sorted(best, key=lambda one: -one.probability)
+    best.sort(key=lambda one: -one.probability)
+    named = _naming(question, sentences)
+    close = (one for one in best if one.probability >= _CLOSE * best[0].probability)
+    first = next((one for one in close if (one.sentence.source, one.sentence.title) in named), best[0])
+    return [first, *(one for one in best if one is not first)]
+
+
+def _naming(question: str, sentences: Sequence[Sentence]) -> set[tuple[int, str]]:
+    """The passages, by number and title, that have a word of the names in a question."""
+    names = {stem for name in names_in(question) for stem in stems(name)}
+    return {(s.source, s.title) for s in sentences if names & {*s.stems, *stems(s.title)}}

@@ -180,3 +180,14 @@ def test_the_reader_is_far_better_than_the_most_frequent_name(file, margin):
         reply = answer(example.question, sentences).text
         gains.append(token_f1(reply, example.answer) - token_f1(most_frequent_name(sentences), example.answer))
     assert sum(gains) / len(gains) > margin
+
+
+def test_of_close_answers_that_of_a_passage_about_what_is_named_comes_first():
+    rivers = {"Orleton": "Lome", "Tarnwick": "Isk", "Vennford": "Arde"}
+    sentences = [
+        sentence
+        for number, (town, river) in enumerate(rivers.items(), start=1)
+        for sentence in read_passage(town, f"{town} is a town. The River {river} flows through {town}.", number)
+    ]
+    for town, river in rivers.items():
+        assert river in read(f"Which river flows through {town}?", sentences)[0].text
