@@ -222,8 +222,7 @@ def serve(
         if key is None and host not in ("127.0.0.1", "localhost", "::1"):
             remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
         with suppress(KeyboardInterrupt):
-            remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C")
-            server.serve_forever()
+            server.serve_forever(lambda: remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C"))
 
 
 @grouped

@@ -258,8 +258,7 @@ def serve_index(
         leave_ctrl_c_to_the_server()
         server = IndexServer(retriever, host=host, port=port)
         with suppress(KeyboardInterrupt):
-            remark(f"serving {folder} at {server.url}; stop it with Ctrl-C")
-            server.serve_forever()
+            server.serve_forever(lambda: remark(f"serving {folder} at {server.url}; stop it with Ctrl-C"))
 
 
 @grouped

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from typing_extensions import Self
@@ -56,11 +57,16 @@ class HTTPServer:
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread: threading.Thread | None = None
 
-    def serve_forever(self) -> None:
-        """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM."""
+    def serve_forever(self, announce: Callable[[], object] | None = None) -> None:
+        """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM.
+
+        Args:
+            announce: called once requests are taken and Ctrl-C ends the server in order.
+        """
+        self._server.announce = announce
         try:
             self._server.run(sockets=[self._socket])
         finally:
@@ -87,6 +93,17 @@ class HTTPServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready."""
+
+    announce: Callable[[], object] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.announce is not None:
+            self.announce()
 
 
 class _Protocol(H11Protocol):
