@@ -99,11 +99,11 @@ def test_searches_what_is_served(indexed):
         assert "--engine bm25: goes with `knowgap serve-index`" in message
 
 
-def test_serves_until_interrupted(indexed, monkeypatch: pytest.MonkeyPatch):
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPatch):
+    async def end(server) -> None:
+        assert server.servers
 
-    monkeypatch.setattr("uvicorn.Server.run", interrupt)
+    monkeypatch.setattr("uvicorn.Server.main_loop", end)
     assert "serving idx at http://127.0.0.1:" in indexed("serve-index", "--index", "idx", "--port", "0")[1]
 
 
