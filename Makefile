@@ -14,7 +14,7 @@ export PYTHONUTF8 = 1
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test install install-test resolve lint format types imports unit notebooks docs bench clean
+.PHONY: help demo test install install-test resolve lint format types imports unit docs bench clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,7 +46,7 @@ install-test: install $(VENV)/.test ## the same, with what the tests need
 demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load
 	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR)
 
-test: lint types imports docs unit notebooks ## lint, types, import contracts, documentation, tests, notebooks
+test: lint types imports docs unit ## lint, types, import contracts, documentation, tests, notebooks
 
 resolve: install ## check that constraints.txt can be installed on every Python that is promised
 	$(BIN)/python -m pip install --quiet uv
@@ -71,14 +71,11 @@ types: install-test ## basedpyright, over the tree as it is installed
 imports: install-test ## who may import whom
 	$(BIN)/lint-imports
 
-unit: install-test ## pytest
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+unit: install-test ## the tests, and the notebooks
+	$(BIN)/python -m pytest -q -n auto --dist worksteal --nbmake --nbmake-timeout=600 tests notebooks
 
 docs: install-test ## the documentation, in build/site
 	$(BIN)/zensical build --strict
-
-notebooks: install-test ## execute the notebooks
-	$(BIN)/python -m pytest -q -n auto --nbmake --nbmake-timeout=600 -o testpaths=notebooks notebooks
 
 bench: install ## the benchmarks, one table each; KNOWGAP_TEST_DATA=/path/to/data adds those on real questions
 	$(BIN)/python benchmarks/run.py

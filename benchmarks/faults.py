@@ -33,6 +33,7 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--faults", type=float, default=0.3, help="share of the server's answers that fail (0.3)")
     group.add_argument("--faults-seed", type=int, default=0, help="which requests fail (0)")
     group.add_argument("--faults-questions", type=int, help="questions for each program (25; quick 2)")
+    group.add_argument("--faults-programs", default=",".join(PROGRAMS), help="programs (%(default)s)")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -48,7 +49,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         fault_server(options.faults, seed=options.faults_seed, slow=timeout + 1) as server,
     ):
         lm = make_lm("openai/gpt-4o-mini", api_base=server.api_base, api_key="none", timeout=timeout)
-        for name in PROGRAMS:
+        for name in options.faults_programs.split(","):
             note(f"faults: {name}")
             rows.append(_row(get_program(name)(index), examples, server, lm, Path(folder) / f"{name}.jsonl"))
             for kind, more in server.counts().items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 
@@ -11,6 +12,15 @@ os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="knowgap-test-dspy-")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, where processes inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
+    longest = ("test_smoke", "test_docs", "test_demo", "test_stopping")
+    items.sort(key=lambda item: item.path.stem not in longest and item.path.suffix != ".ipynb")
 
 
 @pytest.fixture(autouse=True)

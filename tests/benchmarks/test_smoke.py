@@ -181,14 +181,14 @@ def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left(
 
 
 def test_questions_under_faults_are_answered_or_named_and_asked_once():
-    programs, kinds = tables(run("faults", "--faults", "0.5")[0]).values()
-    assert [row["program"] for row in programs][:2] == ["rag", "migres"]
+    programs, kinds = tables(run("faults", "--faults", "0.5", "--faults-programs", "rag,migres")[0]).values()
+    assert [row["program"] for row in programs] == ["rag", "migres"]
     for row in programs:
         assert int(row["answered"]) + int(row["failed, named"]) == 2
         assert row["answered more often than needed"] == "0"
         again = int(row["questions asked"])  # also those of which no reply could be read
         assert int(row["failed, named"]) <= again <= int(row["failed, named"]) + int(row["replies unreadable"])
-    assert sum(int(row["calls"]) for row in kinds) > 10
+    assert sum(int(row["calls"]) for row in kinds) > 2
 
 
 def test_mutated_replies_raise_nothing_and_passages_forge_no_answer():
