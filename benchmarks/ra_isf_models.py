@@ -2,9 +2,9 @@
 
 The teacher knows the gold evidence of the fictional encyclopedia, and remembers everything in it but dates, numbers and
 places. Self-knowledge is learnt from what it answers rightly without passages (appendix A.1), relevance from its
-judgement of each passage (A.2), both by a cross-encoder that starts from MiniLM; decomposition from its sub-questions
-(A.3), by a causal model of two layers that starts from nothing. Majority: the most frequent label; for decomposition,
-the question itself as the only sub-question.
+judgement of each passage (A.2), both by a cross-encoder that starts from the embedded reader's encoder; decomposition
+from its sub-questions (A.3), by a causal model of two layers that starts from nothing. Majority: the most frequent
+label; for decomposition, the question itself as the only sub-question.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ def _rows(task: Task, count: int, folder: Path, *, quick: bool) -> Iterator[list
     majority = majority_agreement(task, train, held_out).rows()
     trained = measure_agreement(load_sub_model(task, folder / "model"), held_out).rows()
     for (what, before), (_, after) in zip(majority, trained, strict=True):
-        start = "MiniLM" if base == "embedded" else "nothing, 2 layers"
+        start = "the reader's encoder" if base == "embedded" else "nothing, 2 layers"
         time = f"{result.steps} steps, {seconds(result.seconds)}"
         yield [task, start, f"{len(train)}", what, f"{after.n}", str(before), str(after), time]

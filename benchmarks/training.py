@@ -48,7 +48,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
             yield Table(f"{kind}, killed", columns, [_kill(kind, folder, kills)])
         if questions:
             yield Table(
-                f"trained on {questions} questions of the sample, from MiniLM",
+                f"trained on {questions} questions of the sample, from the models that come with knowgap",
                 ["model", "order", "gold in best 5", "MRR", "p", "training"],
                 [row for kind in kinds for row in _gains(kind, folder, questions, options.quick)],
             )

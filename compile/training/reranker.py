@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.embedded.cross_encoder import EMBEDDED, base_folder, embedded_digest
 from knowgap.compile.training.lora import add_adapter, merge_adapters
 from knowgap.compile.training.ranking import RankedQuestion, training_rows
 from knowgap.compile.training.trainer import TrainingResult, measure_step, train
 from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
 from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.files import json_digest
-from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker, loading_model
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
     from knowgap.retrieval.rerankers.reranker import Reranker
 
-__all__ = ["EMBEDDED", "RERANKER_CONFIG", "RerankerTraining", "base_facts", "rerank", "untrained_reranker"]
-
-EMBEDDED = "embedded"
-"""The name of the MiniLM encoder that comes with the installation; as a cross-encoder, it has a new last layer."""
+__all__ = ["RERANKER_CONFIG", "RerankerTraining", "base_facts", "rerank", "untrained_reranker"]
 
 RERANKER_CONFIG = TrainingConfig(epochs=1.0, learning_rate=2e-5, batch_size=32, warmup_ratio=0.1, max_length=256)
 
@@ -38,7 +35,8 @@ class RerankerTraining:
 
     Args:
         questions: the training questions, with what an index finds for them.
-        base: a cross-encoder or encoder, by folder or hub name; `embedded` for MiniLM.
+        base: a cross-encoder or encoder, by folder or hub name; `embedded` for the embedded reader's
+            encoder, which has learnt to find answers.
         config: the settings.
         negatives: wrong passages for each gold one.
 
@@ -103,6 +101,8 @@ class RerankerTraining:
 
 def base_facts(base: str) -> dict[str, str]:
     """What a training run records of the model it starts from."""
+    if base == EMBEDDED:
+        return {"base": base, "base_digest": embedded_digest()}
     return {"base": base, **({"base_digest": checkpoint_digest(base)} if Path(base).is_dir() else {})}
 
 
@@ -110,8 +110,7 @@ def _load(base: str, max_length: int) -> CrossEncoder:
     with loading_model(base):
         from sentence_transformers import CrossEncoder
 
-        name = str(minilm_folder()) if base == EMBEDDED else base
-        return CrossEncoder(name, num_labels=1, max_length=max_length)
+        return CrossEncoder(base_folder(base), num_labels=1, max_length=max_length)
 
 
 def _save(trainer: Any, folder: Path) -> None:
@@ -124,7 +123,7 @@ def untrained_reranker(base: str, seed: int = 0) -> Reranker:
     from transformers import set_seed
 
     set_seed(seed)
-    return CrossEncoderReranker(minilm_folder() if base == EMBEDDED else base)
+    return CrossEncoderReranker(base_folder(base))
 
 
 def rerank(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -24,7 +24,8 @@ from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
 
-__all__ = ["Candidate", "Ranking", "SpanHead", "Window", "joined", "span_head", "tokenize_pairs", "unpack_nibbles"]
+__all__ = ["Candidate", "Ranking", "SpanHead", "Window", "add_changes", "joined", "span_head", "tokenize_pairs"]
+__all__ += ["unpack_nibbles"]
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
@@ -178,7 +179,6 @@ def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | None]:
     """Return tokenizer, encoder, output layer [2, 384] and ranking."""
-    import torch
     from safetensors.numpy import load_file
 
     from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
@@ -201,14 +201,21 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | No
 
         tokenizer: Any = AutoTokenizer.from_pretrained(str(minilm_folder()))
         encoder: Any = AutoModel.from_pretrained(str(minilm_folder())).eval()
+    add_changes(encoder, tensors)
+    pack_linear_layers(encoder)
+    return tokenizer, encoder, tensors["output"].astype(np.float32), ranking
+
+
+def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Turn the weights of MiniLM's encoder into those of the span head's, from the tensors of its file."""
+    import torch
+
     state = dict(encoder.named_parameters())
     with torch.no_grad():
         for name in state.keys() & tensors.keys():
             scale = tensors.get(f"{name}.scale")
             change = tensors[name].astype(np.float32) if scale is None else unpack_nibbles(tensors[name], scale)
             state[name] += torch.from_numpy(change)
-    pack_linear_layers(encoder)
-    return tokenizer, encoder, tensors["output"].astype(np.float32), ranking
 
 
 def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:

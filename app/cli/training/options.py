@@ -34,7 +34,9 @@ __all__ = [
     "train_ranking",
 ]
 
-Base = Annotated[str, Option("--model", help="Model to start from, by path or hub name; embedded is MiniLM.")]
+Base = Annotated[
+    str, Option("--model", help="Model to start from, by path or hub name; embedded is the embedded reader's.")
+]
 Output = Annotated[Path, Option("--output", "-o", help="Folder of the trained model.")]
 DryRun = Annotated[
     bool, Option("--dry-run", help="Train nothing; show examples, steps, estimated hours and calls of a teacher.")

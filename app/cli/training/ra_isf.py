@@ -36,7 +36,7 @@ Base = Annotated[
     Option(
         "--model",
         help="Model to start from, by path or hub name: a T5 or a causal model; or, for know and relevant, an encoder, "
-        "such as embedded, which is MiniLM.",
+        "such as embedded, the embedded reader's.",
     ),
 ]
 
@@ -242,8 +242,9 @@ class _Work:
 
     def train(self, task: Task, card: SubModelCard, config: TrainingConfig, items: list[Item]) -> _Trained | None:
         """Label the examples of a sub-model, train it, and let one process measure its agreement before and after."""
+        from knowgap.compile.training.embedded.cross_encoder import base_folder
         from knowgap.compile.training.ra_isf.agreement import majority_agreement, measure_agreement
-        from knowgap.compile.training.ra_isf.fitting import base_folder, train_sub_model
+        from knowgap.compile.training.ra_isf.fitting import train_sub_model
         from knowgap.compile.training.ra_isf.labelling import count_missing, label_items, split_held_out
         from knowgap.compile.training.trainer import is_main_process, process_count
         from knowgap.lms.ra_isf.sub_models import load_sub_model

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.training.config import TrainingConfig
+from knowgap.compile.training.embedded.cross_encoder import base_folder
 from knowgap.compile.training.lora import add_lora, merge_lora
 from knowgap.compile.training.ra_isf.labelling import LabelledExample
 from knowgap.compile.training.trainer import Build, TrainingResult, measure_step, train
@@ -23,19 +24,7 @@ from knowgap.retrieval.index.build import Progress
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
 
-__all__ = ["BASES", "base_card", "base_folder", "default_config", "measure_sub_model_step", "train_sub_model"]
-
-BASES = {"embedded": "the MiniLM encoder that comes with the installation, as a cross-encoder"}
-"""Models to start from by a short name."""
-
-
-def base_folder(base: str) -> str:
-    """The folder or hub name of a model to start from."""
-    if base not in BASES:
-        return base
-    from knowgap.retrieval.minilm import minilm_folder
-
-    return str(minilm_folder())
+__all__ = ["base_card", "default_config", "measure_sub_model_step", "train_sub_model"]
 
 
 def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
@@ -93,7 +82,7 @@ def train_sub_model(
 
     Args:
         card: of `base_card`.
-        base: the model to start from: a folder, a hub name, or a name of `BASES`.
+        base: the model to start from: a folder, a hub name, or `embedded`, the embedded reader's encoder.
         examples: to learn from.
         output: the folder.
         config: the settings.

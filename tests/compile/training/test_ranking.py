@@ -13,7 +13,7 @@ from knowgap.compile.data.dataset import make_example
 from knowgap.compile.training.colbert import ColBERTTraining, base_checkpoint, search_with
 from knowgap.compile.training.config import TrainingConfig
 from knowgap.compile.training.ranking import RankedQuestion, compare_orders, find_candidates, training_rows, unseen
-from knowgap.compile.training.reranker import RerankerTraining, rerank
+from knowgap.compile.training.reranker import RerankerTraining, rerank, untrained_reranker
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -115,6 +115,14 @@ def test_a_reranker_learns_to_tell_gold_passages(base, tmp_path: Path):
     RerankerTraining(pairs[:6], str(base), config=config, negatives=1).run(tmp_path / "model")
     ranked = rerank(make_reranker(tmp_path / "model"), pairs)
     assert ranked == [[*pair.gold, pair.found[0]] for pair in pairs]
+
+
+def test_the_embedded_base_has_learnt_to_find_answers():
+    reranker = untrained_reranker("embedded")
+    question = "Who designed the Orle Bridge?"
+    texts = ["The Orle Bridge was designed by Marta Kell.", "The Orle Bridge is long.", "Marta Kell was born in Wick."]
+    scores = reranker.score([(question, text) for text in texts])
+    assert scores[0] > max(scores[1:])
 
 
 def test_an_interrupted_colbert_ends_as_one_that_was_not_and_is_searched(questions, tmp_path: Path):

@@ -1,0 +1,59 @@
+"""The model that cross-encoders are trained from where none is named: the embedded reader's encoder."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from knowgap.lms.embedded import span_head
+from knowgap.retrieval.index.files import file_digest
+from knowgap.retrieval.minilm import minilm_folder
+from knowgap.retrieval.rerankers.cross_encoder import loading_model
+
+__all__ = ["EMBEDDED", "base_folder", "embedded_digest"]
+
+EMBEDDED = "embedded"
+"""The name of the embedded reader's encoder: MiniLM, trained to find answers in passages."""
+
+_WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
+_SCALE = 0.25
+"""Share of the reader's logit in the first score: near that of a passage in four, so that training moves it soon."""
+
+
+def base_folder(base: str) -> str:
+    """The folder or hub name of a model to start from."""
+    return _embedded().name if base == EMBEDDED else base
+
+
+def embedded_digest() -> str:
+    """SHA-256 of the reader's weights."""
+    return file_digest(_WEIGHTS)
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> TemporaryDirectory[str]:
+    """The reader's encoder as a cross-encoder, in a folder that is deleted when this process ends.
+
+    A pair's score is the reader's logit that the passage has an answer, less its constant part, scaled down.
+    """
+    import torch
+    from safetensors.numpy import load_file
+    from sentence_transformers import CrossEncoder
+
+    tensors = load_file(_WEIGHTS)
+    with loading_model(EMBEDDED):
+        encoder = CrossEncoder(str(minilm_folder()), num_labels=1)
+    network: Any = encoder.model
+    span_head.add_changes(network.bert, tensors)
+    pooler, scores = network.bert.pooler.dense, network.classifier
+    none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # of start and end at the first position: no answer
+    with torch.no_grad():
+        pooler.weight[0], pooler.bias[0] = -0.1 * none, 0.0
+        scores.weight.zero_()
+        scores.bias.zero_()
+        scores.weight[0, 0] = 10 * _SCALE
+    folder = TemporaryDirectory(prefix="knowgap-")
+    encoder.save_pretrained(folder.name, create_model_card=False)
+    return folder
