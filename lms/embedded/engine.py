@@ -54,9 +54,6 @@ class ExtractiveEngine:
         """Give the reply of `complete` as a stream of events."""
         return iter(response_to_events(self.complete(request)))
 
-    def close(self) -> None:
-        """Do nothing: the reader holds nothing open."""
-
     def dump_state(self) -> dict[str, Any]:
         """Return no settings: the engine has none."""
         return {}
@@ -78,6 +75,3 @@ class AsyncExtractiveEngine(ExtractiveEngine):
         """Give the reply of `complete` as a stream of events."""
         for event in response_to_events(super().complete(request)):
             yield event
-
-    async def aclose(self) -> None:
-        """Do nothing: the reader holds nothing open."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import Request, read_passage, read_statement, standalone, strings
-from knowgap.lms.embedded.prompts import Prompt, read_value
+from knowgap.lms.embedded.prompts import Prompt
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import read
 from knowgap.lms.embedded.solving import answer, uncovered
@@ -25,8 +25,6 @@ def fill_fields(prompt: Prompt) -> dict[str, Any]:
     Raises:
         SignatureNotServed: a field is not known, or the inputs that it needs are not there.
     """
-    if prompt.inputs.keys() == {"text"} and (values := _copied(str(prompt.inputs["text"]), prompt)):
-        return values
     given = prompt.inputs.keys()
     for name in prompt.outputs:
         if name not in _FIELDS or not any(set(need.split()) <= given for need in _FIELDS[name][1:]):
@@ -36,15 +34,6 @@ def fill_fields(prompt: Prompt) -> dict[str, Any]:
             )
     request = Request(prompt)
     return {name: _convert(name, _FIELDS[name][0](request), kind) for name, kind in prompt.outputs.items()}
-
-
-def _copied(text: str, prompt: Prompt) -> dict[str, Any] | None:
-    """The second step of DSPy's two-step adapter: copy the fields from the first step's `name: value` lines."""
-    names = "|".join(prompt.outputs)
-    fields = dict(re.findall(rf"^({names}): (.*?)(?=^(?:{names}): |\Z)", text, re.M | re.S))
-    if fields.keys() != prompt.outputs.keys():
-        return None
-    return {name: read_value(fields[name].strip(), kind) for name, kind in prompt.outputs.items()}
 
 
 def _convert(name: str, value: Any, kind: str) -> Any:

@@ -11,7 +11,8 @@ from knowgap.lms.embedded.prompts import Prompt, listed
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import coverages
 from knowgap.lms.embedded.solving import Answer, answer, bridge, uncovered
-from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal, split
+from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
+from knowgap.retrieval.sentences import split_sentences
 
 __all__ = ["Request", "read_passage", "read_statement", "standalone", "strings"]
 
@@ -53,7 +54,7 @@ class Request:
         texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
         stated = [s for number, text in enumerate(texts, start=_MOST_IDS) for s in read_statement(text, number)]
-        replies = [analyse(f"{asked.rstrip('?')}: {reply}") for asked, reply in self.sub_answers.items()]
+        replies = [analyse(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
         return [*self.passages, *stated, *replies]
 
     @cached_property
@@ -62,7 +63,7 @@ class Request:
         concluded = re.search(r"\banswer is:? +(.+?)\.?\s*$", str(self.inputs.get("text", "")))
         if concluded:
             return Answer(concluded[1], 0.5)
-        return answer(self.question, self.sentences, self.sub_answers)
+        return answer(self.question, self.sentences)
 
     def useful(self, sentences: Sequence[Sentence], most: int = 8, queries: Sequence[str] = ()) -> list[Sentence]:
         """Choose sentences that help, in their order: those behind an answer, and those that cover much of a query."""
@@ -121,7 +122,7 @@ def _titled(line: str) -> tuple[str, str]:
 
 def read_passage(title: str, text: str, source: int = 0) -> list[Sentence]:
     """Split a passage into sentences, each about its title."""
-    return [analyse(part, title, source, order) for order, part in enumerate(split(text))]
+    return [analyse(part, title, source, order) for order, part in enumerate(split_sentences(text))]
 
 
 def read_statement(text: str, source: int = 0) -> list[Sentence]:
@@ -129,8 +130,8 @@ def read_statement(text: str, source: int = 0) -> list[Sentence]:
     found = []
     for line in text.splitlines():
         title, rest = _titled(line.strip().lstrip("-*• "))
-        opening = analyse(split(rest)[0]).spans if not title and rest else ()
-        title = title or next((span.text for span in opening if span.kind == "name" and span.first <= 1), "")
+        opening = analyse(split_sentences(rest)[0]).names if not title and rest else ()
+        title = title or next((name.text for name in opening if name.first <= 1), "")
         found += read_passage(title, rest, source)
         source += 1000  # the lines of a text are as apart as passages
     return found

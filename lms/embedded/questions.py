@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from knowgap.lms.embedded.text import STOP_WORDS, analyse, fold, stems, words_of
+from knowgap.lms.embedded.text import analyse, fold, stems
+from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 
 __all__ = ["Plan", "fill", "plan"]
 
-_AUXILIARY = words_of("is are was were do does did has have had can could would will should am")
-_EARLY = words_of("first earlier earliest older oldest sooner before")
-_LATE = words_of("later latest younger youngest recent recently newer last after")
-_FEW = words_of("shorter smaller fewer less lower fewest")
-_MUCH = words_of("longer larger bigger greater more higher taller most largest longest highest biggest deeper heavier")
-_AGE = words_of("older oldest younger youngest")
-_KIN = words_of("father mother wife husband spouse son daughter child brother sister uncle aunt parent")
+_AUXILIARY = frozenset(words("is are was were do does did has have had can could would will should am"))
+_EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
+_LATE = frozenset(words("later latest younger youngest recent recently newer last after"))
+_FEW = frozenset(words("shorter smaller fewer less lower fewest"))
+_MUCH = frozenset(words("more most longer longest larger largest bigger biggest higher highest greater taller deeper"))
+_AGE = frozenset(words("older oldest younger youngest"))
+_PERSON = re.compile(r"(?:[eo]r|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child|uncle|aunt|parent))s?$")
 _RELATIVE = ("that", "who", "which", "whose", "where")
 _LINK = rf"(?:of|in|by|for|{'|'.join(_RELATIVE)})"
 _ASKING = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how)\b", re.I)
@@ -69,7 +70,7 @@ def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
         if match := re.match(r"between (.{1,80}?) (?:and|or) (.{1,80}?),? ((?:which|who|what|whose)\b.+)$", body, re.I):
             return (_bare(match[1]), _bare(match[2])), match[3]
     asked = analyse(body)
-    names = [span for span in asked.spans if span.kind == "name" and span.first]
+    names = [name for name in asked.names if name.first]
     joints = {"and", "or"} if polar else {"or"}
     for one, other in pairwise(names):
         between = set(asked.words[one.last : other.first])
@@ -88,22 +89,22 @@ def _bare(option: str) -> str:
 
 def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> Plan:
     """Ask for the thing to be compared of each option, of its part where the question compares parts of options."""
-    words = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
-    measures = [word for word in words if word in _EARLY | _LATE | _FEW | _MUCH]
-    same = words.index("same") if "same" in words else -1
+    said = [fold(word) for word in re.findall(r"[^\W_]+(?:-[^\W_]+)*", rest)]
+    measures = [word for word in said if word in _EARLY | _LATE | _FEW | _MUCH]
+    same = said.index("same") if "same" in said else -1
     if not measures and same < 0:
         return Plan("both" if polar else "fit", (text,), polar, rest, options)
     owned = _owned(rest)
     steps = [f"{_who(owned)} is the {owned} of {option}?" for option in options] if owned else []
-    left = [word for word in words if stems(word) and word not in (*measures, *owned.split())]
+    left = [word for word in said if stems(word) and word not in (*measures, *owned.split())]
     verb = next(
         (f" {w}" for w in reversed(left) if re.search(r"(?:ed|born|died|built|won|written|made|begun)$", w)), ""
     )
     for name in ("#1", "#2") if owned else options:
         if same >= 0:
-            noun = " ".join(words[same + 1 : same + 2])
+            noun = " ".join(said[same + 1 : same + 2])
             place = next(
-                (w.title() for w in words[max(same - 2, 0) : same] if w in ("in", "by", "from", "at", "on")), ""
+                (w.title() for w in said[max(same - 2, 0) : same] if w in ("in", "by", "from", "at", "on")), ""
             )
             steps.append(f"{place} which {noun} is {name}{verb}?" if place else f"What {noun} is {name}?")
         elif set(measures) & (_EARLY | _LATE):
@@ -123,14 +124,13 @@ def _owned(rest: str) -> str:
         r"\bwhose ([a-z-]+)\b",
         r"\b(?:the|both|all) ([a-z-]+?)s? of\b",
     ):
-        if (match := re.search(pattern, rest)) and match[1] not in STOP_WORDS:
+        if (match := re.search(pattern, rest)) and match[1] not in FUNCTION_WORDS:
             return match[1]
     return ""
 
 
 def _who(noun: str) -> str:
-    last = noun.rsplit(maxsplit=1)[-1] if noun else ""
-    return "Who" if last in _KIN or re.search(r"(?:[eo]r|ist|ess|ian|man|person)s?$", last) else "What"
+    return "Who" if _PERSON.search(noun) else "What"
 
 
 def _chain(text: str) -> list[str]:
@@ -150,9 +150,9 @@ def _chain(text: str) -> list[str]:
 def _described(text: str) -> tuple[int, int, str] | None:
     """The rightmost description by a name: where it begins and ends, and the question for what it stands for."""
     anchors = [match.span() for match in re.finditer(r"#\d", text)]
-    for span in analyse(text).spans:
-        if span.kind == "name" and (at := text.find(span.text)) > 0:
-            end = at + len(span.text)
+    for name in analyse(text).names:
+        if (at := text.find(name.text)) > 0:
+            end = at + len(name.text)
             bracket = re.match(r" ?\([^()]*\)", text[end:])
             adjective = re.search(r"\b(?:an?|the) $", text[:at], re.I) and re.match(r" [a-z-]+ ", text[end:])
             if not adjective and not any(a < at < b for a, b in anchors):

@@ -46,14 +46,10 @@ class _Query:
         return sum(weight for stem, weight in self.weights.items() if stem in present) / self.total
 
 
-def _titled(sentence: Sentence) -> frozenset[str]:
-    return sentence.content | frozenset(stems(sentence.title))
-
-
 def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
     """How much of the question each sentence with its title covers, 0 to 1, by rarity of words."""
     query = _Query(question, sentences)
-    return [query.coverage(_titled(sentence)) for sentence in sentences]
+    return [query.coverage(sentence.titled) for sentence in sentences]
 
 
 def features(
@@ -66,7 +62,7 @@ def features(
         sentences".
     """
     query = _Query(question, sentences)
-    scores = dict(zip(sentences, (query.coverage(_titled(s)) for s in sentences), strict=True))
+    scores = dict(zip(sentences, (query.coverage(s.titled) for s in sentences), strict=True))
     links = _links(query, scores)
     passages: dict[tuple[int, str], list[Sentence]] = {}
     for sentence in sentences:
@@ -75,8 +71,9 @@ def features(
     chosen = sorted(passages.values(), key=lambda own: -max(scores[s] + links[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     places = [
-        (_one_date(c.text.strip(_MARKS), query), sentence, c, query.coverage(frozenset().union(*map(_titled, own))))
+        (_one_date(c.text.strip(_MARKS), query), sentence, c, query.coverage(whole))
         for own, candidates in zip(chosen, (head or span_head()).candidates(question, given), strict=True)
+        for whole in [frozenset[str]().union(*(s.titled for s in own))]
         for c in candidates
         if (sentence := _sentence_at(own, c)) and name_words(c.text) and not set(stems(c.text)) <= query.weights.keys()
     ]
@@ -102,13 +99,6 @@ def _one_date(text: str, query: _Query) -> str:
     return found[0 if query.weights.keys() & {"born", "birth"} else 1]
 
 
-def _whole_name(text: str, sentence: Sentence, asked: set[str]) -> str:
-    """A part of a name with the rest of it, where that is what was asked for: New York City, asked for a city."""
-    own = set(stems(text))
-    names = (span.text for span in sentence.spans if span.kind == "name" and text in span.text)
-    return next((name for name in names if own < set(stems(name)) <= own | asked), text)
-
-
 def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
     """The sentence of a passage in which a span stands; none if it goes over two."""
     end = 0
@@ -127,7 +117,7 @@ def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float
         if not set(stems(title)) <= query.weights.keys()
     }
     return {
-        s: max((query.coverage(_titled(s) | _titled(other)) - score for other in naming.get(s.title, ())), default=0.0)
+        s: max((query.coverage(s.titled | other.titled) - score for other in naming.get(s.title, ())), default=0.0)
         for s, score in scores.items()
     }
 
@@ -152,10 +142,7 @@ def _read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
         words = name_words(found[i][0])
         same = (other for other in groups if set(words) <= set(other) or set(other) <= set(words))
         groups.setdefault(next(same, words), []).append(i)
-    best = [
-        Found(_whole_name(*found[places[0]], set(stems(question))), found[places[0]][1], float(shares[places].sum()))
-        for places in groups.values()
-    ]
+    best = [Found(*found[places[0]], float(shares[places].sum())) for places in groups.values()]
     best.sort(key=lambda one: -one.probability)
     named = _naming(question, sentences)
     close = (one for one in best if one.probability >= _CLOSE * best[0].probability)
@@ -166,4 +153,4 @@ def _read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
 def _naming(question: str, sentences: Sequence[Sentence]) -> set[tuple[int, str]]:
     """The passages, by number and title, that have a word of the names in a question."""
     names = {stem for name in names_in(question) for stem in stems(name)}
-    return {(s.source, s.title) for s in sentences if names & {*s.stems, *stems(s.title)}}
+    return {(s.source, s.title) for s in sentences if names & s.titled}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowgap.lms.embedded.questions import Plan, fill, plan
 from knowgap.lms.embedded.reading import Found, coverages, read
-from knowgap.lms.embedded.text import Sentence, analyse, mentions, name_words, names_in, stems, value_of
+from knowgap.lms.embedded.text import Sentence, mentions, name_words, names_in, stems, value_of
 
 __all__ = ["Answer", "answer", "bridge", "uncovered"]
 
@@ -39,51 +39,43 @@ class Answer:
         return bool(self.text) and self.confidence >= _SETTLED
 
 
-Given = Mapping[str, str]
-"""Answers by their questions."""
-
-
-def answer(question: str, sentences: Sequence[Sentence], given: Given | None = None) -> Answer:
-    """Answer a question from sentences and from answers to its simple questions."""
+def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
+    """Answer a question from sentences."""
     planned = plan(question)
     if planned.form == "value":
-        return _value(question, planned, sentences, given or {})
-    return (_compare if planned.ends else _judge)(planned, sentences, given or {})
+        return _value(question, planned, sentences)
+    return (_compare if planned.ends else _judge)(planned, sentences)
 
 
-def _ask(step: str, sentences: Sequence[Sentence], given: Given, question: str = "") -> list[Found]:
-    """The best answers to a simple question, from sentences about what it names; none stands in the whole question."""
+def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
+    """The best answers to a simple question, from sentences about what it names; none stands in the whole question.
+
+    A sentence whose title is the question is the answer to it.
+    """
+    key = name_words(step)
+    if said := next((s for s in sentences if key and name_words(s.title) == key), None):
+        return [Found(said.text, said, 0.9)]
     known = set(stems(question))
     names = {stem for name in names_in(step) for stem in stems(name)}
-    found = read(step, [s for s in sentences if not names or names & {*s.stems, *stems(s.title)}])
-    said = next((reply for asked, reply in given.items() if _asks_the_same(asked, step)), "")
-    if not set(stems(said)) <= known:
-        same = (one.sentence for one in found if name_words(one.text) == name_words(said))
-        return [Found(said, next(same, analyse(f"{step} {said}")), 0.9)]
+    found = read(step, [s for s in sentences if not names or names & s.titled])
     return [one for one in found if not set(stems(one.text)) <= known][:_BRANCHES]
 
 
-def _asks_the_same(one: str, other: str) -> bool:
-    """Whether a question has no content word beside those of another, and both or neither ask for a time or a place."""
-    own, when = set(stems(one)), {"when", "where"}
-    return bool(own) and own <= set(stems(other)) and when & set(analyse(one).words) <= when & set(analyse(other).words)
-
-
-def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence], given: Given) -> list[Found]:
+def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]) -> list[Found]:
     """The best answers to the remaining steps of a chain, together the most probable; shorter if a step has none."""
     n = len(filled)
     if n == len(planned.steps):
         return []
     paths = [
-        [found, *_follow(planned, {**filled, n + 1: found.text}, sentences, given)]
-        for found in _ask(fill(planned.steps[n], filled), sentences, given, planned.rest)
+        [found, *_follow(planned, {**filled, n + 1: found.text}, sentences)]
+        for found in _ask(fill(planned.steps[n], filled), sentences, planned.rest)
     ]
     return max(paths, key=lambda path: (len(path), math.prod(found.probability for found in path)), default=[])
 
 
-def _value(question: str, planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer:
+def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     direct = read(question, sentences)[:1]
-    path = _follow(planned, {}, sentences, given) if len(planned.steps) > 1 or given else direct
+    path = _follow(planned, {}, sentences) if len(planned.steps) > 1 else direct
     sure = min(found.probability for found in path) if path and len(path) == len(planned.steps) else 0.0
     chosen = path if sure >= _LEAST or not direct or sure > direct[0].probability else direct
     asked = [fill(step, {i: f.text for i, f in enumerate(path[:n], 1)}) for n, step in enumerate(planned.steps)]
@@ -93,13 +85,13 @@ def _value(question: str, planned: Plan, sentences: Sequence[Sentence], given: G
     return Answer(text, sure, support, tuple(asked[done : done + 1]), tuple(asked[:done]))
 
 
-def _compare(planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer:
+def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Answer the questions on each option, and compare the two last answers."""
     found: dict[int, Found] = {}
     missing: list[str] = []
     for n, step in enumerate(planned.steps, start=1):
         asked = fill(step, {i: f.text for i, f in found.items()})
-        candidates = [] if "#" in asked else _ask(asked, sentences, given)
+        candidates = [] if "#" in asked else _ask(asked, sentences)
         if n - 1 in planned.ends and planned.form == "order":
             candidates = [f for f in candidates if value_of(f.text)]
         if candidates:
@@ -112,20 +104,13 @@ def _compare(planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answ
         text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
         return Answer(text, 0.0, support, tuple(missing))
     ordered = planned.form == "order"
-    first = value_of(one.text) <= value_of(other.text) if ordered else _alike(one.text, other.text)
+    first = value_of(one.text) <= value_of(other.text) if ordered else name_words(one.text) == name_words(other.text)
     texts = ("yes", "no") if planned.polar else planned.options
     sure = min(f.probability for f in found.values()) if len(found) == len(planned.steps) else 0.0
     return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(missing))
 
 
-def _alike(one: str, other: str) -> bool:
-    """Whether two values are the same, or two forms of one word: Hungary, Hungarian."""
-    a, b = " ".join(name_words(one)), " ".join(name_words(other))
-    shared = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return a == b or shared >= max(4, min(len(a), len(b)) - 2)
-
-
-def _judge(planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer:
+def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Yes, no or an option, by how much of what is said the sentences about each thing cover."""
     wanted = set(stems(planned.rest)) - {stem for option in planned.options for stem in stems(option)}
     shares, support, missing = [], [], []
@@ -145,7 +130,7 @@ def _judge(planned: Plan, sentences: Sequence[Sentence], given: Given) -> Answer
 
 def uncovered(question: str, sentences: Sequence[Sentence]) -> str:
     """The question's content words that the sentences do not have, as they stand there."""
-    present = {stem for s in sentences for stem in (*s.stems, *stems(s.title))}
+    present = frozenset[str]().union(*(s.titled for s in sentences))
     words = re.findall(r"[^\W_]+(?:['’-][^\W_]+)*", question)
     return " ".join(word for word in words if (own := stems(word)) and not set(own) & present)
 
@@ -157,7 +142,7 @@ def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[
     ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
     for sentence in (*found.support, *ranked):
         rest = uncovered(question, [sentence])
-        for name in (*(span.text for span in sentence.spans if span.kind == "name"), sentence.title):
+        for name in (*(name.text for name in sentence.names), sentence.title):
             if name and not set(stems(name)) <= set(stems(question)):
                 proposals.append(f"{name} {rest}".strip())
     return list(dict.fromkeys(proposals))

@@ -21,8 +21,9 @@ from knowgap.compile.evaluation.metrics.normalize import normalize_answer
 from knowgap.compile.training.embedded.reading_examples import ReadingExample, hotpot_records, in_layout
 from knowgap.lms.embedded.reading import coverages, features
 from knowgap.lms.embedded.span_head import Ranking, SpanHead
-from knowgap.lms.embedded.text import Sentence, analyse, split
+from knowgap.lms.embedded.text import Sentence, analyse
 from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.sentences import split_sentences
 
 __all__ = ["RankingExample", "ReadingMeasures", "measure_reading", "ranking_examples", "train_ranking"]
 
@@ -87,7 +88,7 @@ def _sentences(example: RankingExample, others: Sequence[RankingExample], rng: r
     found = [
         analyse(part, title, number, order)
         for number, (title, text) in enumerate(passages, start=1)
-        for order, part in enumerate(split(text))
+        for order, part in enumerate(split_sentences(text))
     ]
     answering = [s for s in found if any(a.casefold() in s.text.casefold() for a in example.answers)]
     without = rng.random() < 0.3

@@ -13,7 +13,6 @@ ADAPTERS = {
     "json": dspy.JSONAdapter(),
     "xml": dspy.XMLAdapter(use_json_adapter_fallback=False),
     "baml": BAMLAdapter(),
-    "two_step": dspy.TwoStepAdapter(extractive_lm(cache=False)),
 }
 FILM = "The Glass Orchard is a 1961 drama film. It was directed by Ilse Morn."
 MORN = "Ilse Morn (4 May 1920 – 1 June 1999) was a Danish film director. She was born in Aarhus."
@@ -38,7 +37,7 @@ INPUTS = {
     "known": [NOTE],
     "missing": "the place of birth of Ilse Morn",
     "new_note": f"{NOTE}\nIlse Morn was born in Aarhus.",
-    "sub_answers": [SubAnswer(question=QUERY, answer="Ilse Morn")],
+    "sub_answers": [SubAnswer(question=STEP, answer="Ilse Morn")],
     "expected": "one or several",
     "assessment": "1: relevant, it names the director 2: relevant, it has the birthplace 3: not relevant, kettles",
     "text": "The film was directed by Ilse Morn, who was born in Aarhus. So the answer is Aarhus.",
