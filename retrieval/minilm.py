@@ -21,7 +21,15 @@ from knowgap.retrieval.device import half_precision, padded_batches
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
 
-__all__ = ["MAX_TOKENS", "MINILM_DIGEST", "SentenceEncoder", "TokenStates", "minilm_folder", "sentence_encoder"]
+__all__ = [
+    "MAX_TOKENS",
+    "MINILM_DIGEST",
+    "SentenceEncoder",
+    "TokenStates",
+    "load_minilm",
+    "minilm_folder",
+    "sentence_encoder",
+]
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
@@ -55,6 +63,21 @@ def minilm_folder() -> Path:
     return folder
 
 
+def load_minilm() -> tuple[Any, Any]:
+    """The tokenizer and the model of Transformers, loaded anew at each call.
+
+    Raises:
+        CheckpointError: see `minilm_folder`.
+    """
+    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+
+    folder = str(minilm_folder())
+    with quiet_transformers():
+        from transformers import AutoModel, AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
 class TokenStates(NamedTuple):
     """A text as the encoder reads it, token by token.
 
@@ -80,14 +103,8 @@ class SentenceEncoder:
 
     def __init__(self) -> None:
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
-        from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 
-        folder = str(minilm_folder())
-        with quiet_transformers():
-            from transformers import AutoModel, AutoTokenizer
-
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-            self._model: Any = AutoModel.from_pretrained(folder).eval()
+        self._tokenizer, self._model = load_minilm()
         pack_linear_layers(self._model)
         self._lock = threading.Lock()  # of the tokenizer and the model
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)

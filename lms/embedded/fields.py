@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms.embedded.inputs import Request, read_passage, read_statement, standalone, strings
+from knowgap.lms.embedded.inputs import Request, distinct, read_passage, read_statement, standalone, strings
 from knowgap.lms.embedded.prompts import Prompt
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import read
@@ -15,8 +15,7 @@ from knowgap.lms.embedded.text import dates, fold, mentions, name_words, names_i
 
 __all__ = ["fill_fields"]
 
-_LIKELY = 0.2
-"""The probability from which a possible answer makes a passage relevant."""
+_LIKELY = 0.2  # the probability from which a possible answer makes a passage relevant
 
 
 def fill_fields(prompt: Prompt) -> dict[str, Any]:
@@ -58,8 +57,7 @@ def _finished(request: Request) -> bool:
 
 
 def _unwritten(request: Request) -> list[str]:
-    written = {normal(text) for text in strings(request.inputs.get("known", []))}
-    return [text for text in map(standalone, request.found.support) if normal(text) not in written]
+    return distinct(map(standalone, request.found.support), strings(request.inputs.get("known", [])))
 
 
 def _worded(request: Request) -> str:
@@ -142,10 +140,7 @@ def _note(request: Request) -> str:
     old = read_statement("\n".join(lines))
     asked = answer(request.question, old).open if old else ()
     added = [standalone(sentence) for sentence in request.useful([*request.passages, *old], queries=asked)]
-    written: dict[str, str] = {}
-    for line in (*lines, *added):
-        written.setdefault(normal(line), line)
-    return "\n".join(written.values())
+    return "\n".join(distinct((*lines, *added)))
 
 
 def _better(request: Request) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ from knowgap.lms.embedded.solving import Answer, answer, bridge, uncovered
 from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
 from knowgap.retrieval.sentences import split_sentences
 
-__all__ = ["Request", "read_passage", "read_statement", "standalone", "strings"]
+__all__ = ["Request", "distinct", "read_passage", "read_statement", "standalone", "strings"]
 
 _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")
@@ -82,13 +82,9 @@ class Request:
         asked = [self.question, *self.sub_answers]
         asked += [text for name in ("asked", "searched") for text in strings(self.inputs.get(name, []))]
         asked += re.findall(r"^Search: (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        before = {normal(text) for text in asked}
-        fresh: dict[str, str] = {}
-        for text in bridge(self.question, self.sentences, self.found):
-            if normal(text) not in before:
-                fresh.setdefault(normal(text), text)
+        fresh = distinct(bridge(self.question, self.sentences, self.found), asked)
         rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
-        return list(fresh.values())[:most] or [f"{rest}: further facts"]
+        return fresh[:most] or [f"{rest}: further facts"]
 
 
 def strings(value: Any) -> list[str]:
@@ -96,6 +92,15 @@ def strings(value: Any) -> list[str]:
     if isinstance(value, list):
         return [str(item.get("query", "")) if isinstance(item, Mapping) else str(item) for item in value]
     return listed(value) if isinstance(value, str) else []
+
+
+def distinct(texts: Iterable[str], before: Iterable[str] = ()) -> list[str]:
+    """The first of the texts with the same content words, without those that say what stands in `before`."""
+    known, fresh = {normal(text) for text in before}, dict[str, str]()
+    for text in texts:
+        if normal(text) not in known:
+            fresh.setdefault(normal(text), text)
+    return list(fresh.values())
 
 
 def _numbered(value: Any) -> list[tuple[int, str, str]]:

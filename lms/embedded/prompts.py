@@ -55,19 +55,14 @@ def read_prompt(system: str, user: str) -> Prompt:
 
 
 def _sections(body: str, names: list[str], marker: str) -> dict[str, str]:
-    """The text of each input field; markers count only in the order of the fields, so that a value cannot fake one."""
-    starts, at = [], 0
-    body = f"\n{body}"
-    for name in names:
-        line = f"\n{marker.format(name)}\n"
-        if (found := body.find(line, at)) >= 0:
-            at = found + len(line) - 1  # the newline that ends a marker may begin the next one
-            starts.append((name, found, at))
-    ends = [*(begin for _, begin, _ in starts[1:]), len(body)]
-    return {
-        name: body[begin:end].strip("\n").removesuffix(f"</{name}>").strip("\n")
-        for (name, _, begin), end in zip(starts, ends, strict=False)
-    }
+    """The text of each input field; the last markers count, in the order of the fields, so that no value fakes one."""
+    values: dict[str, str] = {}
+    for name in reversed(names):
+        before, found, value = f"\n{body}\n".rpartition(f"\n{marker.format(name)}\n")
+        if found:
+            values[name] = value.strip("\n").removesuffix(f"</{name}>").strip("\n")
+            body = before
+    return dict(reversed(values.items()))
 
 
 def _read_value(text: str, type_: str) -> Any:

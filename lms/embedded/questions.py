@@ -30,8 +30,7 @@ class Plan:
 
     `form` is `value` (the last answer is the answer), `order` (the option whose answer is smaller, or greater if not
     `least`), `same` (whether the two last answers are the same), `fit` (the option of which `rest` is true), `both`
-    (whether it is true of both) or `polar` (whether it is true). `ends` are the questions whose answers are compared;
-    `polar` says that yes or no is asked for.
+    (whether it is true of both) or `polar` (whether it is true). `polar` says that yes or no is asked for.
     """
 
     form: str
@@ -39,7 +38,6 @@ class Plan:
     polar: bool
     rest: str
     options: tuple[str, ...] = ()
-    ends: tuple[int, ...] = ()
     least: bool = True
 
 
@@ -113,8 +111,7 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
         else:
             steps.append(f"How many {' '.join(left[-2:])} has {name}?" if left else f"How {measures[0]} is {name}?")
     least = same >= 0 or bool(set(measures) & (_EARLY | _FEW))
-    ends = (len(steps) - 2, len(steps) - 1)
-    return Plan("same" if same >= 0 else "order", tuple(steps), polar, rest, options, ends, least)
+    return Plan("same" if same >= 0 else "order", tuple(steps), polar, rest, options, least)
 
 
 def _owned(rest: str) -> str:

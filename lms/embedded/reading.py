@@ -99,6 +99,13 @@ def _one_date(text: str, query: _Query) -> str:
     return found[0 if query.weights.keys() & {"born", "birth"} else 1]
 
 
+def _whole_name(text: str, sentence: Sentence, asked: set[str]) -> str:
+    """A part of a name with the rest of it, where that is what was asked for: New York City, asked for a city."""
+    own = set(stems(text))
+    names = (name.text for name in sentence.names if text in name.text)
+    return next((name for name in names if own < set(stems(name)) <= own | asked), text)
+
+
 def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
     """The sentence of a passage in which a span stands; none if it goes over two."""
     end = 0
@@ -142,7 +149,10 @@ def _read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
         words = name_words(found[i][0])
         same = (other for other in groups if set(words) <= set(other) or set(other) <= set(words))
         groups.setdefault(next(same, words), []).append(i)
-    best = [Found(*found[places[0]], float(shares[places].sum())) for places in groups.values()]
+    best = [
+        Found(_whole_name(*found[places[0]], set(stems(question))), found[places[0]][1], float(shares[places].sum()))
+        for places in groups.values()
+    ]
     best.sort(key=lambda one: -one.probability)
     named = _naming(question, sentences)
     close = (one for one in best if one.probability >= _CLOSE * best[0].probability)

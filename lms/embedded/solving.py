@@ -13,10 +13,8 @@ from knowgap.lms.embedded.text import Sentence, mentions, name_words, names_in, 
 
 __all__ = ["Answer", "answer", "bridge", "uncovered"]
 
-_SETTLED = 0.35
-"""The confidence from which a question counts as settled."""
-_LEAST = 0.1
-"""The confidence from which the answers to simple questions are preferred to a direct answer."""
+_SETTLED = 0.35  # the confidence from which a question counts as settled
+_LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
 _BRANCHES = 3
 
 
@@ -44,7 +42,7 @@ def answer(question: str, sentences: Sequence[Sentence]) -> Answer:
     planned = plan(question)
     if planned.form == "value":
         return _value(question, planned, sentences)
-    return (_compare if planned.ends else _judge)(planned, sentences)
+    return (_compare if planned.form in ("order", "same") else _judge)(planned, sentences)
 
 
 def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[Found]:
@@ -89,24 +87,25 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     """Answer the questions on each option, and compare the two last answers."""
     found: dict[int, Found] = {}
     missing: list[str] = []
+    last = len(planned.steps)
     for n, step in enumerate(planned.steps, start=1):
         asked = fill(step, {i: f.text for i, f in found.items()})
         candidates = [] if "#" in asked else _ask(asked, sentences)
-        if n - 1 in planned.ends and planned.form == "order":
+        if n > last - 2 and planned.form == "order":
             candidates = [f for f in candidates if value_of(f.text)]
         if candidates:
             found[n] = candidates[0]
         if "#" not in asked and (not candidates or candidates[0].probability < _SETTLED):
             missing.append(asked)
     support = tuple(dict.fromkeys(f.sentence for f in found.values()))
-    one, other = (found.get(n + 1) for n in planned.ends)
+    one, other = found.get(last - 1), found.get(last)
     if one is None or other is None:
         text = "no" if planned.polar else planned.options[1 if one is None and other else 0]
         return Answer(text, 0.0, support, tuple(missing))
     ordered = planned.form == "order"
     first = value_of(one.text) <= value_of(other.text) if ordered else name_words(one.text) == name_words(other.text)
     texts = ("yes", "no") if planned.polar else planned.options
-    sure = min(f.probability for f in found.values()) if len(found) == len(planned.steps) else 0.0
+    sure = min(f.probability for f in found.values()) if len(found) == last else 0.0
     return Answer(texts[0 if first == planned.least else 1], sure, support, tuple(missing))
 
 

@@ -182,8 +182,7 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | No
     from safetensors.numpy import load_file
 
     from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
-    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-    from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
+    from knowgap.retrieval.minilm import MINILM_DIGEST, load_minilm
 
     weights = folder / f"{_NAME}.safetensors"
     try:
@@ -196,11 +195,7 @@ def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | No
     if not intact:
         raise CheckpointError(f"{weights}: damaged, or made for another encoder; reinstall knowgap, or train it again")
     tensors = load_file(weights)
-    with quiet_transformers():
-        from transformers import AutoModel, AutoTokenizer
-
-        tokenizer: Any = AutoTokenizer.from_pretrained(str(minilm_folder()))
-        encoder: Any = AutoModel.from_pretrained(str(minilm_folder())).eval()
+    tokenizer, encoder = load_minilm()
     add_changes(encoder, tensors)
     pack_linear_layers(encoder)
     return tokenizer, encoder, tensors["output"].astype(np.float32), ranking

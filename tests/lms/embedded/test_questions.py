@@ -45,7 +45,7 @@ def test_answers_take_the_place_of_their_numbers():
 def test_a_choice_compares_what_is_found_for_each_option(text, options, last, least):
     planned = plan(text)
     assert (planned.form, planned.options, planned.least) == ("order", options, least)
-    assert planned.steps[planned.ends[1]] == last
+    assert planned.steps[-1] == last
 
 
 @pytest.mark.parametrize(
