@@ -146,7 +146,7 @@ def test_values_that_look_like_markers_stay_values():
 def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     with (
         patch.object(ExtractiveEngine, "complete", autospec=True, side_effect=ExtractiveEngine.complete) as complete,
-        dspy.context(lm=dspy.LM("knowgap/extractive-3", engine=ExtractiveEngine(), cache=False)),
+        dspy.context(lm=dspy.LM("knowgap/extractive-4", engine=ExtractiveEngine(), cache=False)),
         pytest.raises(SignatureNotServed, match="dataset_description -> proposed_instruction") as refusal,
     ):
         ask("dataset_description -> proposed_instruction", dataset_description="questions")
@@ -169,7 +169,7 @@ OUTPUTS = "Your output fields are:\n{}\nAll interactions will be structured"
     ],
 )
 def test_prompts_of_no_adapter_are_refused(system, user, problem):
-    request = Request(model="knowgap/extractive-3", messages=(Message.user(user),), system=system)
+    request = Request(model="knowgap/extractive-4", messages=(Message.user(user),), system=system)
     for reply in (ExtractiveEngine().complete, lambda request: list(ExtractiveEngine().stream(request))):
         with pytest.raises(SignatureNotServed, match=problem):
             reply(request)
