@@ -19,7 +19,7 @@ EMBEDDED = "embedded"
 
 _WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
 _SCALE = 0.25
-"""Share of the reader's logit in the first score: near that of a passage in four, so that training moves it soon."""
+"""What the reader's logit is multiplied by in the first score: small scores are soon moved by training."""
 
 
 def base_folder(base: str) -> str:
@@ -36,7 +36,7 @@ def embedded_digest() -> str:
 def _embedded() -> TemporaryDirectory[str]:
     """The reader's encoder as a cross-encoder, in a folder that is deleted when this process ends.
 
-    A pair's score is the reader's logit that the passage has an answer, less its constant part, scaled down.
+    A pair's score is the reader's logit against "not in this passage", scaled down and bounded.
     """
     import torch
     from safetensors.numpy import load_file
