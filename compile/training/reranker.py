@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded.cross_encoder import EMBEDDED, base_folder, embedded_digest
+from knowgap.compile.training.embedded.cross_encoder import EMBEDDED, base_folder, embedded_digest, load_base
 from knowgap.compile.training.lora import add_adapter, merge_adapters
 from knowgap.compile.training.ranking import RankedQuestion, training_rows
 from knowgap.compile.training.trainer import TrainingResult, measure_step, train
@@ -15,10 +15,9 @@ from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
 from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.files import json_digest
 from knowgap.retrieval.passage import Passage
-from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker, loading_model
+from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
 
     from knowgap.retrieval.rerankers.reranker import Reranker
@@ -93,7 +92,7 @@ class RerankerTraining:
             def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
                 """Write no card: it would ask the hub about the base model."""
 
-        encoder = _load(self._base, self._config.max_length)
+        encoder = load_base(self._base, self._config.max_length)
         add_adapter(encoder, self._config.lora_rank)
         data, loss = Dataset.from_list(self._pairs), BinaryCrossEntropyLoss(encoder)
         return Trainer(model=encoder, args=arguments, train_dataset=data, loss=loss)
@@ -104,13 +103,6 @@ def base_facts(base: str) -> dict[str, str]:
     if base == EMBEDDED:
         return {"base": base, "base_digest": embedded_digest()}
     return {"base": base, **({"base_digest": checkpoint_digest(base)} if Path(base).is_dir() else {})}
-
-
-def _load(base: str, max_length: int) -> CrossEncoder:
-    with loading_model(base):
-        from sentence_transformers import CrossEncoder
-
-        return CrossEncoder(base_folder(base), num_labels=1, max_length=max_length)
 
 
 def _save(trainer: Any, folder: Path) -> None:

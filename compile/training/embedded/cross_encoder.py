@@ -5,14 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.rerankers.cross_encoder import loading_model
 
-__all__ = ["EMBEDDED", "base_folder", "embedded_digest"]
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+__all__ = ["EMBEDDED", "base_folder", "embedded_digest", "load_base"]
 
 EMBEDDED = "embedded"
 """The name of the embedded reader's encoder: MiniLM, trained to find answers in passages."""
@@ -25,6 +28,18 @@ _SCALE = 0.25
 def base_folder(base: str) -> str:
     """The folder or hub name of a model to start from."""
     return _embedded().name if base == EMBEDDED else base
+
+
+def load_base(base: str, max_length: int) -> CrossEncoder:
+    """The cross-encoder to train, with one score; a last layer that the base lacks is drawn at random.
+
+    Raises:
+        CheckpointError: the base cannot be loaded.
+    """
+    with loading_model(base):
+        from sentence_transformers import CrossEncoder
+
+        return CrossEncoder(base_folder(base), num_labels=1, max_length=max_length)
 
 
 def embedded_digest() -> str:

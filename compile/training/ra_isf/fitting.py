@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from knowgap.compile.evaluation.provenance import digest
 from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded.cross_encoder import base_folder
+from knowgap.compile.training.embedded.cross_encoder import base_folder, load_base
 from knowgap.compile.training.lora import add_lora, merge_lora
 from knowgap.compile.training.ra_isf.labelling import LabelledExample
 from knowgap.compile.training.trainer import Build, TrainingResult, measure_step, train
@@ -188,19 +187,12 @@ def _cross_encoder_trainer(
     config: TrainingConfig,
 ) -> Trainer:
     from datasets import Dataset
-    from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder import CrossEncoderTrainer
     from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
     if config.lora_rank is not None:
         raise UsageError("lora_rank: a cross-encoder is trained whole")
-    messages = logging.getLogger("sentence_transformers")
-    level = messages.level
-    messages.setLevel(logging.ERROR)  # that a bi-encoder becomes a cross-encoder is what is wanted
-    try:
-        encoder = CrossEncoder(base_folder(base), num_labels=1, max_length=card.max_tokens)
-    finally:
-        messages.setLevel(level)
+    encoder = load_base(base, card.max_tokens)
     columns = {
         "question": [example.question for example in examples],
         "passage": [example.passage for example in examples],
