@@ -63,7 +63,9 @@ class RelevanceFeatures:
     """
 
     def __init__(self, projection: npt.NDArray[np.floating]) -> None:
-        self._projection = np.asarray(projection, dtype=np.float32)
+        import torch
+
+        self._projection = torch.from_numpy(np.asarray(projection, dtype=np.float32))
         self._texts: LRUCache[str, EncodedText] = LRUCache(_REMEMBERED)
         self._stemmed = Stemmed()
 
@@ -91,18 +93,27 @@ class RelevanceFeatures:
         return [self._project(states) for part in parts for states in sentence_encoder().encode_tokens(part)]
 
     def _project(self, text: TokenStates) -> EncodedText:
+        import torch
+
         kept = text.is_word if text.is_word.any() else np.ones_like(text.is_word)
         weights = text.rarity[kept] + _LEAST_WEIGHT
-        tokens = _unit(text.states[kept] @ self._projection.T).astype(np.float16)
+        # numpy has threads of its own, which would contend with torch's for the cores
+        projected = torch.from_numpy(text.states[kept]) @ self._projection.T
+        tokens = _unit(projected.numpy()).astype(np.float16)
         return EncodedText(_unit(text.states.mean(0)), tokens, weights / weights.sum())
 
     def _best_coverage(self, query: str, texts: Sequence[str]) -> list[float]:
         words = content_words(query)
         weights = [rarity**2 for rarity in sentence_encoder().rarity(words)]
         return [
-            max((coverage(words, weights, sentence, self._stemmed) for sentence in split_sentences(text)), default=0.0)
+            max((coverage(words, weights, part, self._stemmed) for part in self._parts(words, text)), default=0.0)
             for text in texts
         ]
+
+    def _parts(self, words: Sequence[str], text: str) -> list[str]:
+        """The sentences of a text; the whole text where it has one of the words only, which gives the same coverage."""
+        stems = self._stemmed(text)
+        return split_sentences(text) if sum(self._stemmed.word(word) in stems for word in words) > 1 else [text]
 
 
 def stack_tokens(texts: Sequence[EncodedText]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int_]]:
