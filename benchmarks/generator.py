@@ -29,7 +29,7 @@ from knowgap.compile.training.rq_rag.construct import Construction, construct_tr
 from knowgap.compile.training.rq_rag.records import DataConfig
 from knowgap.compile.training.rq_rag.train import GeneratorTraining
 from knowgap.lms import TranscriptGenerator
-from knowgap.lms.embedded.prompts import read_prompt, write_reply
+from knowgap.lms.prompts import read_prompt, write_reply
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import BM25Index
 from knowgap.signatures import STYLES

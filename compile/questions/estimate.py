@@ -13,7 +13,7 @@ from knowgap.compile.questions.author import prompts
 from knowgap.compile.questions.material import Corpus, Material
 from knowgap.compile.questions.records import KINDS
 from knowgap.compile.questions.writing import passages_of, shares
-from knowgap.lms.embedded.prompts import count_tokens
+from knowgap.lms.prompts import count_tokens
 from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.trace.usage import Prices
 from knowgap.retrieval.index.engines import as_retriever

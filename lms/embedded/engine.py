@@ -14,7 +14,7 @@ from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.fields import fill_fields
-from knowgap.lms.embedded.prompts import count_tokens, read_prompt, write_reply
+from knowgap.lms.prompts import count_tokens, read_prompt, write_reply
 
 __all__ = ["AsyncExtractiveEngine", "ExtractiveEngine"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import Request, distinct, read_passage, read_statement, standalone, strings
-from knowgap.lms.embedded.prompts import Prompt
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import read
 from knowgap.lms.embedded.solving import answer, uncovered
 from knowgap.lms.embedded.text import dates, fold, mentions, name_words, names_in, normal, stems
+from knowgap.lms.prompts import Prompt
 
 __all__ = ["fill_fields"]
 

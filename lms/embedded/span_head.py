@@ -8,7 +8,6 @@ trained: `knowgap.compile.training.embedded.reading`.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -19,19 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import half_precision
-from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.minilm import add_changes, load_minilm, read_weights
 
-__all__ = ["Candidate", "Ranking", "SpanHead", "Window", "add_changes", "joined", "span_head", "tokenize_pairs"]
-__all__ += ["unpack_nibbles"]
+__all__ = ["Candidate", "Ranking", "SpanHead", "Window", "joined", "span_head", "tokenize_pairs"]
 
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
 _ENDS_TRIED = 12  # first and last tokens of spans, the likeliest of each
 _SPANS_OF_A_PASSAGE = 5
-_NAME = "span_head"
 
 
 class Candidate(NamedTuple):
@@ -179,52 +175,18 @@ def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | None]:
     """Return tokenizer, encoder, output layer [2, 384] and ranking."""
-    from safetensors.numpy import load_file
-
     from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
-    from knowgap.retrieval.minilm import MINILM_DIGEST, load_minilm
 
-    weights = folder / f"{_NAME}.safetensors"
-    try:
-        settings = json.loads((folder / f"{_NAME}.json").read_text("utf-8"))
-        intact = settings["sha256"] == file_digest(weights) and settings["encoder"] == MINILM_DIGEST
-        stored = settings.get("ranking")
-        ranking = Ranking(*(np.array(stored[name]) for name in Ranking._fields)) if stored else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{folder}: no weights of the span head ({error})") from error
-    if not intact:
-        raise CheckpointError(f"{weights}: damaged, or made for another encoder; reinstall knowgap, or train it again")
-    tensors = load_file(weights)
+    ranking, tensors = read_weights(folder, "span_head", _ranking)
     tokenizer, encoder = load_minilm()
     add_changes(encoder, tensors)
     pack_linear_layers(encoder)
     return tokenizer, encoder, tensors["output"].astype(np.float32), ranking
 
 
-def add_changes(encoder: Any, tensors: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Turn the weights of MiniLM's encoder into those of the span head's, from the tensors of its file."""
-    import torch
-
-    state = dict(encoder.named_parameters())
-    with torch.no_grad():
-        for name in state.keys() & tensors.keys():
-            scale = tensors.get(f"{name}.scale")
-            change = tensors[name].astype(np.float32) if scale is None else unpack_nibbles(tensors[name], scale)
-            state[name] += torch.from_numpy(change)
-
-
-def unpack_nibbles(packed: npt.NDArray[np.uint8], scale: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
-    """Read a matrix of numbers of four bits.
-
-    Args:
-        packed: [rows, columns / 2]; the lower half of each byte comes first; 8 stands for 0.
-        scale: [rows, groups]; what a step is worth in each group of neighbouring columns.
-
-    Returns:
-        [rows, columns].
-    """
-    steps = np.stack([packed & 15, packed >> 4], axis=-1).astype(np.float32).reshape(*scale.shape, -1) - 8
-    return (steps * scale.astype(np.float32)[:, :, None]).reshape(len(packed), -1)
+def _ranking(settings: Mapping[str, Any]) -> Ranking | None:
+    stored = settings.get("ranking")
+    return Ranking(*(np.array(stored[name]) for name in Ranking._fields)) if stored else None
 
 
 @lru_cache(maxsize=1)

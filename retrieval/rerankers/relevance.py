@@ -5,8 +5,7 @@ How they are trained: `knowgap.compile.training.embedded.relevance`.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from knowgap.errors import CheckpointError
-from knowgap.retrieval.index.files import file_digest, write_file, write_json
 from knowgap.retrieval.lexical import Stemmed, content_words
 from knowgap.retrieval.lru_cache import LRUCache
-from knowgap.retrieval.minilm import MINILM_DIGEST, TokenStates, sentence_encoder
+from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, write_weights
 from knowgap.retrieval.sentences import split_sentences
 
 __all__ = ["FEATURES", "RelevanceFeatures", "RelevanceModel", "coverage", "late_interaction", "stack_tokens"]
@@ -165,19 +162,9 @@ class RelevanceModel:
 
     def save(self, folder: str | Path) -> None:
         """Write `relevance.safetensors`, and `relevance.json` with its digest and the other numbers."""
-        from safetensors.numpy import save
-
-        rows = np.ascontiguousarray(self.projection)  # safetensors writes the memory as it lies
-        weights = write_file(Path(folder) / f"{_NAME}.safetensors", save({"projection": rows}))
-        settings = {
-            "coefficients": dict(zip(FEATURES, self.coefficients.tolist(), strict=True)),
-            "intercept": self.intercept,
-            "delta": self.delta,
-            "prior": self.prior,
-            "sha256": file_digest(weights),
-            "encoder": MINILM_DIGEST,
-        }
-        write_json(Path(folder) / f"{_NAME}.json", settings)
+        coefficients = dict(zip(FEATURES, self.coefficients.tolist(), strict=True))
+        numbers = {"intercept": self.intercept, "delta": self.delta, "prior": self.prior}
+        write_weights(folder, _NAME, {"projection": self.projection}, {"coefficients": coefficients, **numbers})
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> RelevanceModel:
@@ -189,19 +176,10 @@ class RelevanceModel:
         Raises:
             CheckpointError: its files are missing or damaged, or belong to another encoder.
         """
-        from safetensors.numpy import load_file
+        (coefficients, *numbers), tensors = read_weights(folder or Path(__file__).parent, _NAME, _numbers)
+        return cls(tensors["projection"], coefficients, *numbers)
 
-        folder = Path(folder or Path(__file__).parent)
-        weights = folder / f"{_NAME}.safetensors"
-        try:
-            settings: dict[str, Any] = json.loads((folder / f"{_NAME}.json").read_text("utf-8"))
-            intact = settings["sha256"] == file_digest(weights) and settings["encoder"] == MINILM_DIGEST
-            coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
-            intercept, delta, prior = (float(settings[name]) for name in ("intercept", "delta", "prior"))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{folder}: no weights of the embedded reranker ({error})") from error
-        if not intact:
-            raise CheckpointError(
-                f"{weights}: damaged, or made for another encoder; reinstall knowgap, or train it again"
-            )
-        return cls(load_file(weights)["projection"], coefficients, intercept, delta, prior)
+
+def _numbers(settings: Mapping[str, Any]) -> tuple[npt.NDArray[np.float64], float, float, float]:
+    coefficients = np.array([settings["coefficients"][name] for name in FEATURES])
+    return coefficients, float(settings["intercept"]), float(settings["delta"]), float(settings["prior"])

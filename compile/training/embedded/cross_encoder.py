@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.index.files import file_digest
-from knowgap.retrieval.minilm import minilm_folder
+from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 from knowgap.retrieval.rerankers.cross_encoder import loading_model
 
 if TYPE_CHECKING:
@@ -54,14 +54,13 @@ def _embedded() -> TemporaryDirectory[str]:
     A pair's score is the reader's logit against "not in this passage", scaled down and bounded.
     """
     import torch
-    from safetensors.numpy import load_file
     from sentence_transformers import CrossEncoder
 
-    tensors = load_file(_WEIGHTS)
+    _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem, dict)
     with loading_model(EMBEDDED):
         encoder = CrossEncoder(str(minilm_folder()), num_labels=1)
     network: Any = encoder.model
-    span_head.add_changes(network.bert, tensors)
+    add_changes(network.bert, tensors)
     pooler, scores = network.bert.pooler.dense, network.classifier
     none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # of start and end at the first position: no answer
     with torch.no_grad():

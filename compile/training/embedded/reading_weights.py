@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.retrieval.index.files import file_digest, write_file, write_json
-from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
+from knowgap.retrieval.minilm import minilm_folder, write_weights
 
 __all__ = ["export", "pack_nibbles"]
 
@@ -28,7 +27,6 @@ def export(model: Any, folder: str | Path) -> Path:
     Returns:
         The file of weights.
     """
-    from safetensors.numpy import save
     from transformers import AutoModel
 
     base = dict(AutoModel.from_pretrained(str(minilm_folder())).named_parameters())
@@ -40,9 +38,7 @@ def export(model: Any, folder: str | Path) -> Path:
                 tensors[name], tensors[f"{name}.scale"] = pack_nibbles(change)
             else:
                 tensors[name] = change.astype(np.float16)
-    path = write_file(Path(folder) / "span_head.safetensors", save(tensors))
-    write_json(Path(folder) / "span_head.json", {"encoder": MINILM_DIGEST, "sha256": file_digest(path)})
-    return path
+    return write_weights(folder, "span_head", tensors)
 
 
 def pack_nibbles(matrix: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.float16]]:

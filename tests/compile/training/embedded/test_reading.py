@@ -25,8 +25,9 @@ from knowgap.errors import DataError
 from knowgap.lms.embedded import span_head as span_head_module
 from knowgap.lms.embedded.inputs import read_passage
 from knowgap.lms.embedded.reading import features
-from knowgap.lms.embedded.span_head import SpanHead, joined, unpack_nibbles
+from knowgap.lms.embedded.span_head import SpanHead, joined
 from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.minilm import unpack_nibbles
 from tests.compile.training.embedded.public_data import write_public_data
 
 CONFIG = TrainingConfig(epochs=3, learning_rate=1e-3, batch_size=1, max_length=64)
