@@ -7,10 +7,13 @@ DEMO_DIR ?= demo-output
 SOURCES := $(sort $(shell find app signatures retrieval lms programs compile -type f -not -name '*.pyc'))
 # The list of source files, not their dates: a file that comes or goes renews the installation, an edit does not.
 NAMES := $(VENV)/.files-$(shell printf '%s' '$(SOURCES)' | cksum | cut -d' ' -f1)
+# Python compiles a file when it is first imported, and keeps the result (below): most of what is installed never is.
+INSTALL = $(BIN)/python -m pip install -qq --no-compile --constraint constraints.txt
 TREE := build/__editable__.knowgap-*/knowgap
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PYTHONUTF8 = 1
+export PYTHONDONTWRITEBYTECODE =
 export OMP_WAIT_POLICY ?= PASSIVE
 
 .DEFAULT_GOAL := help
@@ -19,24 +22,26 @@ export OMP_WAIT_POLICY ?= PASSIVE
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
+# The pip that comes with Python may be years old, and takes twice as long as today's.
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) pip
 	@touch $@
 
 # torch goes first and alone: its version is pinned, so that no other package can pull in another build of it.
 $(VENV)/.core: $(VENV)/.created pyproject.toml constraints.txt
 	@echo "installing knowgap and what it needs (once; a few minutes)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --config-settings editable_mode=strict
+	$(INSTALL) torch
+	$(INSTALL) --editable . --config-settings editable_mode=strict
 	@rm -f $(VENV)/.files-*; touch $(NAMES) $@
 
 $(NAMES): $(VENV)/.core
-	@test -e $@ || $(BIN)/python -m pip install --quiet --no-deps --editable . --config-settings editable_mode=strict
+	@test -e $@ || $(INSTALL) --no-deps --editable . --config-settings editable_mode=strict
 	@rm -f $(VENV)/.files-*; touch $@
 
 $(VENV)/.test: $(VENV)/.core
 	@echo "installing what the tests need (once)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]' --config-settings editable_mode=strict
+	$(INSTALL) --editable '.[test]' --config-settings editable_mode=strict
 	@touch $@
 
 install: $(VENV)/.core $(NAMES) ## create the environment
