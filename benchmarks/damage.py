@@ -42,9 +42,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     count = options.damages or (2 if options.quick else 100)
     rows, wrong, totals = [], [], Counter[str]()
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
-        for subject in _subjects(Path(name)):
-            if options.damaged not in (None, subject.name):
-                continue
+        for subject in _subjects(Path(name), options.damaged):
             for path in subject.files:
                 note(f"damage: {subject.name}, {path.name}")
                 outcomes = _damage_file(subject, path, count)
@@ -139,36 +137,40 @@ def _damaged(content: bytes, kind: str, draw: random.Random, other: Path) -> byt
     return b"\0"  # nothing of this kind can be done to it
 
 
-def _subjects(folder: Path) -> Iterator[_Subject]:
-    """Make what is damaged, each in a process of its own."""
+def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
+    """Make what is damaged, each in a process of its own; only that of a given name if there is one."""
 
     def made(work: Callable[[], Any]) -> Any:
         outcome, value = in_fork(work)
         assert outcome == "value", value
         return value
 
-    def subject(name: str, place: Path, pattern: str, read: Callable[[], Any], **more: Any) -> _Subject:
+    def subject(name: str, place: Path, pattern: str, read: Callable[[], Any], **more: Any) -> Iterator[_Subject]:
+        if only not in (None, name):
+            return
+        if "make" in more:
+            made(functools.partial(more["make"], place))
         expected = made(read)
         files = [path for path in sorted(place.rglob(pattern)) if path.is_file() and not path.name.endswith("lock")]
-        return _Subject(name, place, files, read, more.get("check") or (lambda value: value == expected))
+        yield _Subject(name, place, files, read, more.get("check") or (lambda value: value == expected))
 
     for name, engine, pattern in (
         ("index, BM25", "bm25", "*"),
         ("index, vectors", "dense", "*"),
         ("changes", "dense, changed", "changes.*"),
     ):
-        made(functools.partial(_make_index, folder / name, engine))
-        yield subject(name, folder / name, pattern, functools.partial(_search, folder / name))
-    made(functools.partial(_make_artifact, folder / "artifact"))
-    yield subject("artifact", folder / "artifact", "*", functools.partial(_load, folder / "artifact"))
+        make, read = functools.partial(_make_index, engine), functools.partial(_search, folder / name)
+        yield from subject(name, folder / name, pattern, read, make=make)
+    read = functools.partial(_load, folder / "artifact")
+    yield from subject("artifact", folder / "artifact", "*", read, make=_make_artifact)
     for suffix in ("db", "journal"):
         path = folder / suffix / f"study.{suffix}"
         known: dict[str, Any] = {}
         read = functools.partial(_tune, path)
         check = functools.partial(_true_to_settings, known)
-        yield subject(f"study ({suffix})", path.parent, path.name, read, check=check)
+        yield from subject(f"study ({suffix})", path.parent, path.name, read, check=check)
     path = folder / "answers" / "answers.jsonl"
-    yield subject("answers file", path.parent, path.name, functools.partial(_evaluate, path))
+    yield from subject("answers file", path.parent, path.name, functools.partial(_evaluate, path))
 
 
 def _data(questions: int) -> tuple[Any, Any]:
@@ -179,7 +181,7 @@ def _data(questions: int) -> tuple[Any, Any]:
     return RAG(index), dataset.questions("dev", questions)
 
 
-def _make_index(path: Path, engine: str) -> None:
+def _make_index(engine: str, path: Path) -> None:
     from knowgap.retrieval import BM25Index, DenseIndex
 
     passages = sample()[0].corpus

@@ -42,6 +42,7 @@ program = "rag"
 def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--job-kills", type=int, help="of each kind of job (10; quick 1)")
+    group.add_argument("--job-questions", type=int, help=f"that {' and '.join(ASKING)} ask (60; quick 12)")
     group.add_argument("--jobs", default=";".join(JOBS), help="kinds of jobs (%(default)s)")
 
 
@@ -52,8 +53,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     torch.set_num_threads(1)  # a fork has no other threads
     _import()
     count = options.job_kills or (1 if options.quick else 10)
+    questions = options.job_questions or (12 if options.quick else 60)
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as name:
-        rows = [_kill_job(kind, Path(name), count) for kind in options.jobs.split(";")]
+        rows = [_kill_job(kind, Path(name), count, questions) for kind in options.jobs.split(";")]
     yield Table(
         f"{sum(row[1] for row in rows)} kills",
         ["job", "kills", "ended", "identical", "undisturbed", "calls", "calls repeated per kill", "leftovers"],
@@ -61,9 +63,10 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     )
 
 
-def _kill_job(kind: str, folder: Path, count: int) -> list[Any]:
+def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
     """Kill a kind of job so many times; when one has ended all the same, another is begun."""
-    job, draw = JOBS[kind], random.Random(kind)
+    job = functools.partial(JOBS[kind], questions) if kind in ASKING else JOBS[kind]
+    draw = random.Random(kind)
     template, place = folder / f"{kind} template", folder / "job"
     template.mkdir()
     if kind in PREPARED:
@@ -196,18 +199,18 @@ def _update(place: Path) -> Any:
     return sorted(passage.id for passage in index), index.search(["a painter of rivers"], 10)
 
 
-def _evaluate(place: Path) -> Any:
+def _evaluate(questions: int, place: Path) -> Any:
     from knowgap.compile import evaluate
 
-    program, examples = _data(60)
+    program, examples = _data(questions)
     result = evaluate(program, examples, "f1", lm=_lm(place), num_threads=THREADS, output=place / "answers.jsonl")
     return [(record.id, record.answer, record.scores) for record in result.records]
 
 
-def _compile(place: Path) -> Any:
+def _compile(questions: int, place: Path) -> Any:
     from knowgap.compile import compile_program, save_artifact
 
-    program, examples = _data(60)
+    program, examples = _data(questions)
     lm = _lm(place, cache=True)
     compiled = compile_program(
         program, examples, metric="f1", lm=lm, num_threads=1, max_bootstrapped_demos=40, max_rounds=1
@@ -260,7 +263,7 @@ def _replace_artifact(place: Path) -> Any:
     return load_artifact(place / "artifact").values()
 
 
-JOBS: dict[str, Callable[[Path], Any]] = {
+JOBS: dict[str, Callable[..., Any]] = {
     "index build": _build,
     "index update": _update,
     "eval": _evaluate,
@@ -271,3 +274,4 @@ JOBS: dict[str, Callable[[Path], Any]] = {
     "replacing an artifact": _replace_artifact,
 }
 PREPARED: dict[str, Callable[[Path], None]] = {"index update": _prepare_update, "replacing an artifact": _save_first}
+ASKING = ("eval", "compile")  # jobs that take a number of questions

@@ -70,7 +70,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     if "gold" in options.parts:
         yield _gold(options)
     if "reading" in options.parts:
-        yield _reading(options.readings or (2 if options.quick else 5))
+        yield _reading(options.readings or (2 if options.quick else 5), 10 if options.quick else 50)
     if "kills" in options.parts:
         passages = options.killed_passages or (2000 if options.quick else 100_000)
         yield killed_builds(passages, options.kills or (2 if options.quick else 5))
@@ -218,8 +218,8 @@ class Counted:
         return self._score(pairs)
 
 
-def _reading(steps: int) -> Table:
-    """Rerank 50 passages for each of three queries, then score the sentences of the survivors."""
+def _reading(steps: int, depth: int) -> Table:
+    """Rerank so many passages for each of three queries, then score the sentences of the survivors."""
     from sentence_transformers import CrossEncoder
 
     from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
@@ -228,7 +228,7 @@ def _reading(steps: int) -> Table:
     index = BM25Index.from_passages(data.corpus)
     questions = [example.question for example in data.splits["dev"]]
     groups = [questions[3 * n : 3 * n + 3] for n in range(steps)]
-    searches = [index.search(queries, 50) for queries in groups]
+    searches = [index.search(queries, depth) for queries in groups]
     rows: dict[str, tuple[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
         _random_cross_encoder(Path(folder))
@@ -253,7 +253,7 @@ def _reading(steps: int) -> Table:
             rows[name] = reranker.pairs, (time.perf_counter() - started) / steps
     base = rows["knowgap, pair by pair"][1]
     return Table(
-        "MIGRES' reading step: 50 passages for each of three queries, and the sentences of the five best",
+        f"MIGRES' reading step: {depth} passages for each of three queries, and the sentences of the five best",
         ["scored by", "pairs per step", "wall per step", "share", "pairs/s"],
         [
             [name, f"{pairs / steps:.0f}", seconds(wall), ratio(wall, base), f"{pairs / steps / wall:.0f}"]

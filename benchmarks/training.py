@@ -45,7 +45,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         folder = Path(name)
         columns = ["model", "steps", "loss", "kills", "loss after kills", "identical", "undisturbed", "with kills"]
         for kind in kinds:
-            yield Table(f"{kind}, killed", columns, [_kill(kind, folder, kills)])
+            yield Table(f"{kind}, killed", columns, [_kill(kind, folder, kills, options.quick)])
         if questions:
             yield Table(
                 f"trained on {questions} questions of the sample, from the models that come with knowgap",
@@ -63,9 +63,10 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "KNOWGAP_HOME": str(folder / "home")}
 
 
-def _kill(kind: str, folder: Path, kills: int) -> list[Any]:
+def _kill(kind: str, folder: Path, kills: int, quick: bool) -> list[Any]:
     """A row: a training that is not disturbed, and the same one with so many kills."""
-    words = ["--engine", "bm25", "--limit", "8", "--batch-size", "4", "--negatives", "2", "--no-measure"]
+    words = ["--engine", "bm25", "--batch-size", "4", "--negatives", "2", "--no-measure"]
+    words += ["--limit", "4", "--max-length", "48"] if quick else ["--limit", "8"]
     rng, counts = random.Random(kind), []
     started = time.perf_counter()
     whole = folder / f"{kind}-whole"
@@ -107,7 +108,7 @@ def _record(folder: Path) -> dict[str, Any]:
 
 def _gains(kind: str, folder: Path, questions: int, quick: bool) -> Iterator[Sequence[Any]]:
     """Rows: where gold passages rank in the index (of ColBERT; quick: BM25), before and after the training."""
-    words = ["--limit", str(questions), "--json", *(["--engine", "bm25"] if quick else [])]
+    words = ["--limit", str(questions), "--json", *(["--engine", "bm25", "--max-length", "48"] if quick else [])]
     command = _command(kind, folder / f"{kind}-{questions}", *words)
     run = subprocess.run(command, env=_environment(folder), check=True, stdout=subprocess.PIPE)
     result = json.loads(run.stdout)
