@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-EXTRACTIVE = "knowgap/extractive-4"
+EXTRACTIVE = "knowgap/extractive-5"
 """The model name of the embedded reader. Its number rises when replies change: caches and results stay apart."""
 
 GENERATOR = "generator/"

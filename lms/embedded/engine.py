@@ -1,9 +1,4 @@
-"""The embedded reader as a DSPy engine: a deterministic extractive reader, not a language model.
-
-It fills the fields of the signatures of `knowgap.signatures`, and of any other that asks for an `answer` to a
-`question`, from the text in the prompt alone. Use it to try things out, for tests, and for sweeps without a language
-model.
-"""
+"""The embedded reader as a DSPy engine: a deterministic extractive reader, not a language model."""
 
 from __future__ import annotations
 
@@ -24,18 +19,14 @@ class _NotServed(SignatureNotServed, LMUnsupportedFeatureError):
 
 
 class ExtractiveEngine:
-    """Replies to a request from the text in it.
+    """Replies from the text in a prompt: for trying things out, for tests, and for sweeps without a language model.
 
-    Usage counts words and marks instead of tokens. There are no log-probabilities. Equal requests get equal replies at
-    any temperature.
+    It serves the signatures of `knowgap.signatures`, and any other that asks for an `answer` to a `question`. Equal
+    requests get equal replies at any temperature. Usage counts words and marks; there are no log-probabilities.
     """
 
     def complete(self, request: Request) -> Any:
-        """Reply to one request.
-
-        Raises:
-            SignatureNotServed: the reader cannot fill a field of the prompt.
-        """
+        """Reply to one request; one that has a field that the reader cannot fill raises `SignatureNotServed`."""
         system = request.system or ""
         system = system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)
         user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")

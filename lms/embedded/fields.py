@@ -8,22 +8,14 @@ from typing import Any
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import Request, distinct, read_passage, read_statement, standalone, strings
 from knowgap.lms.embedded.questions import plan
-from knowgap.lms.embedded.reading import read
-from knowgap.lms.embedded.solving import answer, uncovered
-from knowgap.lms.embedded.text import dates, fold, mentions, name_words, names_in, normal, stems
+from knowgap.lms.embedded.text import analyse, dates, fold, mentions, name_words, normal, stems, value_of
 from knowgap.lms.prompts import Prompt
 
 __all__ = ["fill_fields"]
 
-_LIKELY = 0.2  # the probability from which a possible answer makes a passage relevant
-
 
 def fill_fields(prompt: Prompt) -> dict[str, Any]:
-    """Return the values of the output fields, in the order in which the prompt asks for them.
-
-    Raises:
-        SignatureNotServed: a field is not known, or the inputs that it needs are not there.
-    """
+    """Fill the output fields; `SignatureNotServed` says that one is not known, or lacks the inputs that it needs."""
     given = prompt.inputs.keys()
     for name in prompt.outputs:
         if name not in _FIELDS or not any(set(need.split()) <= given for need in _FIELDS[name][1:]):
@@ -44,8 +36,7 @@ def _convert(name: str, value: Any, kind: str) -> Any:
     if kind == "bool" and isinstance(value, str):
         return value.lower() == "yes"
     if kind in ("int", "float") and isinstance(value, str):
-        digits = re.search(r"-?\d+(?:\.\d+)?", value.replace(",", ""))
-        return (int if kind == "int" else float)(float(digits[0]) if digits else 0)
+        return (int if kind == "int" else float)(next(iter(value_of(value)), 0))
     if kind.startswith("list[") and isinstance(value, str):
         return [value] if value else []
     return str(value) if kind == "str" else value
@@ -100,8 +91,7 @@ def _explanation(request: Request, closing: bool = False) -> str:
 def _reasoning(request: Request) -> str:
     """The next sentence of a text, a judgement of each passage, or why the answer is what it is."""
     if request.outputs.keys() == {"reasoning"}:
-        verdicts = (f"relevant, it says: {said}" if said else "not relevant" for said in _assessed(request).values())
-        return "\n".join(f"{ident}: {verdict}" for ident, verdict in zip(request.ids, verdicts, strict=True))
+        return _assessment(request)
     if "finished" in request.outputs and (unwritten := _unwritten(request)):
         return unwritten[0]
     return _explanation(request, closing=request.found.settled or "finished" not in request.outputs)
@@ -110,21 +100,17 @@ def _reasoning(request: Request) -> str:
 def _correct(request: Request) -> bool:
     """Whether a prediction has the same date as the reference, or all its words."""
     said, meant = str(request.inputs["prediction"]), str(request.inputs["reference"])
-    told = [value for _, _, value in dates(said)]
-    same = any(a == b or (not b[2] and a[0] == b[0]) for a in told for _, _, b in dates(meant))
+    same = any(a == b or (not b[2] and a[0] == b[0]) for _, _, a in dates(said) for _, _, b in dates(meant))
     words = set(name_words(meant))
     return same or bool(words and words <= set(name_words(said))) or fold(said.strip(" .")) == fold(meant.strip(" ."))
 
 
 def _statements(request: Request) -> list[dict[str, Any]]:
     """What helps, or what the answer rests on, each with the passages that say it; the same once."""
-    merged: dict[str, dict[str, Any]] = {}
+    said: dict[str, dict[int, None]] = {}
     for sentence in request.found.support if "answer" in request.outputs else request.useful(request.passages):
-        text = standalone(sentence)
-        sources = merged.setdefault(normal(text), {"statement": text, "sources": []})["sources"]
-        if sentence.source not in sources:
-            sources.append(sentence.source)
-    return list(merged.values())
+        said.setdefault(standalone(sentence), {})[sentence.source] = None
+    return [{"statement": text, "sources": list(sources)} for text, sources in said.items()]
 
 
 def _excerpts(request: Request) -> list[str]:
@@ -134,24 +120,19 @@ def _excerpts(request: Request) -> list[str]:
 def _note(request: Request) -> str:
     """The best note so far (if any) with the useful sentences of the passages, or beside an answer one line each."""
     if "answer" in request.outputs:
-        lines = [f"[{ident}] {said or 'beside the point'}" for ident, said in _assessed(request).items()]
-        return "\n".join([*lines, _explanation(request)])
+        return f"{_assessment(request)}\n{_explanation(request)}"
     lines = [line for line in str(request.inputs.get("best_note", "")).splitlines() if line.strip()]
     old = read_statement("\n".join(lines))
-    asked = answer(request.question, old).open if old else ()
-    added = [standalone(sentence) for sentence in request.useful([*request.passages, *old], queries=asked)]
+    added = [standalone(sentence) for sentence in request.useful([*request.passages, *old])]
     return "\n".join(distinct((*lines, *added)))
 
 
 def _better(request: Request) -> bool:
-    """Whether the new note answers more surely, covers more of the question, or leaves something else open."""
-    best, new = (read_statement(str(request.inputs[name])) for name in ("best_note", "new_note"))
-    if {normal(s.text) for s in new} <= {normal(s.text) for s in best}:
-        return False
-    before, after = (answer(request.question, sentences) for sentences in (best, new))
-    surer = (after.settled, after.confidence) > (before.settled, before.confidence + 0.02)
-    more = len(uncovered(request.question, new)) < len(uncovered(request.question, best))
-    return surer or more or (not before.settled and after.open != before.open)
+    """Whether the new note says something that the best does not."""
+    best, new = (
+        {normal(s.text) for s in read_statement(str(request.inputs[name]))} for name in ("best_note", "new_note")
+    )
+    return not new <= best
 
 
 def _queries(request: Request) -> list[str]:
@@ -188,20 +169,19 @@ def _assessed(request: Request) -> dict[int, str]:
     return said
 
 
+def _assessment(request: Request) -> str:
+    return "\n".join(f"[{ident}] {said or 'beside the point'}" for ident, said in _assessed(request).items())
+
+
 def _relevant(request: Request) -> bool:
-    """Whether the passage may answer the question or a step of it, or tells of something that these name."""
-    sentences = read_statement(str(request.inputs["passage"]))
-    steps = [step for step in (request.question, *plan(request.question).steps) if "#" not in step]
+    """Whether the passage mentions a name in the question; if that has none, whether a sentence helps."""
+    sentences, names = read_statement(str(request.inputs["passage"])), analyse(request.question).names
     words = tuple(word for s in sentences for word in (*name_words(s.title), *s.words))
-    told = any(mentions(words, name) for step in steps for name in names_in(step))
-    return told or any(found.probability >= _LIKELY for step in steps for found in read(step, sentences)[:1])
+    return any(mentions(words, name) for name in names) or (not names and bool(request.useful(sentences)))
 
 
 def _relevant_ids(request: Request) -> list[int]:
-    """The ids that the assessment calls relevant; without one, those with useful sentences, the answer's first."""
-    verdict = re.compile(r"(?:^|\s)\W*(\d+)\W+(not relevant|irrelevant|relevant)\b", re.I)
-    if said := dict(verdict.findall(str(request.inputs.get("assessment", "")))):
-        return [ident for ident in request.ids if said.get(str(ident), "").lower() == "relevant"]
+    """The ids of the passages with useful sentences, those that the answer rests on first."""
     order = [sentence.source for sentence in request.found.support]
     chosen = [ident for ident, useful in _assessed(request).items() if useful]
     return sorted(chosen, key=lambda ident: order.index(ident) if ident in order else len(order))

@@ -19,20 +19,17 @@ __all__ = ["Request", "distinct", "read_passage", "read_statement", "standalone"
 _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")
 _TEXTS = ("note", "best_note", "text", "passage", "reasoning")
-_MOST_IDS = 1_000_000  # statements are numbered behind the passages
 _NOTHING = ("unknown", "unanswerable")
+_BEHIND = 1_000_000  # the number of the first statement, behind all passages
 
 
 class Request:
     """A prompt with what the reader finds in it.
 
     Attributes:
-        prompt: the prompt.
-        inputs: the values of its input fields.
-        outputs: the types of its output fields.
+        prompt: the prompt; inputs and outputs are its own.
         question: what is asked.
-        ids: the numbers of the passages.
-        passages: their sentences.
+        ids: the numbers of the passages, whose sentences `passages` has.
         sub_answers: the answers to sub-questions, by the sub-question.
     """
 
@@ -53,22 +50,19 @@ class Request:
         texts = [text for name in _STATEMENTS for text in strings(self.inputs.get(name, []))]
         texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        stated = [s for number, text in enumerate(texts, start=_MOST_IDS) for s in read_statement(text, number)]
+        stated = [s for number, text in enumerate(texts, start=_BEHIND) for s in read_statement(text, number)]
         replies = [analyse(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
         return [*self.passages, *stated, *replies]
 
     @cached_property
     def found(self) -> Answer:
         """The answer from everything that is given."""
-        concluded = re.search(r"\banswer is:? +(.+?)\.?\s*$", str(self.inputs.get("text", "")))
-        if concluded:
-            return Answer(concluded[1], 0.5)
         return answer(self.question, self.sentences)
 
-    def useful(self, sentences: Sequence[Sentence], most: int = 8, queries: Sequence[str] = ()) -> list[Sentence]:
+    def useful(self, sentences: Sequence[Sentence], most: int = 8) -> list[Sentence]:
         """Choose sentences that help, in their order: those behind an answer, and those that cover much of a query."""
         worth: dict[Sentence, float] = {}
-        for text in (self.question, *queries, *strings(self.inputs.get("queries", []))):
+        for text in (self.question, *strings(self.inputs.get("queries", []))):
             for step in (step for step in (text, *plan(text).steps) if "#" not in step):
                 for sentence, score in zip(sentences, coverages(step, sentences), strict=True):
                     worth[sentence] = max(worth.get(sentence, 0.0), score)
@@ -96,11 +90,10 @@ def strings(value: Any) -> list[str]:
 
 def distinct(texts: Iterable[str], before: Iterable[str] = ()) -> list[str]:
     """The first of the texts with the same content words, without those that say what stands in `before`."""
-    known, fresh = {normal(text) for text in before}, dict[str, str]()
+    known, said = set(map(normal, before)), dict[str, str]()
     for text in texts:
-        if normal(text) not in known:
-            fresh.setdefault(normal(text), text)
-    return list(fresh.values())
+        said.setdefault(normal(text), text)
+    return [text for key, text in said.items() if key not in known]
 
 
 def _numbered(value: Any) -> list[tuple[int, str, str]]:
@@ -136,21 +129,15 @@ def read_statement(text: str, source: int = 0) -> list[Sentence]:
     for line in text.splitlines():
         title, rest = _titled(line.strip().lstrip("-*• "))
         opening = analyse(split_sentences(rest)[0]).names if not title and rest else ()
-        title = title or next((name.text for name in opening if name.first <= 1), "")
+        title = title or next((name for name in opening if rest.find(name) <= 1), "")
         found += read_passage(title, rest, source)
         source += 1000  # the lines of a text are as apart as passages
     return found
 
 
-_PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
-
-
 def standalone(sentence: Sentence) -> str:
-    """Make a sentence understandable alone: replace a leading pronoun by the title, or put the title before it."""
+    """Put the title before a sentence that does not have all its words."""
     title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
     if not title or set(name_words(title)) <= set(sentence.words):
         return sentence.text
-    if lead := _PRONOUN.match(sentence.text):
-        owner = title + ("'" if title.endswith("s") else "'s")
-        return (title if lead[1] else owner) + sentence.text[lead.end() :]
     return f"{title}: {sentence.text}"

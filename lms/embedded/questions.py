@@ -21,7 +21,6 @@ _AGE = frozenset(words("older oldest younger youngest"))
 _PERSON = re.compile(r"(?:[eo]r|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child|uncle|aunt|parent))s?$")
 _RELATIVE = ("that", "who", "which", "whose", "where")
 _LINK = rf"(?:of|in|by|for|{'|'.join(_RELATIVE)})"
-_ASKING = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how)\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +67,14 @@ def _options(text: str, polar: bool) -> tuple[tuple[str, ...], str]:
         if match := re.match(r"between (.{1,80}?) (?:and|or) (.{1,80}?),? ((?:which|who|what|whose)\b.+)$", body, re.I):
             return (_bare(match[1]), _bare(match[2])), match[3]
     asked = analyse(body)
-    names = [name for name in asked.names if name.first]
+    names = [(name, at) for name in asked.names if (at := body.find(name))]
     joints = {"and", "or"} if polar else {"or"}
-    for one, other in pairwise(names):
-        between = set(asked.words[one.last : other.first])
+    for (one, start), (other, end) in pairwise(names):
+        between = set(re.findall(r"\w+|\S", body[start + len(one) : end].lower()))
         if between & joints and between <= {*joints, ",", "the", "both"}:
-            rest = body[: body.find(one.text)] + body[body.find(other.text) + len(other.text) :]
-            return (_bare(one.text), _bare(other.text)), rest
+            return (_bare(one), _bare(other)), body[:start] + body[end + len(other) :]
     if polar and len(names) > 1 and {"as", "than"} & set(asked.words):
-        one, other = names[0].text, names[-1].text
+        one, other = names[0][0], names[-1][0]
         return (one, other), body.replace(one, "").replace(other, "")
     return (), text
 
@@ -101,10 +99,7 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
     for name in ("#1", "#2") if owned else options:
         if same >= 0:
             noun = " ".join(said[same + 1 : same + 2])
-            place = next(
-                (w.title() for w in said[max(same - 2, 0) : same] if w in ("in", "by", "from", "at", "on")), ""
-            )
-            steps.append(f"{place} which {noun} is {name}{verb}?" if place else f"What {noun} is {name}?")
+            steps.append(f"What {noun} is {name}{verb}?")
         elif set(measures) & (_EARLY | _LATE):
             verb = " born" if set(measures) & _AGE else verb
             steps.append(f"When did {name} die?" if verb == " died" else f"When was {name}{verb}?")
@@ -116,14 +111,12 @@ def _comparison(text: str, options: tuple[str, ...], rest: str, polar: bool) -> 
 
 def _owned(rest: str) -> str:
     """The part of each option that is compared: the director in `Which film has the director who died first`."""
-    for pattern in (
-        r"\b(?:has|have|had) (?:a |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b",
-        r"\bwhose ([a-z-]+)\b",
-        r"\b(?:the|both|all) ([a-z-]+?)s? of\b",
-    ):
-        if (match := re.search(pattern, rest)) and match[1] not in FUNCTION_WORDS:
-            return match[1]
-    return ""
+    match = re.search(
+        r"\b(?:has|have|had) (?:a |the )?([a-z-]+?)s? (?:who|that|which|from|of|with|born|\w+ed)\b"
+        r"|\bwhose ([a-z-]+)\b|\b(?:the|both|all) ([a-z-]+?)s? of\b",
+        rest,
+    )
+    return next((noun for noun in match.groups() if noun and noun not in FUNCTION_WORDS), "") if match else ""
 
 
 def _who(noun: str) -> str:
@@ -133,8 +126,7 @@ def _who(noun: str) -> str:
 def _chain(text: str) -> list[str]:
     """Take descriptions out of a question, the innermost first: `the director of X`, `X's wife`, `the man who …`."""
     steps: list[str] = []
-    opening = " ".join(text.split()[:2])
-    while len(steps) < 3 and _ASKING.search(opening) and (found := _described(text)):
+    while len(steps) < 3 and (found := _described(text)):
         start, end, asked = found
         rest = text[:start] + f"#{len(steps) + 1}" + text[end:]
         if not set(stems(re.sub(r"#\d", " ", rest))) - {"name"}:
@@ -148,22 +140,20 @@ def _described(text: str) -> tuple[int, int, str] | None:
     """The rightmost description by a name: where it begins and ends, and the question for what it stands for."""
     anchors = [match.span() for match in re.finditer(r"#\d", text)]
     for name in analyse(text).names:
-        if (at := text.find(name.text)) > 0:
-            end = at + len(name.text)
+        if (at := text.find(name)) > 0:
+            end = at + len(name)
             bracket = re.match(r" ?\([^()]*\)", text[end:])
-            adjective = re.search(r"\b(?:an?|the) $", text[:at], re.I) and re.match(r" [a-z-]+ ", text[end:])
-            if not adjective and not any(a < at < b for a, b in anchors):
+            if not any(a < at < b for a, b in anchors):
                 anchors.append((at, end + (bracket.end() if bracket else 0)))
     for start, end in anchors:
         if match := re.match(r"['’]s? ((?:[a-z][\w-]* )??)([a-z][\w-]*)(?=\W|$)", text[end:]):
-            noun = match[2] if not match[1] or stems(match[2]) else match[1].strip()
+            noun = match[2]
             if stems(noun):
                 return start, end + match.end(), f"{_who(noun)} is the {noun} of {text[start:end]}?"
     found = None
     for match in re.finditer(rf"\b(?:the|an?) ((?:[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
-        asking = later and _ASKING.search(text[match.end() : max(later)])
-        if later and not asking and (match[2] in _RELATIVE or match[0].startswith("the")):
+        if later and (match[2] in _RELATIVE or match[0].startswith("the")):
             found = match, min(later) if match[2] == "of" else max(later)
     if found is None:
         return None

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import softmax
 
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
-from knowgap.lms.embedded.text import Sentence, dates, mentions, name_words, names_in, stems
+from knowgap.lms.embedded.text import Sentence, analyse, dates, mentions, name_words, stems
 
-__all__ = ["Found", "coverages", "features", "read"]
+__all__ = ["Found", "coverages", "features", "naming", "read"]
 
 _MOST_PASSAGES = 5
-_MARKS = ' .,;:"“”'
 _CLOSE = 0.5  # to the most probable answer: this share of its probability
 
 
@@ -39,11 +40,11 @@ class _Query:
         self.weights = {
             stem: math.log(1 + (len(sentences) + 1) / (counts[stem] + 0.5)) for stem in sorted(set(stems(question)))
         }
-        self.total = sum(self.weights.values()) or 1.0
 
     def coverage(self, present: frozenset[str]) -> float:
         """The weight of the question's stems that are present, as a fraction of the weight of all."""
-        return sum(weight for stem, weight in self.weights.items() if stem in present) / self.total
+        covered = sum(weight for stem, weight in self.weights.items() if stem in present)
+        return covered / (sum(self.weights.values()) or 1.0)
 
 
 def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
@@ -55,11 +56,9 @@ def coverages(question: str, sentences: Sequence[Sentence]) -> list[float]:
 def features(
     question: str, sentences: Sequence[Sentence], head: SpanHead | None = None
 ) -> tuple[list[tuple[str, Sentence]], npt.NDArray[np.float64]]:
-    """Possible answers, as a head (the one that comes with the package) proposes them, and their features.
+    """Possible answers, as a head (the one that comes with the package) proposes them, each with its sentence.
 
-    Returns:
-        n possible answers, each with its sentence, and [n + 1, features]; the last row stands for "not in these
-        sentences".
+    Their features follow, [answers + 1, features]; the last row stands for "not in these sentences".
     """
     query = _Query(question, sentences)
     scores = dict(zip(sentences, (query.coverage(s.titled) for s in sentences), strict=True))
@@ -71,7 +70,7 @@ def features(
     chosen = sorted(passages.values(), key=lambda own: -max(scores[s] + links[s] for s in own))[:_MOST_PASSAGES]
     given = [(own[0].title, " ".join(s.text for s in own)) for own in chosen]
     places = [
-        (_one_date(c.text.strip(_MARKS), query), sentence, c, query.coverage(whole))
+        (_one_date(c.text.strip(' .,;:"“”'), query), sentence, c, query.coverage(whole))
         for own, candidates in zip(chosen, (head or span_head()).candidates(question, given), strict=True)
         for whole in [frozenset[str]().union(*(s.titled for s in own))]
         for c in candidates
@@ -94,26 +93,15 @@ def features(
 def _one_date(text: str, query: _Query) -> str:
     """A span; of the two dates of a life, the one that is asked for."""
     found = [text[start:end] for start, end, _ in dates(text)]
-    if len(found) != 2 or not query.weights.keys() & {"born", "birth", "die", "death"}:
-        return text
-    return found[0 if query.weights.keys() & {"born", "birth"} else 1]
-
-
-def _whole_name(text: str, sentence: Sentence, asked: set[str]) -> str:
-    """A part of a name with the rest of it, where that is what was asked for: New York City, asked for a city."""
-    own = set(stems(text))
-    names = (name.text for name in sentence.names if text in name.text)
-    return next((name for name in names if own < set(stems(name)) <= own | asked), text)
+    born, died = query.weights.keys() & {"born", "birth"}, query.weights.keys() & {"die", "death"}
+    return found[0 if born else 1] if len(found) == 2 and (born or died) else text
 
 
 def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
     """The sentence of a passage in which a span stands; none if it goes over two."""
-    end = 0
-    for sentence in sentences:
-        start, end = end, end + len(sentence.text) + 1
-        if candidate.start < end:
-            return sentence if start <= max(candidate.start, 0) and candidate.end < end else None
-    return None
+    ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
+    at = bisect_right(ends, candidate.start)
+    return sentences[at] if candidate.end < ends[at] else None
 
 
 def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float]:
@@ -129,38 +117,29 @@ def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float
     }
 
 
-def read(question: str, sentences: Sequence[Sentence], most: int = 5) -> list[Found]:
-    """The most probable answers to a simple question; their probabilities and that of none sum to 1.
-
-    The most probable comes first, or one that comes close to it and stands in a passage about a name in the question.
-    """
-    return _read(question, tuple(sentences))[:most]
-
-
 @lru_cache(maxsize=4_000)
-def _read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
+def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
+    """The answers to a simple question, the most probable first; their probabilities and that of none sum to 1.
+
+    One that comes close to the most probable and stands in a passage about a name in the question goes before it.
+    """
     found, matrix = features(question, sentences)
     if not found:
         return []
     ranking = span_head().ranking
     shares = softmax(ranking.logits(matrix) if ranking else matrix[:, 0])
-    groups: dict[tuple[str, ...], list[int]] = {}  # the same answer, wherever it stands, and shorter forms of it
+    groups: dict[tuple[str, ...], list[int]] = {}  # the same answer, wherever it stands
     for i in map(int, np.argsort(-shares[:-1], kind="stable")):
-        words = name_words(found[i][0])
-        same = (other for other in groups if set(words) <= set(other) or set(other) <= set(words))
-        groups.setdefault(next(same, words), []).append(i)
-    best = [
-        Found(_whole_name(*found[places[0]], set(stems(question))), found[places[0]][1], float(shares[places].sum()))
-        for places in groups.values()
-    ]
+        groups.setdefault(name_words(found[i][0]), []).append(i)
+    best = [Found(*found[places[0]], float(shares[places].sum())) for places in groups.values()]
     best.sort(key=lambda one: -one.probability)
-    named = _naming(question, sentences)
+    named = {(s.source, s.title) for s in naming(question, sentences)}
     close = (one for one in best if one.probability >= _CLOSE * best[0].probability)
     first = next((one for one in close if (one.sentence.source, one.sentence.title) in named), best[0])
     return [first, *(one for one in best if one is not first)]
 
 
-def _naming(question: str, sentences: Sequence[Sentence]) -> set[tuple[int, str]]:
-    """The passages, by number and title, that have a word of the names in a question."""
-    names = {stem for name in names_in(question) for stem in stems(name)}
-    return {(s.source, s.title) for s in sentences if names & s.titled}
+def naming(question: str, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:
+    """The sentences with a word of the names in a question, in their text or title; all if it names nothing."""
+    names = {stem for name in analyse(question).names for stem in stems(name)}
+    return tuple(s for s in sentences if not names or names & s.titled)

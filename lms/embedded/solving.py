@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from knowgap.lms.embedded.questions import Plan, fill, plan
-from knowgap.lms.embedded.reading import Found, coverages, read
-from knowgap.lms.embedded.text import Sentence, mentions, name_words, names_in, stems, value_of
+from knowgap.lms.embedded.reading import Found, coverages, naming, read
+from knowgap.lms.embedded.text import Sentence, mentions, name_words, stems, value_of
 
 __all__ = ["Answer", "answer", "bridge", "uncovered"]
 
@@ -54,8 +54,7 @@ def _ask(step: str, sentences: Sequence[Sentence], question: str = "") -> list[F
     if said := next((s for s in sentences if key and name_words(s.title) == key), None):
         return [Found(said.text, said, 0.9)]
     known = set(stems(question))
-    names = {stem for name in names_in(step) for stem in stems(name)}
-    found = read(step, [s for s in sentences if not names or names & s.titled])
+    found = read(step, naming(step, sentences))
     return [one for one in found if not set(stems(one.text)) <= known][:_BRANCHES]
 
 
@@ -72,15 +71,14 @@ def _follow(planned: Plan, filled: dict[int, str], sentences: Sequence[Sentence]
 
 
 def _value(question: str, planned: Plan, sentences: Sequence[Sentence]) -> Answer:
-    direct = read(question, sentences)[:1]
+    direct = read(question, tuple(sentences))[:1]
     path = _follow(planned, {}, sentences) if len(planned.steps) > 1 else direct
     sure = min(found.probability for found in path) if path and len(path) == len(planned.steps) else 0.0
     chosen = path if sure >= _LEAST or not direct or sure > direct[0].probability else direct
     asked = [fill(step, {i: f.text for i, f in enumerate(path[:n], 1)}) for n, step in enumerate(planned.steps)]
     done = next((n for n, found in enumerate(path) if found.probability < _SETTLED), len(path))
     support = tuple(dict.fromkeys(found.sentence for found in chosen))
-    text = chosen[-1].text if chosen else ""
-    return Answer(text, sure, support, tuple(asked[done : done + 1]), tuple(asked[:done]))
+    return Answer(chosen[-1].text if chosen else "", sure, support, tuple(asked[done : done + 1]), tuple(asked[:done]))
 
 
 def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
@@ -90,12 +88,14 @@ def _compare(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     last = len(planned.steps)
     for n, step in enumerate(planned.steps, start=1):
         asked = fill(step, {i: f.text for i, f in found.items()})
-        candidates = [] if "#" in asked else _ask(asked, sentences)
+        if "#" in asked:
+            continue
+        candidates = _ask(asked, sentences)
         if n > last - 2 and planned.form == "order":
             candidates = [f for f in candidates if value_of(f.text)]
         if candidates:
             found[n] = candidates[0]
-        if "#" not in asked and (not candidates or candidates[0].probability < _SETTLED):
+        if not candidates or candidates[0].probability < _SETTLED:
             missing.append(asked)
     support = tuple(dict.fromkeys(f.sentence for f in found.values()))
     one, other = found.get(last - 1), found.get(last)
@@ -116,7 +116,7 @@ def _judge(planned: Plan, sentences: Sequence[Sentence]) -> Answer:
     for thing in planned.options or ("",):
         about = [s for s in sentences if not thing or mentions((*s.words, *name_words(s.title)), thing)]
         best = sorted(about, key=lambda s: -len(s.content & wanted))[:1]
-        covered = {stem for s in (about if thing else best) for stem in s.content & wanted}
+        covered = {stem for s in best for stem in s.content & wanted}
         shares.append(len(covered) / max(len(wanted), 1))
         support += best
         missing += [] if covered else [f"{thing} {planned.rest}".strip()]
@@ -141,7 +141,7 @@ def bridge(question: str, sentences: Sequence[Sentence], found: Answer) -> list[
     ranked = [s for s in sorted(scores, key=lambda sentence: -scores[sentence])[:4] if scores[s] > 0.1]
     for sentence in (*found.support, *ranked):
         rest = uncovered(question, [sentence])
-        for name in (*(name.text for name in sentence.names), sentence.title):
+        for name in (*sentence.names, sentence.title):
             if name and not set(stems(name)) <= set(stems(question)):
                 proposals.append(f"{name} {rest}".strip())
     return list(dict.fromkeys(proposals))

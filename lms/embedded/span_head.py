@@ -1,9 +1,8 @@
 """Spans that answer a question, read from passages by MiniLM whose upper layers are trained for it.
 
-Question and passage go through the encoder together; one linear layer says where the answer starts and where it ends,
-and the encoder's first position stands for "not in this passage" (Devlin et al. 2019, section 4.3). The file of weights
-holds the differences to all-MiniLM-L6-v2 in four bits, so the encoder of the installation is needed too. How it is
-trained: `knowgap.compile.training.embedded.reading`.
+One linear layer over the encoder says where the answer starts and where it ends, and the encoder's first position
+stands for "not in this passage" (Devlin et al. 2019, section 4.3). The file of weights holds the differences to
+all-MiniLM-L6-v2 in four bits. How it is trained: `knowgap.compile.training.embedded.reading`.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ class Candidate(NamedTuple):
 
     Attributes:
         text: as the passage has it.
-        start: first character in the passage's text; -1 if the span stands in the title.
-        end: the character after the last; -1 if the span stands in the title.
-        margin: log-odds against "not in this passage".
-        certainty: log-probability within the passage.
+        start: first character in the passage's text, `end` the one after its last; -1 for both in the title.
+        margin: log-odds against "not in this passage"; `certainty` is the log-probability within the passage.
     """
 
     text: str
@@ -71,15 +68,20 @@ class SpanHead:
     """
 
     def __init__(self, folder: str | Path | None = None) -> None:
-        self._tokenizer, self._encoder, self._output, self.ranking = _load(Path(folder or Path(__file__).parent))
+        from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
+
+        self.ranking, tensors = read_weights(folder or Path(__file__).parent, "span_head", _ranking)
+        self._output = tensors["output"].astype(np.float32)
+        self._tokenizer, self._encoder = load_minilm()
+        add_changes(self._encoder, tensors)
+        pack_linear_layers(self._encoder)
         self._lock = threading.Lock()
         self._known: LRUCache[tuple[str, str, str], list[Candidate]] = LRUCache(16_384)
 
     def candidates(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Candidate]]:
-        """Find the spans of each passage (title, which may be blank, and text) that may answer a question in English.
+        """Find the spans of passages (title, which may be blank, and text) that may answer a question in English.
 
-        Returns:
-            At most five of each passage, best first, none of which overlaps a better one.
+        There are at most five of each passage, the best first, none of which overlaps a better one.
         """
         pairs = [(question, title, text) for title, text in passages]
         return self._known.get(pairs, self._read) if question.strip() else [[] for _ in pairs]
@@ -90,16 +92,13 @@ class SpanHead:
         with self._lock:
             windows = tokenize_pairs(self._tokenizer, pairs)
         found: list[list[Candidate]] = [[] for _ in pairs]
-        for number, ids, first, offsets in windows:
-            types = [int(i >= first) for i in range(len(ids))]
+        for window in windows:
+            types = [int(i >= window.first) for i in range(len(window.ids))]
             with torch.inference_mode(), half_precision("cpu"):
-                output = self._encoder(input_ids=torch.tensor([ids]), token_type_ids=torch.tensor([types]))
+                output = self._encoder(input_ids=torch.tensor([window.ids]), token_type_ids=torch.tensor([types]))
             logits = (output.last_hidden_state[0].float().numpy() @ self._output.T).astype(np.float64)
-            found[number] += _spans(logits[0], logits[first:-1], offsets, *pairs[number][1:])
+            found[window.pair] += _spans(logits, window, *pairs[window.pair][1:])
         return [_without_overlaps(candidates) for candidates in found]
-
-
-Offsets = Sequence[tuple[int, int]]
 
 
 class Window(NamedTuple):
@@ -115,7 +114,7 @@ class Window(NamedTuple):
     pair: int
     ids: list[int]
     first: int
-    offsets: Offsets
+    offsets: Sequence[tuple[int, int]]
 
 
 def tokenize_pairs(
@@ -123,11 +122,9 @@ def tokenize_pairs(
 ) -> list[Window]:
     """Tokenize (question, title, text): windows of at most `window` tokens, which overlap in a long passage."""
     asked = tokenizer([asked for asked, _, _ in pairs], return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    ends = (max(end for _, end in places[:_QUESTION_TOKENS]) for places in asked)
     read = tokenizer(
-        [
-            pair[0][: max(end for _, end in places[:_QUESTION_TOKENS])]
-            for pair, places in zip(pairs, asked, strict=True)
-        ],
+        [question[:end] for (question, _, _), end in zip(pairs, ends, strict=True)],
         [joined(title, text) for _, title, text in pairs],
         truncation="only_second",
         max_length=window,
@@ -147,10 +144,9 @@ def joined(title: str, text: str) -> str:
     return f"{title}. {text}" if title.strip() else text
 
 
-def _spans(
-    none: npt.NDArray[np.float64], inside: npt.NDArray[np.float64], offsets: Offsets, title: str, text: str
-) -> Iterator[Candidate]:
-    """The spans of a window, from the logits of no answer [2] and those of each token as start and as end."""
+def _spans(logits: npt.NDArray[np.float64], window: Window, title: str, text: str) -> Iterator[Candidate]:
+    """The spans of a window, from the logits of each token as start and as end, [tokens, 2]."""
+    none, inside, offsets = logits[0], logits[window.first : -1], window.offsets
     total = np.logaddexp.reduce(np.vstack([none, inside])).sum()
     whole, before = joined(title, text), len(joined(title, text)) - len(text)
     firsts, lasts = np.argsort(-inside, axis=0)[:_ENDS_TRIED].T
@@ -171,17 +167,6 @@ def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
         if len(kept) == _SPANS_OF_A_PASSAGE:
             break
     return kept
-
-
-def _load(folder: Path) -> tuple[Any, Any, npt.NDArray[np.float32], Ranking | None]:
-    """Return tokenizer, encoder, output layer [2, 384] and ranking."""
-    from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
-
-    ranking, tensors = read_weights(folder, "span_head", _ranking)
-    tokenizer, encoder = load_minilm()
-    add_changes(encoder, tensors)
-    pack_linear_layers(encoder)
-    return tokenizer, encoder, tensors["output"].astype(np.float32), ranking
 
 
 def _ranking(settings: Mapping[str, Any]) -> Ranking | None:

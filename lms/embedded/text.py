@@ -6,12 +6,10 @@ import re
 import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer
 
-__all__ = ["Name", "Sentence", "analyse", "dates", "fold", "mentions", "name_words", "names_in", "normal", "stems"]
-__all__ += ["value_of"]
+__all__ = ["Sentence", "analyse", "dates", "fold", "mentions", "name_words", "normal", "stems", "value_of"]
 
 _OPENING = FUNCTION_WORDS - {"the"}  # words that do not begin a name, although they begin a sentence
 _MONTHS = (
@@ -25,24 +23,12 @@ _DATE = re.compile(
     rf"|(?P<m3>{_MONTH}),? (?P<y3>\d{{4}})|(?P<y4>1\d{{3}}|20\d{{2}})(?![\d,.]\d))(?:\b|(?=[A-Z]))"
 )
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_NUMBER = re.compile(
-    rf"\b(?:(\d+(?:,\d{{3}})*(?:\.\d+)?)|({'|'.join(_DIGITS)})\b)"
-    r"(?: ?(?:hundred|thousand|million|billion|trillion|percent|%|km|kilometres|miles|feet|metres))*",
-    re.I,
-)
+_NUMBER = re.compile(rf"\b(?:(\d+(?:,\d{{3}})*(?:\.\d+)?)|({'|'.join(_DIGITS)})\b)", re.I)
 _SMALL = r"(?:(?:of|the|de|la|le|du|des|del|della|di|da|dos|van|von|der|den|al|el|&) ){1,2}"
 _WORD = r"(?:[\w&]|['’](?![sS]\b)|\.(?=\w))"
 _LINK = rf"(?:-| ?[–'] ?|(?<=\b\w)\. |(?<=\b\w\w)\. | {_SMALL}| )"
 _NAME = re.compile(rf"[^\W\da-z_]{_WORD}*(?:{_LINK}(?=[^\W_a-z]){_WORD}+)*")
 _TOKEN = re.compile(r"['’][sS]\b|\d+(?:,\d{3})*(?:\.\d+)?%?|[^\W_]+(?:[.'’/&](?![sS]\b)[^\W_]+)*|\S")
-
-
-class Name(NamedTuple):
-    """A name: the tokens of a sentence from `first` up to `last` (exclusive)."""
-
-    text: str
-    first: int
-    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +44,7 @@ class Sentence:
     order: int = 0
     words: tuple[str, ...] = field(default=(), compare=False)
     stems: tuple[str, ...] = field(default=(), compare=False)
-    names: tuple[Name, ...] = field(default=(), compare=False)
+    names: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def content(self) -> frozenset[str]:
@@ -131,29 +117,16 @@ def value_of(text: str) -> tuple[float, ...]:
     return found[0][2] if found else ()
 
 
-def names_in(question: str) -> list[str]:
-    """The names in a question; a single capital letter at its start makes none."""
-    return [name.text for name in analyse(question).names if name.first or name.last > 1]
-
-
 @lru_cache(maxsize=20_000)
 def analyse(text: str, title: str = "", source: int = 0, order: int = 0) -> Sentence:
     """Read a sentence: its words, their stems, and the names in it."""
-    return Sentence(text, title, source, order, *_analysed(text))
-
-
-@lru_cache(maxsize=20_000)
-def _analysed(text: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[Name, ...]]:
-    tokens = list(_TOKEN.finditer(text))
-    words = tuple(fold(token.group()) or token.group() for token in tokens)
-    firsts = {token.start(): i for i, token in enumerate(tokens)}
-    lasts = {token.end(): i + 1 for i, token in enumerate(tokens)}
-    names: list[Name] = []
+    words = tuple(fold(token) or token for token in _TOKEN.findall(text))
+    names: list[str] = []
     for match in _NAME.finditer(_DATE.sub(lambda date: "." * len(date[0]), text)):
         start, end = match.span()
         while (word := re.match(r"(\w+) ", text[start:end])) and fold(word[1]) in _OPENING:
             start += word.end()
         name = text[start:end]
-        if start in firsts and end in lasts and fold(name) not in FUNCTION_WORDS and not _NUMBER.fullmatch(name):
-            names.append(Name(name, firsts[start], lasts[end]))
-    return words, tuple(map(_stem, words)), tuple(names)
+        if fold(name) not in FUNCTION_WORDS and not _NUMBER.fullmatch(name):
+            names.append(name)
+    return Sentence(text, title, source, order, words, tuple(map(_stem, words)), tuple(names))

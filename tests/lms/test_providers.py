@@ -75,7 +75,7 @@ def offline(monkeypatch):
 def test_a_model_by_name(address):
     reader = make_lm("extractive", cache=False)
     assert isinstance(reader.engine, ExtractiveEngine)
-    assert reader.model == extractive_lm().model == "knowgap/extractive-4"
+    assert reader.model == extractive_lm().model == "knowgap/extractive-5"
     check_reachable(reader)
     lm = make_lm("openai/local", api_base=f"{address}/200/v1", temperature=0.5)
     assert (lm.model, lm.kwargs["temperature"]) == ("openai/local", 0.5)

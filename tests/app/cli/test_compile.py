@@ -55,7 +55,7 @@ def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap, com
 @pytest.mark.parametrize("command", ["compile", "tune"])
 def test_estimates_before_anything_is_spent(knowgap, command: str):
     printed, _ = knowgap(command, *STUDY, "--dry-run")
-    assert "what it would cost with knowgap/extractive-4" in " ".join(printed.split())
+    assert "what it would cost with knowgap/extractive-5" in " ".join(printed.split())
     # each question is one call of rag: 20 trials of 2 questions, and 2 programs on 2 dev and 2 test questions
     assert [cell.strip() for cell in rows(printed, "rag")[0].split("│")[2:4]] == ["48", "48"]
     assert "20 trials of 2 dev questions, 0 for demonstrations, 8 for the scores before and after" in printed

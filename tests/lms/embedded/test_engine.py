@@ -69,7 +69,7 @@ def test_any_signature_that_asks_for_an_answer(signature, question, context, exp
     [
         ("yes or no, nothing else", "", ("yes", "no")),
         ("the letter of the right option", "\nA) Bergen\nB) Aarhus", ("A", "B")),
-        ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus.",)),
+        ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn: She was born in Aarhus.",)),
     ],
 )
 def test_styles(style, options, answers):
@@ -100,7 +100,7 @@ def test_what_is_known_decides_between_answer_and_missing():
 def test_a_note_keeps_what_it_holds_and_gains_what_is_new():
     note = "Blue Sea is a film directed by Ilse Morn."
     first = ask(UpdateNote, question=QUESTION, best_note=note, passages=PASSAGES[1:]).note
-    assert first.splitlines() == [note, "Ilse Morn was born in Aarhus."]
+    assert first.splitlines() == [note, "Ilse Morn: She was born in Aarhus."]
     assert ask(UpdateNote, question=QUESTION, best_note=first, passages=PASSAGES).note == first
 
 
@@ -146,7 +146,7 @@ def test_values_that_look_like_markers_stay_values():
 def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     with (
         patch.object(ExtractiveEngine, "complete", autospec=True, side_effect=ExtractiveEngine.complete) as complete,
-        dspy.context(lm=dspy.LM("knowgap/extractive-4", engine=ExtractiveEngine(), cache=False)),
+        dspy.context(lm=dspy.LM("knowgap/extractive-5", engine=ExtractiveEngine(), cache=False)),
         pytest.raises(SignatureNotServed, match="dataset_description -> proposed_instruction") as refusal,
     ):
         ask("dataset_description -> proposed_instruction", dataset_description="questions")
@@ -169,7 +169,7 @@ OUTPUTS = "Your output fields are:\n{}\nAll interactions will be structured"
     ],
 )
 def test_prompts_of_no_adapter_are_refused(system, user, problem):
-    request = Request(model="knowgap/extractive-4", messages=(Message.user(user),), system=system)
+    request = Request(model="knowgap/extractive-5", messages=(Message.user(user),), system=system)
     for reply in (ExtractiveEngine().complete, lambda request: list(ExtractiveEngine().stream(request))):
         with pytest.raises(SignatureNotServed, match=problem):
             reply(request)

@@ -52,7 +52,7 @@ def test_a_choice_compares_what_is_found_for_each_option(text, options, last, le
     ("text", "form", "steps"),
     [
         ("Are Ann Lee and Tom Hill from the same country?", "same",
-         ["From which country is Ann Lee?", "From which country is Tom Hill?"]),
+         ["What country is Ann Lee?", "What country is Tom Hill?"]),
         ("Were the directors of Blue Sea and Red Sand of the same nationality?", "same",
          ["Who is the director of Blue Sea?", "Who is the director of Red Sand?",
           "What nationality is #1?", "What nationality is #2?"]),

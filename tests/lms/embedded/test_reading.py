@@ -45,15 +45,17 @@ def read_all(passages):
     ],
 )  # fmt: skip
 def test_simple_questions(question, text, title, expected):
-    assert normalize_answer(read(question, read_passage(title, text))[0].text) == normalize_answer(expected)
+    assert normalize_answer(read(question, tuple(read_passage(title, text)))[0].text) == normalize_answer(expected)
 
 
 def test_probabilities_are_of_different_answers_and_of_none():
-    found = read("Where was Ann Lee born?", read_all({"Ann Lee": "Ann Lee was born in Porto.", "Porto": "A port."}))
+    found = read(
+        "Where was Ann Lee born?", tuple(read_all({"Ann Lee": "Ann Lee was born in Porto.", "Porto": "A port."}))
+    )
     assert len({one.text for one in found}) == len(found)
     assert 0.5 < sum(one.probability for one in found) <= 1
-    assert read("Where was Ann Lee born?", read_passage("Kettle", "A kettle boils."))[0].probability < 0.3
-    assert read("Where was Ann Lee born?", []) == []
+    assert read("Where was Ann Lee born?", tuple(read_passage("Kettle", "A kettle boils.")))[0].probability < 0.3
+    assert read("Where was Ann Lee born?", ()) == []
 
 
 def test_every_possible_answer_has_features_and_so_has_none():
@@ -110,8 +112,7 @@ def test_names_bridge_where_no_syntax_helps():
 @pytest.mark.parametrize(
     ("title", "sentence", "expected"),
     [
-        ("Ilse Morn", "She was born in Aarhus.", "Ilse Morn was born in Aarhus."),
-        ("Ilse Morn", "Her father was Karl Morn.", "Ilse Morn's father was Karl Morn."),
+        ("Ilse Morn", "She was born in Aarhus.", "Ilse Morn: She was born in Aarhus."),
         ("Gold (film)", "Critics loved it.", "Gold: Critics loved it."),
         ("Ilse Morn", "Ilse Morn sang.", "Ilse Morn sang."),
         ("", "She sang.", "She sang."),
@@ -129,7 +130,7 @@ def test_a_statement_is_about_its_title_or_its_first_name():
 
 def test_names_dates_and_numbers():
     text = "In 1940 J. R. Lee of St. Ives paid 2.5 million to the Duke of York."
-    assert "Duke of York" in [name.text for name in analyse(text).names]
+    assert "Duke of York" in analyse(text).names
     assert [value_of(said) for said in (text, "2.5 million in 1940", "by Lee")] == [(1940, 0, 0), (2.5,), ()]
     assert [value for _, _, value in dates("4 May 1920, June 3, 1921, July 1922, 1923")] == [
         (1920, 5, 4), (1921, 6, 3), (1922, 7, 0), (1923, 0, 0),
@@ -154,7 +155,7 @@ FOLDER = Path(os.environ.get("KNOWGAP_TEST_DATA") or "/nonexistent")
 
 
 def most_frequent_name(sentences):
-    return Counter(name.text for sentence in sentences for name in sentence.names).most_common(1)[0][0]
+    return Counter(name for sentence in sentences for name in sentence.names).most_common(1)[0][0]
 
 
 @pytest.mark.parametrize(
@@ -183,4 +184,4 @@ def test_of_close_answers_that_of_a_passage_about_what_is_named_comes_first():
         for sentence in read_passage(town, f"{town} is a town. The River {river} flows through {town}.", number)
     ]
     for town, river in rivers.items():
-        assert river in read(f"Which river flows through {town}?", sentences)[0].text
+        assert river in read(f"Which river flows through {town}?", tuple(sentences))[0].text

@@ -94,7 +94,7 @@ def test_calls_without_usage_count_as_paid_for():
 
 def test_prices_come_from_the_table_of_dspy():
     assert token_prices("openai/gpt-4o") == pytest.approx((2.5, 10.0))
-    assert token_prices("knowgap/extractive-4") == (0, 0)
+    assert token_prices("knowgap/extractive-5") == (0, 0)
     assert token_prices("openai/unheard-of") is None
     assert token_prices("") is None
     assert dollars(np.array([1e6, 2e6]), np.array([0.0, 1e6]), (2.0, 3.0)).tolist() == [2.0, 7.0]
