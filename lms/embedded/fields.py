@@ -184,7 +184,7 @@ def _relevant_ids(request: Request) -> list[int]:
     """The ids of the passages with useful sentences, those that the answer rests on first."""
     order = [sentence.source for sentence in request.found.support]
     chosen = [ident for ident, useful in _assessed(request).items() if useful]
-    return sorted(chosen, key=lambda ident: order.index(ident) if ident in order else len(order))
+    return sorted(chosen, key=[*order, *chosen].index)
 
 
 _FIELDS: dict[str, tuple[Any, ...]] = {

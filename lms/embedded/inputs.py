@@ -20,7 +20,6 @@ _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")
 _TEXTS = ("note", "best_note", "text", "passage", "reasoning")
 _NOTHING = ("unknown", "unanswerable")
-_BEHIND = 1_000_000  # the number of the first statement, behind all passages
 
 
 class Request:
@@ -50,7 +49,8 @@ class Request:
         texts = [text for name in _STATEMENTS for text in strings(self.inputs.get(name, []))]
         texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        stated = [s for number, text in enumerate(texts, start=_BEHIND) for s in read_statement(text, number)]
+        behind = enumerate(texts, start=1_000_000)  # all passages
+        stated = [s for number, text in behind for s in read_statement(text, number)]
         replies = [analyse(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
         return [*self.passages, *stated, *replies]
 
@@ -135,9 +135,15 @@ def read_statement(text: str, source: int = 0) -> list[Sentence]:
     return found
 
 
+_PRONOUN = re.compile(r"(?:(He|She|It|They)|(His|Her|Its|Their))\b(?!['’])")
+
+
 def standalone(sentence: Sentence) -> str:
     """Put the title before a sentence that does not have all its words."""
     title = re.sub(r"\s*\([^()]*\)$", "", sentence.title)
     if not title or set(name_words(title)) <= set(sentence.words):
         return sentence.text
+    if lead := _PRONOUN.match(sentence.text):
+        owner = title + ("'" if title.endswith("s") else "'s")
+        return (title if lead[1] else owner) + sentence.text[lead.end() :]
     return f"{title}: {sentence.text}"

@@ -19,8 +19,7 @@ _FEW = frozenset(words("shorter smaller fewer less lower fewest"))
 _MUCH = frozenset(words("more most longer longest larger largest bigger biggest higher highest greater taller deeper"))
 _AGE = frozenset(words("older oldest younger youngest"))
 _PERSON = re.compile(r"(?:[eo]r|ist|ess|ian|man|person|\b(?:wife|husband|spouse|son|child|uncle|aunt|parent))s?$")
-_RELATIVE = ("that", "who", "which", "whose", "where")
-_LINK = rf"(?:of|in|by|for|{'|'.join(_RELATIVE)})"
+_LINK = "(?:of|in|by|for|that|who|which|whose|where)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ def _described(text: str) -> tuple[int, int, str] | None:
     found = None
     for match in re.finditer(rf"\b(?:the|an?) ((?:[a-z][\w-]* ){{1,4}}?)({_LINK}) ", text):
         later = [end for at, end in anchors if at >= match.end()]
-        if later and (match[2] in _RELATIVE or match[0].startswith("the")):
+        if later and (match[0].startswith("the") or match[2] not in ("of", "in", "by", "for")):
             found = match, min(later) if match[2] == "of" else max(later)
     if found is None:
         return None

@@ -97,6 +97,13 @@ def _one_date(text: str, query: _Query) -> str:
     return found[0 if born else 1] if len(found) == 2 and (born or died) else text
 
 
+def _whole_name(text: str, sentence: Sentence, asked: set[str]) -> str:
+    """A part of a name with the rest of it, where that is what was asked for: New York City, asked for a city."""
+    own = set(stems(text))
+    names = (name for name in sentence.names if text in name)
+    return next((name for name in names if own < set(stems(name)) <= own | asked), text)
+
+
 def _sentence_at(sentences: Sequence[Sentence], candidate: Candidate) -> Sentence | None:
     """The sentence of a passage in which a span stands; none if it goes over two."""
     ends = list(accumulate(len(sentence.text) + 1 for sentence in sentences))
@@ -121,7 +128,7 @@ def _links(query: _Query, scores: dict[Sentence, float]) -> dict[Sentence, float
 def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     """The answers to a simple question, the most probable first; their probabilities and that of none sum to 1.
 
-    One that comes close to the most probable and stands in a passage about a name in the question goes before it.
+    Those that come close to the most probable and stand in a passage about a name in the question go before it.
     """
     found, matrix = features(question, sentences)
     if not found:
@@ -131,12 +138,14 @@ def read(question: str, sentences: tuple[Sentence, ...]) -> list[Found]:
     groups: dict[tuple[str, ...], list[int]] = {}  # the same answer, wherever it stands
     for i in map(int, np.argsort(-shares[:-1], kind="stable")):
         groups.setdefault(name_words(found[i][0]), []).append(i)
-    best = [Found(*found[places[0]], float(shares[places].sum())) for places in groups.values()]
-    best.sort(key=lambda one: -one.probability)
+    best = [
+        Found(_whole_name(*found[places[0]], set(stems(question))), found[places[0]][1], float(shares[places].sum()))
+        for places in groups.values()
+    ]
+    least = _CLOSE * max(one.probability for one in best)
     named = {(s.source, s.title) for s in naming(question, sentences)}
-    close = (one for one in best if one.probability >= _CLOSE * best[0].probability)
-    first = next((one for one in close if (one.sentence.source, one.sentence.title) in named), best[0])
-    return [first, *(one for one in best if one is not first)]
+    first = {one for one in best if one.probability >= least and (one.sentence.source, one.sentence.title) in named}
+    return sorted(best, key=lambda one: (one not in first, -one.probability))
 
 
 def naming(question: str, sentences: Sequence[Sentence]) -> tuple[Sentence, ...]:

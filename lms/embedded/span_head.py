@@ -8,7 +8,7 @@ all-MiniLM-L6-v2 in four bits. How it is trained: `knowgap.compile.training.embe
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -30,12 +30,10 @@ _SPANS_OF_A_PASSAGE = 5
 
 
 class Candidate(NamedTuple):
-    """A part of a passage that may answer a question.
+    """A part of a passage that may answer a question, as the passage has it.
 
-    Attributes:
-        text: as the passage has it.
-        start: first character in the passage's text, `end` the one after its last; -1 for both in the title.
-        margin: log-odds against "not in this passage"; `certainty` is the log-probability within the passage.
+    `start` is its first character in the passage's text and `end` the one after its last; both are -1 in the title.
+    `margin` is the log-odds against "not in this passage", `certainty` the log-probability within the passage.
     """
 
     text: str
@@ -70,7 +68,8 @@ class SpanHead:
     def __init__(self, folder: str | Path | None = None) -> None:
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
-        self.ranking, tensors = read_weights(folder or Path(__file__).parent, "span_head", _ranking)
+        stored, tensors = read_weights(folder or Path(__file__).parent, "span_head", lambda found: found.get("ranking"))
+        self.ranking = Ranking(**{name: np.array(rows) for name, rows in stored.items()}) if stored else None
         self._output = tensors["output"].astype(np.float32)
         self._tokenizer, self._encoder = load_minilm()
         add_changes(self._encoder, tensors)
@@ -79,10 +78,7 @@ class SpanHead:
         self._known: LRUCache[tuple[str, str, str], list[Candidate]] = LRUCache(16_384)
 
     def candidates(self, question: str, passages: Sequence[tuple[str, str]]) -> list[list[Candidate]]:
-        """Find the spans of passages (title, which may be blank, and text) that may answer a question in English.
-
-        There are at most five of each passage, the best first, none of which overlaps a better one.
-        """
+        """The spans of each passage (title, text) that may answer a question: five at most, the best first, apart."""
         pairs = [(question, title, text) for title, text in passages]
         return self._known.get(pairs, self._read) if question.strip() else [[] for _ in pairs]
 
@@ -102,13 +98,10 @@ class SpanHead:
 
 
 class Window(NamedTuple):
-    """A question with a stretch of a passage, tokenized.
+    """A question with a stretch of a passage, `[CLS] question [SEP] title. text [SEP]`: the pair's number, token ids.
 
-    Attributes:
-        pair: number of the pair of question and passage.
-        ids: token ids, `[CLS] question [SEP] title. text [SEP]`.
-        first: where the passage's tokens start.
-        offsets: the first character of each token from `first` on, and the one after its last, in `title. text`.
+    The passage starts at token `first`; from there on `offsets` has the first character of each token in `title. text`,
+    and the one after its last.
     """
 
     pair: int
@@ -164,14 +157,7 @@ def _without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
     for c in sorted(candidates, key=lambda c: (-c.margin, c.start)):
         if c.text and not any(max(c.start, k.start) < min(c.end, k.end) or c.start == k.start for k in kept):
             kept.append(c)
-        if len(kept) == _SPANS_OF_A_PASSAGE:
-            break
-    return kept
-
-
-def _ranking(settings: Mapping[str, Any]) -> Ranking | None:
-    stored = settings.get("ranking")
-    return Ranking(*(np.array(stored[name]) for name in Ranking._fields)) if stored else None
+    return kept[:_SPANS_OF_A_PASSAGE]
 
 
 @lru_cache(maxsize=1)

@@ -69,7 +69,7 @@ def test_any_signature_that_asks_for_an_answer(signature, question, context, exp
     [
         ("yes or no, nothing else", "", ("yes", "no")),
         ("the letter of the right option", "\nA) Bergen\nB) Aarhus", ("A", "B")),
-        ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn: She was born in Aarhus.",)),
+        ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus.",)),
     ],
 )
 def test_styles(style, options, answers):
@@ -100,7 +100,7 @@ def test_what_is_known_decides_between_answer_and_missing():
 def test_a_note_keeps_what_it_holds_and_gains_what_is_new():
     note = "Blue Sea is a film directed by Ilse Morn."
     first = ask(UpdateNote, question=QUESTION, best_note=note, passages=PASSAGES[1:]).note
-    assert first.splitlines() == [note, "Ilse Morn: She was born in Aarhus."]
+    assert first.splitlines() == [note, "Ilse Morn was born in Aarhus."]
     assert ask(UpdateNote, question=QUESTION, best_note=first, passages=PASSAGES).note == first
 
 
@@ -119,7 +119,7 @@ def test_judging(prediction, reference, correct):
 def test_a_search_tool_is_used_step_by_step():
     hits = {
         "Who is the director of Blue Sea?": "[1] Blue Sea: Blue Sea is a film directed by Ilse Morn.",
-        "Where was Ilse Morn born?": "[1] Ilse Morn: She was born in Aarhus.",
+        "Where was Ilse Morn born?": "[1] Ilse Morn was born in Aarhus.",
     }
 
     def search(query: str) -> str:

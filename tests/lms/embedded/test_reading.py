@@ -112,7 +112,8 @@ def test_names_bridge_where_no_syntax_helps():
 @pytest.mark.parametrize(
     ("title", "sentence", "expected"),
     [
-        ("Ilse Morn", "She was born in Aarhus.", "Ilse Morn: She was born in Aarhus."),
+        ("Ilse Morn", "She was born in Aarhus.", "Ilse Morn was born in Aarhus."),
+        ("Ilse Morn", "Her father was Karl Morn.", "Ilse Morn's father was Karl Morn."),
         ("Gold (film)", "Critics loved it.", "Gold: Critics loved it."),
         ("Ilse Morn", "Ilse Morn sang.", "Ilse Morn sang."),
         ("", "She sang.", "She sang."),

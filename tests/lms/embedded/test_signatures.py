@@ -36,7 +36,7 @@ INPUTS = {
     "passage": FILM,
     "known": [NOTE],
     "missing": "the place of birth of Ilse Morn",
-    "new_note": f"{NOTE}\nIlse Morn: She was born in Aarhus.",
+    "new_note": f"{NOTE}\nIlse Morn was born in Aarhus.",
     "sub_answers": [SubAnswer(question=STEP, answer="Ilse Morn")],
     "expected": "one or several",
     "assessment": "1: relevant, it names the director 2: relevant, it has the birthplace 3: not relevant, kettles",
@@ -50,7 +50,7 @@ ALL = {n: v for n, v in vars(signatures).items() if isinstance(v, type) and issu
 BEYOND = {"AnswerFromText", "QuestionsOnText"}
 """What a metric asks and rules cannot answer; the reader says so."""
 SERVED = [name for name in ALL if name not in BEYOND]
-REASONED = {"reasoning": "Ilse Morn: She was born in Aarhus.", "answer": "Aarhus"}
+REASONED = {"reasoning": "Ilse Morn was born in Aarhus.", "answer": "Aarhus"}
 AARHUS = ["AnswerWithCitations", "ReadingNotes", "AnswerFromPassages", "AnswerWithConfidence"]
 EXPECTED = {
     **{key: {"answer": "Aarhus"} for key in [*AARHUS, "ReasonedAnswer", "ShortenAnswer"]},
