@@ -109,6 +109,7 @@ def _record(folder: Path) -> dict[str, Any]:
 def _gains(kind: str, folder: Path, questions: int, quick: bool) -> Iterator[Sequence[Any]]:
     """Rows: where gold passages rank in the index (of ColBERT; quick: BM25), before and after the training."""
     words = ["--limit", str(questions), "--json", *(["--engine", "bm25", "--max-length", "48"] if quick else [])]
+    words += ["--rerank", "8"] if quick and kind == "reranker" else []
     command = _command(kind, folder / f"{kind}-{questions}", *words)
     run = subprocess.run(command, env=_environment(folder), check=True, stdout=subprocess.PIPE)
     result = json.loads(run.stdout)

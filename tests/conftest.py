@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Generator
 
 # DSPy reads these when it is first imported.
 os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="knowgap-test-dspy-")
@@ -21,6 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
     longest = ("test_smoke", "test_docs", "test_demo", "test_stopping")
     items.sort(key=lambda item: item.path.stem not in longest and item.path.suffix != ".ipynb")
+
+
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Take one worker more than there are cores, since some tests wait: for a process that dies, or for a time-out."""
+    return (yield) + 1
 
 
 @pytest.fixture(autouse=True)
