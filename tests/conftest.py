@@ -21,7 +21,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest tests, so that none of them is left for the end, when the other workers are idle."""
     longest = ("test_smoke", "test_docs", "test_demo", "test_stopping")
-    items.sort(key=lambda item: item.path.stem not in longest and item.path.suffix != ".ipynb")
+    items.sort(key=lambda item: (item.path.suffix != ".ipynb", item.path.stem not in longest))
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
