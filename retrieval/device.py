@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["bfloat16_on", "choose_device", "half_precision", "padded_batches"]
+__all__ = ["bfloat16_on", "choose_device", "half_precision", "padded_batches", "two_at_once"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _WIDTH_STEP = 16
 
@@ -77,3 +84,31 @@ def padded_batches(texts: Sequence[Sequence[int]], capacity: int, padding: int) 
                 ids[row, : len(texts[i])] = torch.tensor(texts[i])
                 attention[row, : len(texts[i])] = 1
             yield batch, ids, attention
+
+
+def two_at_once(compute: Callable[[T], R], batches: Sequence[T]) -> Iterator[R]:
+    """Compute batches, two at a time in threads of their own, and yield the results in the order of the batches.
+
+    torch multiplies with all cores, but what lies between its products keeps one of them busy; another batch fills the
+    rest. Each result is the same as alone. All callers share the two threads. Where torch is to use one core, batches
+    are computed one by one.
+    """
+    import torch
+
+    if len(batches) < 2 or torch.get_num_threads() < 2:
+        yield from map(compute, batches)
+        return
+    pool = _two_threads(os.getpid())
+    waiting: deque[Future[R]] = deque()
+    for batch in batches:
+        waiting.append(pool.submit(compute, batch))
+        if len(waiting) > 2:
+            yield waiting.popleft().result()
+    for future in waiting:
+        yield future.result()
+
+
+@lru_cache(maxsize=1)
+def _two_threads(process: int) -> ThreadPoolExecutor:
+    """The threads of a process; one that was forked has none of its parent's."""
+    return ThreadPoolExecutor(2, thread_name_prefix="knowgap-batches")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.device import half_precision, padded_batches
+from knowgap.retrieval.device import half_precision, padded_batches, two_at_once
 from knowgap.retrieval.index.files import file_digest, write_file, write_json
 from knowgap.retrieval.lru_cache import LRUCache
 
@@ -189,7 +189,7 @@ class SentenceEncoder:
 
         self._tokenizer, self._model = load_minilm()
         pack_linear_layers(self._model)
-        self._lock = threading.Lock()  # of the tokenizer and the model
+        self._lock = threading.Lock()  # of the tokenizer
         self._vectors: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(32_768)
         self._rarity: LRUCache[str, float] = LRUCache(65_536)
 
@@ -231,10 +231,15 @@ class SentenceEncoder:
         """The position of each tokenized text with its states, [tokens, 384], in no particular order."""
         import torch
 
-        for batch, ids, attention in padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id):
-            with self._lock, torch.inference_mode(), half_precision("cpu"):
-                states = self._model(input_ids=ids, attention_mask=attention).last_hidden_state.float().numpy()
-            for i, own in zip(batch, states, strict=True):
+        def states(batch: tuple[list[int], Any, Any]) -> tuple[list[int], npt.NDArray[np.float32]]:
+            texts, ids, attention = batch
+            with torch.inference_mode(), half_precision("cpu"):
+                output = self._model(input_ids=ids, attention_mask=attention)
+            return texts, output.last_hidden_state.float().numpy()
+
+        batches = list(padded_batches(tokens, _TOKENS_PER_BATCH, self._tokenizer.pad_token_id))
+        for texts, of_texts in two_at_once(states, batches):
+            for i, own in zip(texts, of_texts, strict=True):
                 yield i, own[: len(tokens[i])]
 
     @cached_property

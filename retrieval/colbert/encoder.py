@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert.stock_runtime import colbert, quiet_transformers
-from knowgap.retrieval.device import choose_device, half_precision, padded_batches
+from knowgap.retrieval.device import choose_device, half_precision, padded_batches, two_at_once
 from knowgap.retrieval.index.window import Window, tokenizer_of
 from knowgap.retrieval.lru_cache import LRUCache
 
@@ -65,7 +65,7 @@ class TokenEncoder:
         weights = self.folder / TOKEN_WEIGHTS
         self.token_weights = np.load(weights, allow_pickle=False) if weights.is_file() else None
         self._load()
-        self._lock = threading.Lock()  # of the tokenizer and the model
+        self._lock = threading.Lock()  # of the tokenizer
         self._window: Window | None = None
         self._queries: LRUCache[str, npt.NDArray[np.float32]] = LRUCache(_CACHED_QUERIES)
 
@@ -125,11 +125,18 @@ class TokenEncoder:
         tokens = self.token_ids(texts)
         capacity = _TOKENS_PER_BATCH.get(self.device.split(":")[0], _TOKENS_PER_BATCH["cuda"])
         encoded: list[npt.NDArray[np.float16]] = [np.empty((0, self.dim), np.float16)] * len(tokens)
-        for batch, ids, attention in padded_batches(tokens, capacity, self._tokenizer.pad_token_id):
-            with self._lock, torch.inference_mode(), half_precision(self.device):
+
+        def encode(
+            batch: tuple[list[int], Any, Any],
+        ) -> tuple[list[int], npt.NDArray[np.float16], npt.NDArray[np.bool_]]:
+            numbers, ids, attention = batch
+            with torch.inference_mode(), half_precision(self.device):
                 vectors, mask = self._model.doc(ids, attention, keep_dims="return_mask")
-                vectors, mask = vectors.half().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
-            for i, of_passage, kept in zip(batch, vectors, mask, strict=True):
+                return numbers, vectors.half().cpu().numpy(), mask.squeeze(-1).cpu().numpy()
+
+        batches = list(padded_batches(tokens, capacity, self._tokenizer.pad_token_id))
+        for numbers, vectors, mask in two_at_once(encode, batches):
+            for i, of_passage, kept in zip(numbers, vectors, mask, strict=True):
                 encoded[i] = of_passage[kept]
         lengths = np.array([len(vectors) for vectors in encoded], dtype=np.int32)
         return np.concatenate([np.empty((0, self.dim), np.float16), *encoded]), lengths
@@ -155,7 +162,7 @@ class TokenEncoder:
             missing = max(0, self._config.query_maxlen - len(ids))
             ids += [self._tokenizer.mask_token_id] * missing
             attention += [int(self._config.attend_to_mask_tokens)] * missing
-        with self._lock, torch.inference_mode():
+        with torch.inference_mode():
             vectors = self._model.query(torch.tensor([ids]), torch.tensor([attention]))[0]
         vectors = vectors.float().cpu().numpy()
         if self.token_weights is not None:
