@@ -76,7 +76,7 @@ types: install-test ## basedpyright, over the tree as it is installed
 imports: install-test ## who may import whom
 	$(BIN)/lint-imports
 
-unit: install-test ## the tests, and the notebooks; one thread each, since there is a worker for every core
+unit: install-test ## the tests, and the notebooks; one thread each, since the workers keep all cores busy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --nbmake --nbmake-timeout=600 tests notebooks
 
 docs: install-test ## the documentation, in build/site

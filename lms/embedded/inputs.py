@@ -49,8 +49,8 @@ class Request:
         texts = [text for name in _STATEMENTS for text in strings(self.inputs.get(name, []))]
         texts += [str(self.inputs.get(name) or "") for name in _TEXTS]
         texts += re.findall(r"^\[\d+\] (.+)$", str(self.inputs.get("trajectory", "")), re.M)
-        behind = enumerate(texts, start=1_000_000)  # all passages
-        stated = [s for number, text in behind for s in read_statement(text, number)]
+        numbered = enumerate(texts, start=1_000_000)  # behind all passages
+        stated = [s for number, text in numbered for s in read_statement(text, number)]
         replies = [analyse(reply, asked.rstrip("?")) for asked, reply in self.sub_answers.items()]
         return [*self.passages, *stated, *replies]
 
