@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 from knowgap.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from knowgap.compile import Budget as Budget
-    from knowgap.compile import DemoConfig as DemoConfig
-    from knowgap.compile import Evaluation as Evaluation
-    from knowgap.compile import StudyConfig as StudyConfig
-    from knowgap.compile import calibrate as calibrate
-    from knowgap.compile import compare as compare
-    from knowgap.compile import compile_program as compile_program
-    from knowgap.compile import evaluate as evaluate
-    from knowgap.compile import load_artifact, save_artifact
-    from knowgap.compile import tune as tune
-    from knowgap.compile.data import Dataset as Dataset
-    from knowgap.compile.data import index_corpus as index_corpus
-    from knowgap.compile.data import load_dataset as load_dataset
-    from knowgap.compile.data import read_corpus as read_corpus
-    from knowgap.compile.evaluation.metrics import get_metric as get_metric
-    from knowgap.compile.questions.writing import write_questions as write_questions
+    from knowgap.compiling import Budget as Budget
+    from knowgap.compiling import DemoConfig as DemoConfig
+    from knowgap.compiling import Evaluation as Evaluation
+    from knowgap.compiling import StudyConfig as StudyConfig
+    from knowgap.compiling import calibrate as calibrate
+    from knowgap.compiling import compare as compare
+    from knowgap.compiling import compile_program as compile_program
+    from knowgap.compiling import evaluate as evaluate
+    from knowgap.compiling import load_artifact, save_artifact
+    from knowgap.compiling import tune as tune
+    from knowgap.compiling.data import Dataset as Dataset
+    from knowgap.compiling.data import index_corpus as index_corpus
+    from knowgap.compiling.data import load_dataset as load_dataset
+    from knowgap.compiling.data import read_corpus as read_corpus
+    from knowgap.compiling.evaluation.metrics import get_metric as get_metric
+    from knowgap.compiling.questions.writing import write_questions as write_questions
     from knowgap.errors import KnowgapError as KnowgapError
     from knowgap.lms import extractive_lm as extractive_lm
     from knowgap.lms import make_lm as make_lm

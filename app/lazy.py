@@ -3,7 +3,7 @@
 Such a package lists its public names once, as imports that only type checkers run::
 
     if TYPE_CHECKING:
-        from knowgap.compile.artifact import load_artifact
+        from knowgap.compiling.artifact import load_artifact
         from knowgap.retrieval.bm25 import BM25Index as BM25Index
 
         load = load_artifact  # exported by another name, and only by that

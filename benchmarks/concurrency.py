@@ -18,8 +18,8 @@ import dspy
 from models.delayed_server import Server, delayed_server
 from table import Table, note, ratio
 
-from knowgap.compile import evaluate
-from knowgap.compile.data import load_dataset
+from knowgap.compiling import evaluate
+from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 from knowgap.programs.base import Program

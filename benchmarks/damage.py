@@ -35,9 +35,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     import torch
 
     torch.set_num_threads(1)  # a fork has no other threads
-    import knowgap.compile.study.tuning
+    import knowgap.compiling.study.tuning
 
-    assert knowgap.compile.study.tuning  # so that a fork has it
+    assert knowgap.compiling.study.tuning  # so that a fork has it
     sample()
     count = options.damages or (2 if options.quick else 100)
     rows, wrong, totals = [], [], Counter[str]()
@@ -203,7 +203,7 @@ def _search(path: Path) -> Any:
 
 
 def _make_artifact(path: Path) -> None:
-    from knowgap.compile import compile_program, save_artifact
+    from knowgap.compiling import compile_program, save_artifact
     from knowgap.lms import extractive_lm
 
     program, examples = _data(6)
@@ -212,14 +212,14 @@ def _make_artifact(path: Path) -> None:
 
 
 def _load(path: Path) -> Any:
-    from knowgap.compile import load_artifact, read_config
-    from knowgap.compile.evaluation.provenance import state_of
+    from knowgap.compiling import load_artifact, read_config
+    from knowgap.compiling.evaluation.provenance import state_of
 
     return json.dumps([state_of(load_artifact(path, retriever=_data(1)[0].retriever)), read_config(path)], default=str)
 
 
 def _evaluate(path: Path) -> Any:
-    from knowgap.compile import evaluate
+    from knowgap.compiling import evaluate
     from knowgap.lms import extractive_lm
 
     program, examples = _data(12)
@@ -229,7 +229,7 @@ def _evaluate(path: Path) -> Any:
 
 def _tune(path: Path) -> Any:
     """Each trial's settings and scores, as the study says after it was continued."""
-    from knowgap.compile import StudyConfig, tune
+    from knowgap.compiling import StudyConfig, tune
     from knowgap.lms import extractive_lm
 
     program, examples = _data(2)
@@ -263,7 +263,7 @@ def _true_to_settings(known: dict[str, Any], found: Any) -> bool:
 def _scores_of(values: dict[str, Any]) -> list[float]:
     import random as shuffling
 
-    from knowgap.compile import evaluate
+    from knowgap.compiling import evaluate
     from knowgap.lms import extractive_lm
 
     program, examples = _data(2)

@@ -22,9 +22,9 @@ import numpy as np
 from scipy.special import expit
 from table import Table, data_folder, note
 
-from knowgap.compile.evaluation.statistics import mean_interval
-from knowgap.compile.training.embedded.reading_examples import squad_examples
-from knowgap.compile.training.embedded.statements import KINDS, Statement, answered, edits, hotpot_statements
+from knowgap.compiling.evaluation.statistics import mean_interval
+from knowgap.compiling.training.embedded.reading_examples import squad_examples
+from knowgap.compiling.training.embedded.statements import KINDS, Statement, answered, edits, hotpot_statements
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.words import name_runs, negated
 from knowgap.retrieval.lexical import Stemmed, content_words, names, numbers

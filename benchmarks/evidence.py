@@ -18,10 +18,10 @@ from models.gold_questions import GoldQuestion, read_gold_questions, read_triple
 from models.knowing_reader import KnowingReader
 from table import Table, data_folder, note
 
-from knowgap.compile import Evaluation, evaluate
-from knowgap.compile.data import load_dataset
-from knowgap.compile.evaluation.shared_cache import cache_results
-from knowgap.compile.experiments.cells import task_preset
+from knowgap.compiling import Evaluation, evaluate
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.shared_cache import cache_results
+from knowgap.compiling.experiments.cells import task_preset
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval import ColBERTIndex, Passage

@@ -18,8 +18,8 @@ import dspy
 from models.fault_server import KINDS, FaultServer, fault_server
 from table import Table, note
 
-from knowgap.compile import Evaluation, evaluate
-from knowgap.compile.data import load_dataset
+from knowgap.compiling import Evaluation, evaluate
+from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs import get_program
 from knowgap.programs.base import Program

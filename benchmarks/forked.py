@@ -64,7 +64,7 @@ def in_fork(work: Callable[[], Any], *, kill_after: float | None = None) -> tupl
 @functools.cache
 def sample() -> tuple[Any, Any]:
     """The sample, and an index of its passages in memory; forked processes share them."""
-    from knowgap.compile.data import load_dataset
+    from knowgap.compiling.data import load_dataset
     from knowgap.retrieval import BM25Index
 
     dataset = load_dataset("sample")

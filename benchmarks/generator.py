@@ -22,12 +22,12 @@ from fictional.articles import write_articles
 from fictional.world import build_world
 from table import Table, note
 
-from knowgap.compile import Evaluation, compare, evaluate
-from knowgap.compile.data import load_dataset
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.rq_rag.construct import Construction, construct_transcripts
-from knowgap.compile.training.rq_rag.records import DataConfig
-from knowgap.compile.training.rq_rag.train import GeneratorTraining
+from knowgap.compiling import Evaluation, compare, evaluate
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.rq_rag.construct import Construction, construct_transcripts
+from knowgap.compiling.training.rq_rag.records import DataConfig
+from knowgap.compiling.training.rq_rag.train import GeneratorTraining
 from knowgap.lms import TranscriptGenerator
 from knowgap.lms.prompts import read_prompt, write_reply
 from knowgap.programs.rq_rag import RQRAG

@@ -128,9 +128,9 @@ def _files(place: Path) -> set[str]:
 
 def _import() -> None:
     """Import what jobs need, so that a fork has it."""
-    import knowgap.compile.experiments.runner
+    import knowgap.compiling.experiments.runner
     import knowgap.lms.embedded.engine
-    from knowgap.compile import compile_program, evaluate, tune
+    from knowgap.compiling import compile_program, evaluate, tune
     from knowgap.retrieval import DenseIndex
 
     assert all((knowgap, compile_program, evaluate, tune, DenseIndex))
@@ -200,7 +200,7 @@ def _update(place: Path) -> Any:
 
 
 def _evaluate(questions: int, place: Path) -> Any:
-    from knowgap.compile import evaluate
+    from knowgap.compiling import evaluate
 
     program, examples = _data(questions)
     result = evaluate(program, examples, "f1", lm=_lm(place), num_threads=THREADS, output=place / "answers.jsonl")
@@ -208,7 +208,7 @@ def _evaluate(questions: int, place: Path) -> Any:
 
 
 def _compile(questions: int, place: Path) -> Any:
-    from knowgap.compile import compile_program, save_artifact
+    from knowgap.compiling import compile_program, save_artifact
 
     program, examples = _data(questions)
     lm = _lm(place, cache=True)
@@ -220,7 +220,7 @@ def _compile(questions: int, place: Path) -> Any:
 
 
 def _tune(name: str, place: Path) -> Any:
-    from knowgap.compile import StudyConfig, tune
+    from knowgap.compiling import StudyConfig, tune
 
     program, examples = _data(8)
     tuning = tune(
@@ -237,7 +237,7 @@ def _tune(name: str, place: Path) -> Any:
 
 
 def _experiment(place: Path) -> Any:
-    from knowgap.compile.experiments.runner import run_experiment
+    from knowgap.compiling.experiments.runner import run_experiment
 
     (place / "table.toml").write_text(_EXPERIMENT, encoding="utf-8")
     result = run_experiment(
@@ -247,14 +247,14 @@ def _experiment(place: Path) -> Any:
 
 
 def _save_first(place: Path) -> None:
-    from knowgap.compile import save_artifact
+    from knowgap.compiling import save_artifact
 
     save_artifact(_data(1)[0], place / "artifact", lm="none")
 
 
 def _replace_artifact(place: Path) -> Any:
     """Replace an artifact again and again; before that, it has to be whole."""
-    from knowgap.compile import load_artifact, save_artifact
+    from knowgap.compiling import load_artifact, save_artifact
 
     program, _ = _data(1)
     assert load_artifact(place / "artifact").values()["top_k"] in range(1, 8)

@@ -20,8 +20,8 @@ from dspy.clients.base_lm import GLOBAL_HISTORY
 from models.delayed_server import delayed_server
 from table import Table, note
 
-from knowgap.compile import evaluate
-from knowgap.compile.data import load_dataset
+from knowgap.compiling import evaluate
+from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm
 from knowgap.programs.base import Program
 

@@ -19,7 +19,7 @@ from typing import Any
 from dspy.lm15 import Config, Message, Request, Response
 from table import Table, note, ratio, seconds
 
-from knowgap.compile.data import load_dataset
+from knowgap.compiling.data import load_dataset
 from knowgap.lms import HFEngine
 
 WAYS = {

@@ -26,8 +26,8 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from models.delayed_server import value
 from table import Table, note
 
-from knowgap.compile.data import load_dataset
-from knowgap.compile.evaluation.runner import map_ordered
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.lms.prompts import Prompt, read_prompt
 from knowgap.retrieval.passage import Passage
 

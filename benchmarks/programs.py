@@ -22,9 +22,9 @@ from typing import Any
 import dspy
 from table import Table, note, ratio, seconds
 
-from knowgap.compile import StudyConfig, Tuning, evaluate, tune
-from knowgap.compile.data import load_dataset
-from knowgap.compile.study.trials import TrialResult, choose
+from knowgap.compiling import StudyConfig, Tuning, evaluate, tune
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.lms import extractive_lm
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.retrieval import BM25Index, open_index

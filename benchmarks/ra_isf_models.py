@@ -21,13 +21,13 @@ from local_models import write_model
 from models.gold_teacher import GoldTeacher
 from table import Table, note, seconds
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.ra_isf.agreement import majority_agreement, measure_agreement
-from knowgap.compile.training.ra_isf.decomposition import decomposes
-from knowgap.compile.training.ra_isf.fitting import base_card, train_sub_model
-from knowgap.compile.training.ra_isf.labelling import Item, Labelling, label_items, split_held_out
-from knowgap.compile.training.ra_isf.relevance import judges_relevance, retrieve_items
-from knowgap.compile.training.ra_isf.self_knowledge import answers_rightly
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.ra_isf.agreement import majority_agreement, measure_agreement
+from knowgap.compiling.training.ra_isf.decomposition import decomposes
+from knowgap.compiling.training.ra_isf.fitting import base_card, train_sub_model
+from knowgap.compiling.training.ra_isf.labelling import Item, Labelling, label_items, split_held_out
+from knowgap.compiling.training.ra_isf.relevance import judges_relevance, retrieve_items
+from knowgap.compiling.training.ra_isf.self_knowledge import answers_rightly
 from knowgap.lms.ra_isf.card import PROMPTS, TASKS, Task
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.retrieval.bm25 import BM25Index

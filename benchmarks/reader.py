@@ -17,8 +17,8 @@ import dspy
 from real_data import NOT_THERE, real_data
 from table import Table, note
 
-from knowgap.compile import Evaluation, evaluate
-from knowgap.compile.data.dataset import Dataset
+from knowgap.compiling import Evaluation, evaluate
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.lms import extractive_lm
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from table import data_folder, note
 
-from knowgap.compile.data import load_dataset
-from knowgap.compile.data.dataset import Dataset
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data.dataset import Dataset
 
 __all__ = ["NOT_THERE", "real_data"]
 

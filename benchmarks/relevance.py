@@ -17,7 +17,7 @@ import numpy as np
 from real_data import real_data
 from table import Table, data_folder, note
 
-from knowgap.compile.evaluation.statistics import mean_interval, paired_comparison
+from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
 from knowgap.retrieval import ColBERTIndex, Passage
 from knowgap.retrieval.lexical import Stemmed, content_words
 from knowgap.retrieval.minilm import sentence_encoder

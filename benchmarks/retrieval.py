@@ -19,10 +19,10 @@ from killed import killed_builds
 from real_data import NOT_THERE, real_data
 from table import Table, note, percentile, ratio, seconds
 
-from knowgap.compile.data import load_dataset
-from knowgap.compile.data.dataset import Dataset
-from knowgap.compile.evaluation.metrics import mrr, recall
-from knowgap.compile.evaluation.statistics import mean_interval
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.metrics import mrr, recall
+from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.reading.passage_filtering import filter_sentences, rerank
 from knowgap.programs.trace.recorder import TraceRecorder, recording

@@ -35,7 +35,7 @@ import dspy
 from models.delayed_server import Server, delayed_server
 from table import Table, note, ratio
 
-from knowgap.compile.data import load_dataset
+from knowgap.compiling.data import load_dataset
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs import get_program
 from knowgap.retrieval.bm25 import BM25Index

@@ -15,7 +15,7 @@ from typing import Any
 
 from table import Table, ratio, seconds
 
-from knowgap.compile.data import load_dataset
+from knowgap.compiling.data import load_dataset
 from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
 from knowgap.lms.rq_rag.tree import TranscriptTree, Written
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from table import Table, note, ratio, seconds
 
-from knowgap.compile import StudyConfig, tune
-from knowgap.compile.data import load_dataset
+from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling.data import load_dataset
 from knowgap.lms import extractive_lm, quiet_dspy
 from knowgap.programs import get_program
 from knowgap.retrieval import BM25Index, ColBERTIndex, open_index

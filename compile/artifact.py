@@ -18,10 +18,9 @@ import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
 
-from knowgap.arguments import checked
-from knowgap.compile.data.dataset import Dataset
-from knowgap.compile.evaluation.delegating_program import AnyProgram, DelegatingProgram
-from knowgap.compile.evaluation.provenance import (
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.delegating_program import AnyProgram, DelegatingProgram
+from knowgap.compiling.evaluation.provenance import (
     connection_options,
     git_commit,
     lm_name,
@@ -33,17 +32,17 @@ from knowgap.compile.evaluation.provenance import (
     sub_model_facts,
     versions,
 )
-from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.model_card import model_card
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Setting
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.index.files import json_digest, restore_folder, write_file, write_folder
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
+from knowgap.storage.files import json_digest, restore_folder, write_file, write_folder
 
 __all__ = ["artifact_class", "load_artifact", "read_config", "save_artifact"]
 
@@ -57,7 +56,6 @@ _CONFIG_KEYS = {
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
-@checked
 def save_artifact(
     program: AnyProgram,
     folder: str | Path,
@@ -132,7 +130,6 @@ def save_artifact(
     return target
 
 
-@checked
 def load_artifact(
     folder: str | Path,
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from knowgap.compile.evaluation.statistics import Interval, few_questions
+from knowgap.compiling.evaluation.statistics import Interval, few_questions
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 

@@ -15,7 +15,6 @@ from dspy.clients import DISK_CACHE_LIMIT
 from dspy.clients.cache import Cache
 from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeoutError, LMTransportError
 
-from knowgap.arguments import checked
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT, HF_OPTIONS
@@ -50,7 +49,6 @@ def extractive_lm(**kwargs: Any) -> dspy.LM:
     return dspy.LM(EXTRACTIVE, engine=ExtractiveEngine(), async_engine=AsyncExtractiveEngine(), **kwargs)
 
 
-@checked
 def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = None, **kwargs: Any) -> dspy.LM:
     """Make a language model by name.
 

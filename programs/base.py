@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import dspy
 from typing_extensions import Self
 
-from knowgap.arguments import checked
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError, shorten
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
 from knowgap.programs.outputs import is_blank, without_surrogates
@@ -81,10 +80,7 @@ class Program(Streamable, dspy.Module):
         super().__init_subclass__(**kwargs)
         if "name" not in vars(cls):
             cls.name = cls.__name__
-        if "__init__" in vars(cls):
-            cls.__init__ = checked(cls.__init__)
 
-    @checked
     def __init__(self, retriever: RetrieverLike | None = None, *, concurrent: bool = True, **hyperparameters: Any):
         super().__init__()
         self.retriever: Retriever | None = as_retriever(retriever)

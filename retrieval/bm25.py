@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from knowgap.arguments import checked
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
-from knowgap.retrieval.index.build import Progress, no_progress, start_build
+from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import (
     MemoryStore,
@@ -29,6 +28,7 @@ from knowgap.retrieval.index.passage_store import (
 )
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer, words
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["Analyzer", "BM25Index"]
 
@@ -66,7 +66,6 @@ class BM25Index(NeverCopied):
         self.path: Path | None = store.folder if isinstance(store, PassageStore) else None
 
     @classmethod
-    @checked
     def build(
         cls,
         passages: Iterable[Passage],
@@ -108,7 +107,6 @@ class BM25Index(NeverCopied):
         return cls.open(path)
 
     @classmethod
-    @checked
     def open(cls, path: str | Path) -> BM25Index:
         """Open an index that `build` wrote; its arrays are memory-mapped.
 

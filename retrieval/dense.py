@@ -15,7 +15,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.build import Progress, no_progress, start_build
+from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.vector_index import VectorIndex
@@ -23,6 +23,7 @@ from knowgap.retrieval.index.window import Window, embedded_window, model_window
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["DenseIndex", "Embed"]
 

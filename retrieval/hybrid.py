@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from knowgap.errors import IndexFolderError, UsageError, ValueOutOfBounds
-from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.engines import ENGINES, check_quality, engine_class, open_index, takes_quality
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
+from knowgap.storage.progress import Progress
 
 __all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
 

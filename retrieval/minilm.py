@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.device import half_precision, padded_batches, two_at_once
-from knowgap.retrieval.index.files import file_digest, write_file, write_json
 from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.storage.files import file_digest, write_file, write_json
 
 __all__ = [
     "MAX_TOKENS",

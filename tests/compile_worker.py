@@ -10,7 +10,7 @@ import threading
 
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 
-from knowgap.compile import StudyConfig, tune
+from knowgap.compiling import StudyConfig, tune
 
 
 def study_arguments(n_dev: int = 10):

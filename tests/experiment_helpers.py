@@ -13,8 +13,8 @@ import dspy
 from compile_helpers import make_examples, make_retriever, reading_rule
 from support import ScriptedEngine, by_output
 
-from knowgap.compile.experiments.runner import run_experiment
-from knowgap.compile.experiments.table import ExperimentTable
+from knowgap.compiling.experiments.runner import run_experiment
+from knowgap.compiling.experiments.table import ExperimentTable
 
 TABLE = {
     "name": "tiny",

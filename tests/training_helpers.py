@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.trainer import TrainingResult, train
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.trainer import TrainingResult, train
 
 SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in range(40)]
 CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps

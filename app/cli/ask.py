@@ -40,10 +40,10 @@ def ls(
     as_json: o.Json = False,
 ) -> None:
     """List programs, data sets, metrics, costs and optimizers; or one program's hyperparameters."""
-    from knowgap.compile.data import DATASETS
-    from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
-    from knowgap.compile.evaluation.costs import COSTS
-    from knowgap.compile.evaluation.metrics import METRICS
+    from knowgap.compiling.data import DATASETS
+    from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+    from knowgap.compiling.evaluation.costs import COSTS
+    from knowgap.compiling.evaluation.metrics import METRICS
     from knowgap.programs import PROGRAMS, get_program
 
     offered = {
@@ -138,7 +138,7 @@ def ask(
     import dspy
     from dspy.utils.exceptions import LMError
 
-    from knowgap.compile.evaluation.provenance import outside_parts
+    from knowgap.compiling.evaluation.provenance import outside_parts
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
 
     if not question.strip():

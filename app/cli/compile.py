@@ -22,7 +22,7 @@ from knowgap.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import DemoConfig
+    from knowgap.compiling import DemoConfig
     from knowgap.programs.base import Program
 
 _OF_STUDIES = ("n_trials", "study_name", "storage", "mode", "cost", "rule", "prune", "max_calls", "max_tokens")
@@ -62,7 +62,7 @@ def calibrate(
     as_json: o.Json = False,
 ) -> None:
     """Set the relevance threshold δ from the training questions (MIGRES, table 12)."""
-    from knowgap.compile import calibrate
+    from knowgap.compiling import calibrate
 
     program = factories.check_program(options)
     dataset = factories.load_data(options)
@@ -105,8 +105,8 @@ def compile_(
     ] = None,
 ) -> None:
     """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
-    from knowgap.compile import DemoConfig
-    from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
+    from knowgap.compiling import DemoConfig
+    from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 
     if optimizer not in ("study", "finetune", *OPTIMIZERS):
         raise UnknownName.among("optimizer", optimizer, ["study", "finetune", *OPTIMIZERS])
@@ -146,14 +146,14 @@ def compile_(
 @grouped
 def tune(*, context: Context, options: CompileOptions) -> None:
     """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
-    from knowgap.compile import DemoConfig
+    from knowgap.compiling import DemoConfig
 
     _improve(options, DemoConfig(mode="none"), context.obj, suffix="-tuned")
 
 
 def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] | None, suffix: str = "") -> None:
     """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
-    from knowgap.compile.study.local_processes import is_local_worker
+    from knowgap.compiling.study.local_processes import is_local_worker
 
     checked = [factories.check_program(each) for each in _chosen_programs(options)]
     study_config(options)
@@ -197,7 +197,7 @@ def _chosen_programs(options: CompileOptions) -> list[o.ProgramOptions]:
 
 def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None = None) -> Program:
     """Find demonstrations by one of DSPy's optimizers."""
-    from knowgap.compile import compile_program
+    from knowgap.compiling import compile_program
 
     with progress(f"finding demonstrations ({optimizer})") as report:
         compiled = compile_program(
@@ -219,7 +219,7 @@ def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_
 
 def _show_estimate(job: Job, program: Program, options: CompileOptions, optimizer: str) -> None:
     """Show what an optimizer would cost at most, with the scores before and after."""
-    from knowgap.compile.study.estimate import estimate_optimizer
+    from knowgap.compiling.study.estimate import estimate_optimizer
 
     devset, limit = job.dataset.questions("dev", options.limit), options.limit
     estimate = estimate_optimizer(

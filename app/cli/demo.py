@@ -17,7 +17,7 @@ from knowgap.cli.running.study import run_study, show_study
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Evaluation, Tuning
+    from knowgap.compiling import Evaluation, Tuning
     from knowgap.programs.base import Program
 
 __all__ = ["COMMANDS", "demo", "find_question", "tune_candidates"]
@@ -46,9 +46,9 @@ def demo(
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
-    from knowgap.compile import load_artifact, save_artifact
-    from knowgap.compile.data import load_dataset
-    from knowgap.compile.evaluation.shared_cache import CachedRetriever
+    from knowgap.compiling import load_artifact, save_artifact
+    from knowgap.compiling.data import load_dataset
+    from knowgap.compiling.evaluation.shared_cache import CachedRetriever
     from knowgap.programs import get_program
     from knowgap.retrieval.index.engines import open_or_build
 
@@ -106,7 +106,7 @@ def find_question(
     """
     import dspy
 
-    from knowgap.compile.evaluation.metrics import exact_match
+    from knowgap.compiling.evaluation.metrics import exact_match
 
     with dspy.context(lm=lm):
         for number, example in enumerate(examples):
@@ -145,7 +145,7 @@ def _show_question(examples: Sequence[dspy.Example], base: Program, program: Pro
 
 def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tuple[Program, Tuning[Program]]:
     """Tune two programs on the dev split; return the one that gains more there, as it was, and its study."""
-    from knowgap.compile import DemoConfig
+    from knowgap.compiling import DemoConfig
     from knowgap.programs import get_program
     from knowgap.reports.rendering import format_gain
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from knowgap.errors import without_credentials
-from knowgap.retrieval.index.files import naming
+from knowgap.storage.files import naming
 
 __all__ = ["Report", "err", "out", "progress", "remark", "show_table", "show_wait"]
 

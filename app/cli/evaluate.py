@@ -19,8 +19,8 @@ from knowgap.cli.given import grouped
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Estimate, Evaluation
-    from knowgap.compile.data import Dataset
+    from knowgap.compiling import Estimate, Evaluation
+    from knowgap.compiling.data import Dataset
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
@@ -136,7 +136,7 @@ class Job:
 
     def evaluate(self, program: Program, split: str, label: str, **options: Any) -> Evaluation:
         """Evaluate a program on a split, with its label in a progress bar; `options` are those of `evaluate`."""
-        from knowgap.compile.evaluation.evaluator import evaluate_split
+        from knowgap.compiling.evaluation.evaluator import evaluate_split
 
         with progress(f"{label} on {self.dataset.name}/{split}") as report:
             return evaluate_split(
@@ -154,7 +154,7 @@ class Job:
 
     def estimate(self, program: Program, split: str) -> Estimate:
         """Estimate what `evaluate` would cost."""
-        from knowgap.compile import estimate_evaluation
+        from knowgap.compiling import estimate_evaluation
 
         return estimate_evaluation(
             program,
@@ -177,7 +177,7 @@ def open_job(
     A dry run does not ask the language model whether it answers. None is needed where generators answer and no metric
     judges.
     """
-    from knowgap.compile.evaluation.metrics import JUDGING_CALLS, get_metric
+    from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, get_metric
 
     checked = list(checked)
 
@@ -242,7 +242,7 @@ def _title(result: Evaluation) -> str:
 
 def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
     """Show evaluations: scores with intervals and costs; what was found and shown of the gold evidence; its fates."""
-    from knowgap.compile.evaluation.statistics import few_questions
+    from knowgap.compiling.evaluation.statistics import few_questions
 
     metrics = _in_order(result.metrics for result in results.values())
     spoilt = {label: result.spoilt() for label, result in results.items()}
@@ -268,7 +268,7 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
 
 def _show_types(result: Evaluation) -> None:
     """Show the main score by type of question, if there are several."""
-    from knowgap.compile.evaluation.statistics import few_questions
+    from knowgap.compiling.evaluation.statistics import few_questions
 
     kinds = result.by_type()
     if len(kinds) > 1:
@@ -312,8 +312,8 @@ def _means(result: Evaluation, metrics: Sequence[str]) -> list[str]:
 
 def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
     """Show every evaluation against the first: difference with interval, wins and losses, p-value."""
-    from knowgap.compile import compare
-    from knowgap.compile.evaluation.statistics import undecidable
+    from knowgap.compiling import compare
+    from knowgap.compiling.evaluation.statistics import undecidable
     from knowgap.reports.rendering import format_gain, format_p
 
     (base_label, base), *others = results.items()

@@ -17,7 +17,7 @@ from knowgap.cli.given import OptionGroup, grouped, refuse
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from knowgap.compile.experiments.table import ExperimentTable
+    from knowgap.compiling.experiments.table import ExperimentTable
 
 __all__ = ["COMMANDS", "experiment"]
 
@@ -59,7 +59,7 @@ class Setup(OptionGroup):
 
     def arguments(self, table: ExperimentTable, folder: Path, seed: int, *, asks: bool) -> dict[str, Any]:
         """The arguments of `run_experiment` and `estimate_cost`; names are checked before a language model is asked."""
-        from knowgap.compile.experiments.cells import ExperimentSetup
+        from knowgap.compiling.experiments.cells import ExperimentSetup
 
         arguments: dict[str, Any] = {
             "output": folder,
@@ -109,9 +109,9 @@ def experiment(
     as_json: o.Json = False,
 ) -> None:
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
-    from knowgap.compile.experiments.cost import estimate_cost
-    from knowgap.compile.experiments.runner import run_experiment
-    from knowgap.compile.experiments.table import read_table
+    from knowgap.compiling.experiments.cost import estimate_cost
+    from knowgap.compiling.experiments.runner import run_experiment
+    from knowgap.compiling.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
 
     if list_tables:
@@ -148,7 +148,7 @@ def experiment(
 
 
 def _list(as_json: bool) -> None:
-    from knowgap.compile.experiments.table import read_table, shipped_tables
+    from knowgap.compiling.experiments.table import read_table, shipped_tables
 
     tables = {name: read_table(name) for name in shipped_tables()}
     if as_json:

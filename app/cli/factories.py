@@ -17,7 +17,7 @@ from knowgap.errors import IndexMissing, UsageError
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile.data import Dataset
+    from knowgap.compiling.data import Dataset
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
@@ -114,7 +114,7 @@ def load_lm(
 
 def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the language model that an artifact was compiled with, which are said; none if it is another."""
-    from knowgap.compile import read_config
+    from knowgap.compiling import read_config
     from knowgap.lms.options import check_option
 
     config = read_config(artifact)
@@ -130,7 +130,7 @@ def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -
 
 def load_data(options: o.DataOptions) -> Dataset:
     """Load the data set of the options."""
-    from knowgap.compile.data import load_dataset
+    from knowgap.compiling.data import load_dataset
 
     if is_default("data"):
         remark(_SAMPLE_NOTICE)
@@ -182,7 +182,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
 
 def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriever:
     """Open the index of a data set's own passages; build it if there is none."""
-    from knowgap.compile.data import load_dataset
+    from knowgap.compiling.data import load_dataset
     from knowgap.retrieval.index.engines import open_or_build
 
     if dataset is None:
@@ -240,7 +240,7 @@ def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
     """The options of a program or of an artifact folder; one from outside is imported if it is named as well."""
     if not Path(name, "config.json").exists():
         return o.ProgramOptions(program=name)
-    from knowgap.compile import read_config
+    from knowgap.compiling import read_config
 
     held = read_config(name)["program"]
     return o.ProgramOptions(artifact=Path(name), **({"program": held} if held in named else {}))
@@ -271,7 +271,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         UsageError: options that do not go together, or a model that cannot be loaded.
         ArtifactError: the artifact cannot be loaded.
     """
-    from knowgap.compile import load_artifact
+    from knowgap.compiling import load_artifact
     from knowgap.lms.trained import TRAINED, load_trained
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
@@ -311,7 +311,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
 def program_class_of(options: o.ProgramOptions) -> type[Program]:
     """The class that --program names, or that the artifact holds; one from outside is named beside the artifact."""
-    from knowgap.compile.artifact import artifact_class, read_config
+    from knowgap.compiling.artifact import artifact_class, read_config
     from knowgap.plugins import is_reference, source_of
     from knowgap.programs import PROGRAMS, get_program
 

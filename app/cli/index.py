@@ -124,7 +124,7 @@ def _index_corpus(
     corpus: Path, folder: Path, engine: str, splitting: SplittingOptions, overwrite: bool, options: dict[str, Any]
 ) -> tuple[dict[str, Any], str]:
     """Index a corpus, or what has changed of it; returns facts and a sentence on the index."""
-    from knowgap.compile.data.indexing import index_corpus
+    from knowgap.compiling.data.indexing import index_corpus
 
     with progress("indexing") as report:
         done = index_corpus(
@@ -158,14 +158,14 @@ def _facts(index: Any, folder: Path, engine: str) -> dict[str, Any]:
 
 def _recorded_engine(folder: Path) -> str:
     """The engine of the index of a corpus that is there; that of a new index if there is none."""
-    from knowgap.compile.data.indexing import recorded_engine
+    from knowgap.compiling.data.indexing import recorded_engine
 
     return recorded_engine(folder) or o.NEW_INDEX
 
 
 def _passages_of(data: str) -> Iterable[Passage]:
     """The passages of a data set."""
-    from knowgap.compile.data import load_dataset
+    from knowgap.compiling.data import load_dataset
 
     dataset = load_dataset(data)
     if not dataset.corpus:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from knowgap.compile.evaluation.results import Evaluation, compare
-from knowgap.compile.evaluation.runner import QuestionRecord
-from knowgap.compile.evaluation.statistics import Comparison, Interval
+from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.runner import QuestionRecord
+from knowgap.compiling.evaluation.statistics import Comparison, Interval
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
 from knowgap.programs.trace.trace import Trace

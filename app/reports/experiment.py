@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.statistics import few_questions, pareto_front
-from knowgap.compile.experiments.result import ExperimentResult, Figure
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.statistics import few_questions, pareto_front
+from knowgap.compiling.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
 from knowgap.programs.trace.evidence import FATES
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import in_words, render
-from knowgap.retrieval.index.files import write_file
+from knowgap.storage.files import write_file
 
 __all__ = [
     "cost_chart",
@@ -168,7 +168,7 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     Args:
         experiment: the results.
         column: number of the data set.
-        cost: a name of `knowgap.compile.evaluation.costs.COSTS`; by default tokens, or LM calls if no tokens were
+        cost: a name of `knowgap.compiling.evaluation.costs.COSTS`; by default tokens, or LM calls if no tokens were
             counted. The axis is logarithmic: rows that cost nothing are left out.
 
     Returns:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from knowgap.compile.questions.records import KINDS, Draft
+from knowgap.compiling.questions.records import KINDS, Draft
 from knowgap.reports.rendering import render
-from knowgap.retrieval.index.files import write_file
+from knowgap.storage.files import write_file
 
 __all__ = ["render_questions", "write_questions_page"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from knowgap.compile.evaluation.statistics import Comparison, few_questions, undecidable
+from knowgap.compiling.evaluation.statistics import Comparison, few_questions, undecidable
 
 __all__ = ["format_gain", "format_p", "in_words", "render"]
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
-from knowgap.compile.study.trials import TrialResult
+from knowgap.compiling.evaluation.provenance import Provenance
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval
+from knowgap.compiling.study.trials import TrialResult
 from knowgap.errors import UsageError
 from knowgap.reports.evaluations import COST_NAMES, EvaluationGroup, group_evaluations, trace_lines
 from knowgap.reports.rendering import render
 from knowgap.reports.sources import ReportSource, Source, read_source
 from knowgap.reports.study import StudyView
-from knowgap.retrieval.index.files import write_file
+from knowgap.storage.files import write_file
 
 __all__ = ["render_report", "write_report"]
 
@@ -55,7 +55,7 @@ def render_report(
         study_name: which study, if the storage keeps several.
         base: label of the evaluation that the others are compared with; by default one with "before" in its label, or
             the first.
-        cost: what counts as cost in a study, by the names of `knowgap.compile.evaluation.costs.COSTS`.
+        cost: what counts as cost in a study, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         title: of the page.
 
     Returns:

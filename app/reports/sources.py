@@ -12,15 +12,15 @@ from typing import Any
 
 import optuna
 
-from knowgap.compile.artifact import read_config
-from knowgap.compile.evaluation.answers_file import HEADER, load_answers
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.study.storage import describe_storage, open_storage, storage_errors
-from knowgap.compile.study.summary import StudyFacts, matching, read_study
-from knowgap.compile.study.tuning import Tuning
+from knowgap.compiling.artifact import read_config
+from knowgap.compiling.evaluation.answers_file import HEADER, load_answers
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.study.storage import describe_storage, open_storage, storage_errors
+from knowgap.compiling.study.summary import StudyFacts, matching, read_study
+from knowgap.compiling.study.tuning import Tuning
 from knowgap.errors import StudyError, UsageError
-from knowgap.retrieval.index.files import write_file
+from knowgap.storage.files import write_file
 
 __all__ = ["ReportSource", "Source", "read_source", "write_comparison"]
 

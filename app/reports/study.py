@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval
-from knowgap.compile.study.summary import StudyFacts
-from knowgap.compile.study.trials import PAPER, TrialResult
+from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval
+from knowgap.compiling.study.summary import StudyFacts
+from knowgap.compiling.study.trials import PAPER, TrialResult
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import format_setting, in_words

@@ -27,7 +27,7 @@ import dspy
 from fictional.articles import write_articles
 from fictional.questions import ask_questions
 from fictional.world import build_world
-from knowgap.compile.data.dataset import SPLITS
+from knowgap.compiling.data.dataset import SPLITS
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["stream_passages", "stream_questions", "write_dataset"]

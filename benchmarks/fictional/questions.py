@@ -22,7 +22,7 @@ from fictional.question_wordings import (
     YES_NO,
 )
 from fictional.world import Entity, World
-from knowgap.compile.data.dataset import make_example
+from knowgap.compiling.data.dataset import make_example
 
 __all__ = ["MIX", "ask_questions"]
 

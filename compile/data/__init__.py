@@ -31,11 +31,11 @@ Half of the questions become the train split, a quarter each dev and test (`FRAC
 
 from __future__ import annotations
 
-from knowgap.compile.data.corpus import read_corpus
-from knowgap.compile.data.dataset import FRACTIONS, SPLITS, Dataset
-from knowgap.compile.data.indexing import IndexedCorpus, index_corpus
-from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout
-from knowgap.compile.data.load import DATASETS, load_dataset
+from knowgap.compiling.data.corpus import read_corpus
+from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset
+from knowgap.compiling.data.indexing import IndexedCorpus, index_corpus
+from knowgap.compiling.data.layouts.registry import LAYOUTS, detect_layout
+from knowgap.compiling.data.load import DATASETS, load_dataset
 
 __all__ = [
     "DATASETS",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import dspy
 
-from knowgap.compile.data.dataset import SPLITS, make_example
-from knowgap.compile.data.records import Record, read_json_lines, read_table
+from knowgap.compiling.data.dataset import SPLITS, make_example
+from knowgap.compiling.data.records import Record, read_json_lines, read_table
 from knowgap.errors import DataError
 
 __all__ = ["is_beir", "read_beir"]

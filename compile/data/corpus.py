@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from knowgap.arguments import checked
-from knowgap.compile.data.records import read_json_lines, read_lines
+from knowgap.compiling.data.records import read_json_lines, read_lines
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder, shown_name
 from knowgap.retrieval.documents.reading import Reading, read_documents
@@ -32,7 +31,6 @@ Split = Literal["auto", "never"]
 """Whether long texts of JSON Lines and TSV are split into passages; documents of other kinds always are."""
 
 
-@checked
 def read_corpus(path: str | Path, *, split: Split = "never") -> Iterator[Passage]:
     """Yield the passages of a corpus.
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.data.records import Record
+from knowgap.compiling.data.records import Record
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
 

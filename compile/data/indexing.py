@@ -9,21 +9,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from knowgap.arguments import checked
-from knowgap.compile.data.corpus import Split, document_folder, read_corpus_lines
-from knowgap.compile.data.corpus_changes import CorpusChanges, Update
+from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
+from knowgap.compiling.data.corpus_changes import CorpusChanges, Update
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.documents.folder import shown_name
 from knowgap.retrieval.documents.reading import ReadFile, Reading, passage_digest, read_documents
 from knowgap.retrieval.documents.sources import FileRecord, PassageRecord, Source, Sources
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
-from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.engines import engine_class, open_index
-from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.window import engine_window
 from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.storage.files import file_digest
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["IndexedCorpus", "index_corpus", "recorded_engine"]
 
@@ -49,7 +48,6 @@ class IndexedCorpus:
     update: Update | None
 
 
-@checked
 def index_corpus(
     corpus: str | Path,
     path: str | Path,

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import dspy
 
-from knowgap.arguments import checked
-from knowgap.compile.data.beir import is_beir, read_beir
-from knowgap.compile.data.corpus import read_corpus
-from knowgap.compile.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
-from knowgap.compile.data.layouts.registry import LAYOUTS, detect_layout, find_reader
+from knowgap.compiling.data.beir import is_beir, read_beir
+from knowgap.compiling.data.corpus import read_corpus
+from knowgap.compiling.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
+from knowgap.compiling.data.layouts.registry import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
@@ -36,7 +35,6 @@ _NOT_QUESTIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases|.*_quest
 _UNDIVIDED = "all"
 
 
-@checked
 def load_dataset(
     name_or_path: str | Path | Mapping[str, str | Path] = "sample",
     *,

@@ -1,4 +1,4 @@
-"""Users' own questions with the fields that `knowgap.compile.data` documents: JSON Lines, or what a loader yields."""
+"""Users' own questions with the fields that `knowgap.compiling.data` documents: JSON Lines, or what a loader yields."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.data.dataset import SPLITS, Examples, PassagePool, make_example, question_id
-from knowgap.compile.data.records import Record, read_records
+from knowgap.compiling.data.dataset import SPLITS, Examples, PassagePool, make_example, question_id
+from knowgap.compiling.data.records import Record, read_records
 from knowgap.errors import DataError
 from knowgap.plugins import blaming
 

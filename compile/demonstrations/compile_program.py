@@ -9,23 +9,21 @@ from typing import Any, cast
 import dspy
 from dspy.utils.callback import BaseCallback
 
-from knowgap.arguments import checked
-from knowgap.compile.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram
-from knowgap.compile.evaluation.metrics import Metric, named_metrics
-from knowgap.compile.evaluation.metrics.missing_gold import check_gold
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS, OptimizerRun, remove_unused_demos, reporting
+from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import without_history
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["compile_program"]
 
 
-@checked
 def compile_program(
     program: Program,
     trainset: Sequence[dspy.Example],

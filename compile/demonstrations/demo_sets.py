@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.provenance import state_of
+from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.programs.base import Program
 
 __all__ = ["DemoSets"]

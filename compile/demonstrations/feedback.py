@@ -7,9 +7,9 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.metrics.normalize import reference_answers
-from knowgap.compile.evaluation.metrics.retrieval import found_gold
+from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.evaluation.metrics.normalize import reference_answers
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.programs.trace.steps import Retrieved, Stopped
 
 __all__ = ["feedback_metric"]

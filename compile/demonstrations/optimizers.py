@@ -11,14 +11,14 @@ from typing import Any, cast
 
 import dspy
 
-from knowgap.compile.demonstrations.feedback import feedback_metric
-from knowgap.compile.demonstrations.knn_demos import NearestDemos
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.runner import fatal_cause, is_connection_error
+from knowgap.compiling.demonstrations.feedback import feedback_metric
+from knowgap.compiling.demonstrations.knn_demos import NearestDemos
+from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["OPTIMIZERS", "OptimizerRun", "OptimizerSpec", "remove_unused_demos", "reporting"]
 

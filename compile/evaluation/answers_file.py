@@ -33,12 +33,12 @@ import orjson
 from filelock import Timeout
 from typing_extensions import Self
 
-from knowgap.compile.evaluation.metrics import EVIDENCE
-from knowgap.compile.evaluation.provenance import Provenance, digest
-from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
+from knowgap.compiling.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.provenance import Provenance, digest
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
 from knowgap.errors import DataError, UsageError
-from knowgap.retrieval.index.files import acquire_lock, naming, release_lock
+from knowgap.storage.files import acquire_lock, naming, release_lock
 
 __all__ = ["HEADER", "AnswersFile", "identity_of", "load_answers"]
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics import JUDGING_CALLS, Metrics, named_metrics
-from knowgap.compile.evaluation.provenance import lm_name
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples, run_example
-from knowgap.compile.evaluation.shared_cache import cache_results
+from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, Metrics, named_metrics
+from knowgap.compiling.evaluation.provenance import lm_name
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.runner import check_examples, run_example
+from knowgap.compiling.evaluation.shared_cache import cache_results
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage, without_history

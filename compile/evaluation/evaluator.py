@@ -11,15 +11,14 @@ from typing import Any
 
 import dspy
 
-from knowgap.arguments import checked
-from knowgap.compile.data.dataset import Dataset
-from knowgap.compile.evaluation.answers_file import AnswersFile, identity_of
-from knowgap.compile.evaluation.delegating_program import AnyProgram
-from knowgap.compile.evaluation.metrics import Metrics, named_metrics
-from knowgap.compile.evaluation.metrics.missing_gold import without_missing_gold
-from knowgap.compile.evaluation.provenance import provenance_of
-from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.runner import (
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.answers_file import AnswersFile, identity_of
+from knowgap.compiling.evaluation.delegating_program import AnyProgram
+from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
+from knowgap.compiling.evaluation.provenance import provenance_of
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.runner import (
     QuestionRecord,
     check_examples,
     map_ordered,
@@ -29,14 +28,13 @@ from knowgap.compile.evaluation.runner import (
 )
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.trace.usage import without_history
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["evaluate", "evaluate_on_test", "evaluate_split"]
 
 _LOG = logging.getLogger("knowgap")
 
 
-@checked
 def evaluate(
     program: AnyProgram,
     examples: Sequence[dspy.Example],
@@ -119,7 +117,6 @@ def evaluate(
     return result
 
 
-@checked
 def evaluate_on_test(
     program: AnyProgram, dataset: Dataset, metrics: Metrics = ("exact_match", "f1"), **options: Any
 ) -> Evaluation:
@@ -130,7 +127,6 @@ def evaluate_on_test(
     return evaluate_split(program, dataset, "test", metrics, **options)
 
 
-@checked
 def evaluate_split(
     program: AnyProgram,
     dataset: Dataset,

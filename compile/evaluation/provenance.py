@@ -17,8 +17,8 @@ import dspy
 import orjson
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram
-from knowgap.compile.evaluation.metrics.normalize import reference_answers
+from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.evaluation.metrics.normalize import reference_answers
 from knowgap.lms.options import CONNECTION_OPTIONS, is_secret
 from knowgap.lms.providers import ENDPOINT_SETTINGS
 from knowgap.plugins import outside_facts

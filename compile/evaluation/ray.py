@@ -16,7 +16,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.evaluation.delegating_program import ask_among
+from knowgap.compiling.evaluation.delegating_program import ask_among
 from knowgap.errors import MissingDependency, UsageError, shorten
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage, without_history

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.arguments import checked
-from knowgap.compile.evaluation.costs import mean_costs
-from knowgap.compile.evaluation.metrics import EVIDENCE
-from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
-from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
+from knowgap.compiling.evaluation.costs import mean_costs
+from knowgap.compiling.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.provenance import Provenance
+from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
+from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
-from knowgap.retrieval.index.files import write_file
+from knowgap.storage.files import write_file
 
 __all__ = ["Evaluation", "compare"]
 
@@ -152,7 +151,6 @@ class Evaluation(BaseModel, extra="forbid"):
             raise DataError(f"not an evaluation saved by knowgap: {problem['msg']}", path=path) from None
 
 
-@checked
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:
     """Compare two evaluations of the same questions, on those for which the metric is defined in both.
 

@@ -16,9 +16,9 @@ import dspy
 from dspy.utils import exceptions as lm_errors
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics import EVIDENCE, Metric
-from knowgap.compile.evaluation.metrics.normalize import reference_answers
-from knowgap.compile.evaluation.metrics.retrieval import found_gold
+from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric
+from knowgap.compiling.evaluation.metrics.normalize import reference_answers
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.providers import as_language_model_error, is_generator, unreadable_replies
 from knowgap.programs.base import Program

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import dspy
 import orjson
 
-from knowgap.compile.evaluation.provenance import retriever_facts, versions
+from knowgap.compiling.evaluation.provenance import retriever_facts, versions
 from knowgap.errors import UsageError
 from knowgap.lms.providers import cache_replies
 from knowgap.plugins import outside_facts

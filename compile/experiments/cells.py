@@ -13,14 +13,14 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.artifact import artifact_class, load_artifact
-from knowgap.compile.data import LAYOUTS, Dataset, load_dataset
-from knowgap.compile.data.dataset import SPLITS
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.provenance import retriever_facts
-from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.probes import PROBES
-from knowgap.compile.experiments.table import TASKS, Column, ExperimentTable, Row
+from knowgap.compiling.artifact import artifact_class, load_artifact
+from knowgap.compiling.data import LAYOUTS, Dataset, load_dataset
+from knowgap.compiling.data.dataset import SPLITS
+from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.evaluation.provenance import retriever_facts
+from knowgap.compiling.experiments.measures import score_metrics
+from knowgap.compiling.experiments.probes import PROBES
+from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program

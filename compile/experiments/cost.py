@@ -15,12 +15,12 @@ import dspy
 import numpy as np
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics import JUDGING_CALLS
-from knowgap.compile.evaluation.provenance import digest, lm_name, state_of
-from knowgap.compile.experiments.call_bounds import call_bounds
-from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compile.experiments.runner import run_experiment
-from knowgap.compile.experiments.table import ExperimentTable, read_table
+from knowgap.compiling.evaluation.metrics import JUDGING_CALLS
+from knowgap.compiling.evaluation.provenance import digest, lm_name, state_of
+from knowgap.compiling.experiments.call_bounds import call_bounds
+from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, prepare
+from knowgap.compiling.experiments.runner import run_experiment
+from knowgap.compiling.experiments.table import ExperimentTable, read_table
 from knowgap.plugins import reference_of
 from knowgap.programs.trace.usage import Prices, dollars, token_prices
 

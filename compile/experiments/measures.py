@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
-from knowgap.compile.evaluation.results import Evaluation
-from knowgap.compile.evaluation.statistics import Interval, mean_interval
-from knowgap.compile.experiments.probes import PROBES, probe_metric
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.statistics import Interval, mean_interval
+from knowgap.compiling.experiments.probes import PROBES, probe_metric
 from knowgap.errors import UnknownName
 from knowgap.programs.rq_rag import RQRAG
 

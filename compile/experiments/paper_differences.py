@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from knowgap.compile.evaluation.provenance import lm_name, model_name
-from knowgap.compile.experiments.cells import Cell, ExperimentSetup
-from knowgap.compile.experiments.table import ExperimentTable, PaperSetting
+from knowgap.compiling.evaluation.provenance import lm_name, model_name
+from knowgap.compiling.experiments.cells import Cell, ExperimentSetup
+from knowgap.compiling.experiments.table import ExperimentTable, PaperSetting
 
 __all__ = ["CANDIDATES", "paper_differences"]
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.metrics.f1 import f1
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch

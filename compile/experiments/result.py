@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics import EVIDENCE
-from knowgap.compile.evaluation.provenance import Provenance
-from knowgap.compile.evaluation.statistics import Comparison, Interval
-from knowgap.compile.experiments.table import ExperimentTable
+from knowgap.compiling.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.provenance import Provenance
+from knowgap.compiling.evaluation.statistics import Comparison, Interval
+from knowgap.compiling.experiments.table import ExperimentTable
 from knowgap.programs.trace.usage import Usage
-from knowgap.retrieval.index.files import write_file
+from knowgap.storage.files import write_file
 
 __all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values"]
 

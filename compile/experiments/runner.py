@@ -17,28 +17,28 @@ from typing import Any, cast
 
 import dspy
 
-from knowgap.compile.data import Dataset
-from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram, ask_among
-from knowgap.compile.evaluation.evaluator import evaluate_split
-from knowgap.compile.evaluation.provenance import digest, provenance_of
-from knowgap.compile.evaluation.ray import Cluster, connect
-from knowgap.compile.evaluation.results import Evaluation, compare
-from knowgap.compile.evaluation.runner import resolve_lm
-from knowgap.compile.evaluation.shared_cache import cache_results, lm_cache
-from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compile.experiments.measures import measure
-from knowgap.compile.experiments.paper_differences import paper_differences
-from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
-from knowgap.compile.experiments.samples import ask_each, sampling_lms
-from knowgap.compile.experiments.table import ExperimentTable, read_table
+from knowgap.compiling.data import Dataset
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.delegating_program import DelegatingProgram, ask_among
+from knowgap.compiling.evaluation.evaluator import evaluate_split
+from knowgap.compiling.evaluation.provenance import digest, provenance_of
+from knowgap.compiling.evaluation.ray import Cluster, connect
+from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.runner import resolve_lm
+from knowgap.compiling.evaluation.shared_cache import cache_results, lm_cache
+from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, prepare
+from knowgap.compiling.experiments.measures import measure
+from knowgap.compiling.experiments.paper_differences import paper_differences
+from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
+from knowgap.compiling.experiments.samples import ask_each, sampling_lms
+from knowgap.compiling.experiments.table import ExperimentTable, read_table
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.usage import UsageTracker, track_usage
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["run_experiment"]
 

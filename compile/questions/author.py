@@ -9,12 +9,12 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.evaluation.runner import fatal_cause, is_connection_error
-from knowgap.compile.questions.material import Material
-from knowgap.compile.questions.records import Draft
-from knowgap.compile.teacher.asking import ask_teacher
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
+from knowgap.compiling.questions.material import Material
+from knowgap.compiling.questions.records import Draft
+from knowgap.compiling.teacher.asking import ask_teacher
 from knowgap.errors import LanguageModelError
 from knowgap.programs.outputs import text_of
 from knowgap.retrieval.lexical import words

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 
 import dspy
 
-from knowgap.arguments import checked
-from knowgap.compile.evaluation.estimate import Estimate, QuestionCost
-from knowgap.compile.questions.author import prompts
-from knowgap.compile.questions.material import Corpus, Material
-from knowgap.compile.questions.records import KINDS
-from knowgap.compile.questions.writing import passages_of, shares
+from knowgap.compiling.evaluation.estimate import Estimate, QuestionCost
+from knowgap.compiling.questions.author import prompts
+from knowgap.compiling.questions.material import Corpus, Material
+from knowgap.compiling.questions.records import KINDS
+from knowgap.compiling.questions.writing import passages_of, shares
 from knowgap.lms.prompts import count_tokens
 from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.trace.usage import Prices
@@ -25,7 +24,6 @@ _MEASURED = 4  # passages or pairs of each kind
 _WRITTEN, _ANSWERED = 150, 40  # words and marks of a reply with a question, and of one with an answer
 
 
-@checked
 def estimate_questions(
     retriever: RetrieverLike,
     *,

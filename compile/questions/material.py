@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.questions.mentions import mentioned, name_of, subject
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.questions.mentions import mentioned, name_of, subject
 from knowgap.errors import UsageError
 from knowgap.retrieval.lexical import words
 from knowgap.retrieval.passage import Passage, Retriever, document_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 
 __all__ = ["RepetitionFilter"]
 

@@ -11,20 +11,19 @@ from typing import Any
 
 import dspy
 
-from knowgap.arguments import checked
-from knowgap.compile.evaluation.provenance import lm_name, lm_settings, retriever_facts
-from knowgap.compile.evaluation.runner import resolve_lm
-from knowgap.compile.questions.author import Author
-from knowgap.compile.questions.material import Corpus, Material
-from knowgap.compile.questions.records import DROPPED, KINDS, Draft
-from knowgap.compile.questions.repetition import RepetitionFilter
-from knowgap.compile.teacher.record_file import RecordFile
+from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
+from knowgap.compiling.evaluation.runner import map_ordered, resolve_lm
+from knowgap.compiling.questions.author import Author
+from knowgap.compiling.questions.material import Corpus, Material
+from knowgap.compiling.questions.records import DROPPED, KINDS, Draft
+from knowgap.compiling.questions.repetition import RepetitionFilter
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
-from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.index.files import write_file
 from knowgap.retrieval.passage import Passage, RetrieverLike
+from knowgap.storage.files import write_file
+from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import RecordFile
 
 __all__ = ["CANNOT_WRITE", "WrittenQuestions", "draft_file", "passages_of", "shares", "write_questions"]
 
@@ -74,7 +73,6 @@ class WrittenQuestions:
         }
 
 
-@checked
 def write_questions(
     retriever: RetrieverLike,
     output: str | Path,
@@ -118,7 +116,7 @@ def write_questions(
     made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
     if path.exists() and not draft_file(path).exists():
         raise UsageError(f"{path} is there, without {draft_file(path).name} beside it: name another file")
-    with RecordFile(draft_file(path), Draft, "draft of a question", made_with) as file:
+    with RecordFile(draft_file(path), Draft, made_with, "draft") as file:
         run = _Run(corpus, Author(lm), file, wanted)
         drafts = run.write(num_threads, progress)
     done = WrittenQuestions(drafts, wanted, run.author.calls)
@@ -187,7 +185,9 @@ class _Run:
                 again[id] = draft
                 return None
 
-            self._file.fill(list(materials), make, num_threads, progress, lambda ids=list(materials): self._tell(ids))
+            missing = self._file.missing(list(materials))
+            made = map_ordered(make, missing, num_threads, ahead=8 * num_threads)
+            self._file.keep(made, len(materials), progress, lambda ids=list(materials): self._tell(ids))
             for id in materials:
                 draft = unsaved[id] if id in unsaved else self._file.records[id].model_copy()
                 if not draft.dropped and self._earlier.repeats(draft.question, draft.answer):

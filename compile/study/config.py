@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import dspy
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.provenance import lm_name
-from knowgap.compile.study.storage import HEARTBEAT
-from knowgap.compile.study.trials import parse_rule
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.provenance import lm_name
+from knowgap.compiling.study.storage import HEARTBEAT
+from knowgap.compiling.study.trials import parse_rule
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.trace.usage import Prices, Usage, token_prices
@@ -48,13 +48,13 @@ class StudyConfig(_Config):
 
     Attributes:
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
-        cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
-        rule: which trial is chosen; see `knowgap.compile.study.trials.choose`.
+        cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
+        rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
         max_calls_per_question: calls of the language model that a question may take on average, cached ones included;
             dearer trials are not chosen, and are stopped once that is certain.
         max_cost_per_question: the same in US dollars, by `Budget.prices` or DSPy's table.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
-            see `knowgap.compile.study.search.pruning`.
+            see `knowgap.compiling.study.search.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
         ranges: (low, high) for numbers by name, narrower or wider than declared for the search, within the bounds.

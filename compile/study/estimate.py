@@ -1,4 +1,4 @@
-"""What a study would cost, before anything is spent: see `knowgap.compile.evaluation.estimate`."""
+"""What a study would cost, before anything is spent: see `knowgap.compiling.evaluation.estimate`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import dspy
 
-from knowgap.arguments import checked
-from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
-from knowgap.compile.evaluation.estimate import Estimate, measure_question
-from knowgap.compile.evaluation.metrics import JUDGING_CALLS
-from knowgap.compile.evaluation.runner import check_examples
-from knowgap.compile.study.config import DemoConfig, StudyConfig
-from knowgap.compile.study.search.space import SearchSpace
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+from knowgap.compiling.evaluation.estimate import Estimate, measure_question
+from knowgap.compiling.evaluation.metrics import JUDGING_CALLS
+from knowgap.compiling.evaluation.runner import check_examples
+from knowgap.compiling.study.config import DemoConfig, StudyConfig
+from knowgap.compiling.study.search.space import SearchSpace
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Prices
@@ -23,7 +22,6 @@ _SETTINGS = 4  # settings that are tried out
 _SHOWN_DEMOS = 4  # demonstrations that an optimizer shows at most
 
 
-@checked
 def estimate_study(
     program: Program,
     *,
@@ -86,7 +84,7 @@ def _settings(program: Program, study: StudyConfig | None, seed: int) -> Iterato
     from optuna import create_study
     from optuna.samplers import RandomSampler
 
-    from knowgap.compile.evaluation.quiet import quiet
+    from knowgap.compiling.evaluation.quiet import quiet
 
     yield program
     space = SearchSpace(program, study)

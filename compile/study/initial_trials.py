@@ -7,18 +7,18 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.demonstrations.compile_program import compile_program
-from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.study.config import DemoConfig, StudyConfig
-from knowgap.compile.study.search.space import PROGRAM, SearchSpace, program_prefix
-from knowgap.compile.study.shared_study import InitialTrial, MadeDemos, SetUp
-from knowgap.compile.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
-from knowgap.compile.thresholds.delta_calibration import calibrate
+from knowgap.compiling.demonstrations.compile_program import compile_program
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.study.config import DemoConfig, StudyConfig
+from knowgap.compiling.study.search.space import PROGRAM, SearchSpace, program_prefix
+from knowgap.compiling.study.shared_study import InitialTrial, MadeDemos, SetUp
+from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
+from knowgap.compiling.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Prices, UsageTracker, track_usage
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["bootstrap_demos", "make_set_up"]
 

@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import TrialState
 from pydantic import BaseModel
 
-from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.study.config import StudyConfig
-from knowgap.compile.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
-from knowgap.compile.study.trials import FINGERPRINT, INITIAL, LEFT_OUT, SPENT, is_sealed
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
+from knowgap.compiling.study.trials import FINGERPRINT, INITIAL, LEFT_OUT, SPENT, is_sealed
 from knowgap.errors import StudyError
 from knowgap.programs.trace.usage import Usage
 
@@ -127,7 +127,7 @@ def shared_study(
 
     Args:
         study_name: the study's name in the storage.
-        storage: see `knowgap.compile.study.storage.open_storage`.
+        storage: see `knowgap.compiling.study.storage.open_storage`.
         config: how the study searches.
         fingerprint: what the study is about, as JSON values by name.
         make: bootstraps the demonstrations and lists the initial trials.

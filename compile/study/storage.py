@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from knowgap.errors import KnowgapError, MissingDependency, StudyError, UsageError, shorten
-from knowgap.retrieval.index.files import naming
+from knowgap.storage.files import naming
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage

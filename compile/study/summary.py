@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from optuna.trial import TrialState
 from pydantic import ValidationError
 
-from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.statistics import Comparison, paired_comparison, pareto_front
-from knowgap.compile.study.search.space import PROGRAM
-from knowgap.compile.study.shared_study import MadeDemos, check_trials, read_set_up
-from knowgap.compile.study.trials import LEFT_OUT, PAPER, TrialResult, choose, finished, rank
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.statistics import Comparison, paired_comparison, pareto_front
+from knowgap.compiling.study.search.space import PROGRAM
+from knowgap.compiling.study.shared_study import MadeDemos, check_trials, read_set_up
+from knowgap.compiling.study.trials import LEFT_OUT, PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
 from knowgap.programs.trace.usage import Usage
 

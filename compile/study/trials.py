@@ -10,9 +10,9 @@ import numpy as np
 from optuna.trial import TrialState
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.costs import COSTS
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.study.search.price_limit import PriceLimit
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.errors import StudyError, UsageError
 from knowgap.programs.trace.usage import Usage
 
@@ -81,7 +81,7 @@ class TrialResult(BaseModel, extra="forbid"):
         program: the program's name.
         complete: whether every dev question was asked; False for a trial that was pruned.
         scores: by question, in the study's order; fewer than all if pruned.
-        costs: mean per question, by the names of `knowgap.compile.evaluation.costs.COSTS`.
+        costs: mean per question, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         failed: number of questions on which the program failed.
         spent: what the trial cost.
         same_as: number of the earlier trial that tried the same, whose result this one has; None if it was run.
@@ -174,7 +174,7 @@ def choose(
         trials: finished trials.
         rule: "best" takes the highest mean score, by `rank`. "within 0.02" takes the cheapest trial whose score is at
             most 0.02 below the best. "under 12" takes the best trial that costs at most 12 per question.
-        cost: what counts as cost, by the names of `knowgap.compile.evaluation.costs.COSTS`.
+        cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         limit: trials beyond it are left out first.
 
     Raises:

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import dspy
 import orjson
 
-from knowgap.arguments import checked
-from knowgap.compile.evaluation.evaluator import Progress, named_metrics
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.metrics.missing_gold import check_gold
-from knowgap.compile.evaluation.provenance import (
+from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
+from knowgap.compiling.evaluation.provenance import (
     digest,
     examples_digest,
     lm_name,
@@ -26,21 +24,22 @@ from knowgap.compile.evaluation.provenance import (
     retriever_facts,
     state_of,
 )
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples, resolve_lm
-from knowgap.compile.evaluation.shared_cache import lm_cache, share_results
-from knowgap.compile.evaluation.statistics import Comparison
-from knowgap.compile.study.config import Budget, DemoConfig, StudyConfig
-from knowgap.compile.study.initial_trials import bootstrap_demos, make_set_up
-from knowgap.compile.study.search.price_limit import PriceLimit
-from knowgap.compile.study.search.space import SearchSpace, program_prefix
-from knowgap.compile.study.shared_study import shared_study
-from knowgap.compile.study.summary import StudyFacts, read_study
-from knowgap.compile.study.trials import TrialResult, choose
-from knowgap.compile.study.worker import Worker
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
+from knowgap.compiling.evaluation.shared_cache import lm_cache, share_results
+from knowgap.compiling.evaluation.statistics import Comparison
+from knowgap.compiling.study.config import Budget, DemoConfig, StudyConfig
+from knowgap.compiling.study.initial_trials import bootstrap_demos, make_set_up
+from knowgap.compiling.study.search.price_limit import PriceLimit
+from knowgap.compiling.study.search.space import SearchSpace, program_prefix
+from knowgap.compiling.study.shared_study import shared_study
+from knowgap.compiling.study.summary import StudyFacts, read_study
+from knowgap.compiling.study.trials import TrialResult, choose
+from knowgap.compiling.study.worker import Worker
 from knowgap.errors import StudyError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import token_prices, without_history
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -95,7 +94,7 @@ class Tuning(StudyFacts, Generic[P]):
         return paper
 
     def choose(self, rule: str = "best") -> P:
-        """The program of another trial, by a rule of `knowgap.compile.study.trials.choose`."""
+        """The program of another trial, by a rule of `knowgap.compiling.study.trials.choose`."""
         return self.program_of(choose(self.trials, rule, self.cost, self.limit))
 
     def program_of(self, trial: TrialResult) -> P:
@@ -117,7 +116,6 @@ class Tuning(StudyFacts, Generic[P]):
         return super().gain(before or self.paper)
 
 
-@checked
 def tune(
     program: P | None = None,
     *,
@@ -142,14 +140,14 @@ def tune(
     training questions, and bootstrapped demonstrations. Then Optuna's TPE draws.
 
     With several programs, the study searches for the best of them as well. It tries each with its paper's settings;
-    from then on, those that do worse get no more trials, see `knowgap.compile.study.search.racing`. Demonstrations are
+    those that do worse get no more trials, see `knowgap.compiling.study.search.racing`. Demonstrations are
     bootstrapped for a program that is still in the race then. Answers, retrieved lists and scores are shared between
     programs where prompts and queries are the same.
 
     The same call continues a study: `n_trials` counts all its finished trials, and what a process was running when it
     died is run again. Several processes may make the call at the same time, on one machine over a file, on many over a
     database server. They share the trials; the study may then end with as many more trials as others were running. With
-    one process, a study follows from its seed; with several it does not. See `knowgap.compile.study.shared_study`.
+    one process, a study follows from its seed; with several it does not. See `knowgap.compiling.study.shared_study`.
 
     Args:
         program: what is tuned; it stays as it is.
@@ -160,7 +158,7 @@ def tune(
         metric: a function or the name of a metric.
         n_trials: number of finished trials (complete or pruned) at which the study ends.
         study_name: the name under which the study is kept; by default the program's name, or "programs".
-        storage: see `knowgap.compile.study.storage.open_storage`; None keeps the study in memory.
+        storage: see `knowgap.compiling.study.storage.open_storage`; None keeps the study in memory.
         seed: of every draw.
         lm: the language model; by default the one that DSPy is configured with.
         num_threads: questions at a time; the study does not depend on it.

@@ -1,4 +1,4 @@
-"""One process of a study: runs trials until there are enough; see `knowgap.compile.study.shared_study`."""
+"""One process of a study: runs trials until there are enough; see `knowgap.compiling.study.shared_study`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from optuna import Study, TrialPruned
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
-from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.evaluation.costs import mean_costs
-from knowgap.compile.evaluation.metrics import Metric
-from knowgap.compile.evaluation.runner import QuestionRecord, map_ordered, resolve_lm, run_example, stop_if_unreadable
-from knowgap.compile.study.config import Budget, StudyConfig
-from knowgap.compile.study.search.price_limit import PriceLimit
-from knowgap.compile.study.search.pruning import Pruner
-from knowgap.compile.study.search.racing import in_race
-from knowgap.compile.study.search.sampler import TrialSeededSampler
-from knowgap.compile.study.search.space import PROGRAM, SearchSpace, program_prefix
-from knowgap.compile.study.shared_study import MadeDemos, SetUp, enqueue, read_demos, read_set_up, store_demos
-from knowgap.compile.study.trials import (
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.evaluation.costs import mean_costs
+from knowgap.compiling.evaluation.metrics import Metric
+from knowgap.compiling.evaluation.runner import QuestionRecord, map_ordered, resolve_lm, run_example, stop_if_unreadable
+from knowgap.compiling.study.config import Budget, StudyConfig
+from knowgap.compiling.study.search.price_limit import PriceLimit
+from knowgap.compiling.study.search.pruning import Pruner
+from knowgap.compiling.study.search.racing import in_race
+from knowgap.compiling.study.search.sampler import TrialSeededSampler
+from knowgap.compiling.study.search.space import PROGRAM, SearchSpace, program_prefix
+from knowgap.compiling.study.shared_study import MadeDemos, SetUp, enqueue, read_demos, read_set_up, store_demos
+from knowgap.compiling.study.trials import (
     AFTER_FIRST_ROUND,
     BOOTSTRAPPED,
     CONFIG,
@@ -42,7 +42,7 @@ from knowgap.compile.study.trials import (
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from optuna import Trial

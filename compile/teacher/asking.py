@@ -7,7 +7,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import LMError
 
-from knowgap.compile.evaluation.provenance import lm_name, lm_settings
+from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.reading.passage_numbering import number_passages
 from knowgap.programs.replies.repeating import ask_until_read

@@ -9,13 +9,12 @@ from typing import TypeVar, cast
 import dspy
 from pydantic import BaseModel
 
-from knowgap.arguments import checked
-from knowgap.compile.evaluation.provenance import model_name
-from knowgap.compile.evaluation.runner import check_examples
+from knowgap.compiling.evaluation.provenance import model_name
+from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import OptionalReal
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["Calibration", "calibrate"]
 
@@ -58,7 +57,6 @@ class Calibration(BaseModel, extra="forbid"):
         return cast("P", program.deepcopy().configure(delta=self.delta))
 
 
-@checked
 def calibrate(
     program: Program, examples: Sequence[dspy.Example], *, share: float = 0.8, progress: Progress | None = None
 ) -> Calibration:

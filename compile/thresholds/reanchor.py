@@ -9,22 +9,22 @@ import dspy
 from dspy.teleprompt.reanchor import ReAnchor
 from pydantic import BaseModel
 
-from knowgap.compile.demonstrations.optimizers import reporting
-from knowgap.compile.evaluation.metrics import Metric, named_metrics
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import (
+from knowgap.compiling.demonstrations.optimizers import reporting
+from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.runner import (
     ask_again_if_lost,
     check_examples,
     fatal_cause,
     is_connection_error,
     resolve_lm,
 )
-from knowgap.compile.evaluation.shared_cache import cache_results
+from knowgap.compiling.evaluation.shared_cache import cache_results
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
 from knowgap.programs.trace.usage import without_history
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 __all__ = ["ThresholdCalibration", "calibrate_thresholds"]
 

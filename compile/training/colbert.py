@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.lora import add_adapter, merge_adapters
-from knowgap.compile.training.ranking import RankedQuestion, training_rows
-from knowgap.compile.training.trainer import TrainingResult, measure_step, train
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.lora import add_adapter, merge_adapters
+from knowgap.compiling.training.ranking import RankedQuestion, training_rows
+from knowgap.compiling.training.trainer import TrainingResult, measure_step, train
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert.checkpoint import (
     checkpoint_digest,
@@ -21,10 +21,10 @@ from knowgap.retrieval.colbert.checkpoint import (
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.index import ColBERTIndex
-from knowgap.retrieval.index.build import Progress
-from knowgap.retrieval.index.files import json_digest
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.rerankers.cross_encoder import loading_model
+from knowgap.storage.files import json_digest
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     import torch

@@ -15,13 +15,13 @@ from typing import Any
 import dspy
 from dspy.clients.provider import Provider, TrainingJob
 
-from knowgap.compile.demonstrations.optimizers import reporting
-from knowgap.compile.evaluation.metrics import Metric, named_metrics
-from knowgap.compile.evaluation.quiet import quiet
-from knowgap.compile.evaluation.runner import check_examples
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.lora import add_lora, merge_lora
-from knowgap.compile.training.trainer import TrainingResult, train
+from knowgap.compiling.demonstrations.optimizers import reporting
+from knowgap.compiling.evaluation.metrics import Metric, named_metrics
+from knowgap.compiling.evaluation.quiet import quiet
+from knowgap.compiling.evaluation.runner import check_examples
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.lora import add_lora, merge_lora
+from knowgap.compiling.training.trainer import TrainingResult, train
 from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.local.engine import HFEngine
 from knowgap.lms.local.loading import LocalModel, load_model
@@ -30,8 +30,8 @@ from knowgap.lms.providers import make_lm
 from knowgap.programs.base import Program
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.trace.usage import without_history
-from knowgap.retrieval.index.build import Progress
-from knowgap.retrieval.index.files import json_digest
+from knowgap.storage.files import json_digest
+from knowgap.storage.progress import Progress
 
 __all__ = ["FINETUNE_CONFIG", "FinetunedProgram", "LocalProvider", "finetune_program", "local_engine"]
 

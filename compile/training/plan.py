@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from knowgap.compile.training.config import TrainingConfig
+from knowgap.compiling.training.config import TrainingConfig
 
 __all__ = ["TrainingPlan", "plan_training"]
 
@@ -40,7 +40,7 @@ def plan_training(
     config: TrainingConfig, examples: int, *, seconds_per_step: float | None = None, teacher_calls: int = 0
 ) -> TrainingPlan:
     """The plan of a run on so many examples; `measure_step` gives the seconds of a step."""
-    from knowgap.compile.training.trainer import process_count
+    from knowgap.compiling.training.trainer import process_count
 
     steps = config.steps(examples, process_count())
     hours = None if seconds_per_step is None else steps * seconds_per_step / 3600

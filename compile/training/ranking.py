@@ -14,12 +14,12 @@ from typing import NamedTuple
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, reference_answers
-from knowgap.compile.evaluation.metrics.retrieval import mrr, recall
-from knowgap.compile.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
+from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.errors import UsageError
-from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = [
     "RankedQuestion",

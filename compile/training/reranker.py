@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded.cross_encoder import EMBEDDED, base_folder, embedded_digest, load_base
-from knowgap.compile.training.lora import add_adapter, merge_adapters
-from knowgap.compile.training.ranking import RankedQuestion, training_rows
-from knowgap.compile.training.trainer import TrainingResult, measure_step, train
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.embedded.cross_encoder import EMBEDDED, base_folder, embedded_digest, load_base
+from knowgap.compiling.training.lora import add_adapter, merge_adapters
+from knowgap.compiling.training.ranking import RankedQuestion, training_rows
+from knowgap.compiling.training.trainer import TrainingResult, measure_step, train
 from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
-from knowgap.retrieval.index.build import Progress, no_progress
-from knowgap.retrieval.index.files import json_digest
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
+from knowgap.storage.files import json_digest
+from knowgap.storage.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from sentence_transformers.cross_encoder import CrossEncoderTrainer

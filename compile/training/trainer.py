@@ -24,12 +24,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from knowgap.compile.evaluation.provenance import versions
-from knowgap.compile.training.config import TrainingConfig
+from knowgap.compiling.evaluation.provenance import versions
+from knowgap.compiling.training.config import TrainingConfig
 from knowgap.errors import MissingDependency, UsageError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-from knowgap.retrieval.index.build import Progress, no_progress
-from knowgap.retrieval.index.files import acquire_lock, release_lock, write_folder, write_json
+from knowgap.storage.files import acquire_lock, release_lock, write_folder, write_json
+from knowgap.storage.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments

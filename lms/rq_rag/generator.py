@@ -8,7 +8,6 @@ from typing import Any
 
 import dspy
 
-from knowgap.arguments import checked
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local.loading import load_model
 from knowgap.lms.providers import GENERATOR
@@ -56,7 +55,6 @@ class TranscriptGenerator:
         LanguageModelError: at the first question, if the model cannot be loaded.
     """
 
-    @checked
     def __init__(
         self,
         path_or_id: str | Path,

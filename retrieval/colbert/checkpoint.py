@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEncoder
-from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.encoding import EncodingState
-from knowgap.retrieval.index.files import file_digest, write_json
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.files import file_digest, write_json
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = [
     "EMBEDDED",

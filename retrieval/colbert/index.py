@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from knowgap.arguments import checked
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS
 from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.build import Progress, no_progress, start_build
+from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["ColBERTIndex"]
 
@@ -45,7 +45,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         self._checkpoint, self.quality = checkpoint, quality
 
     @classmethod
-    @checked
     def build(
         cls,
         passages: Iterable[Passage],
@@ -108,7 +107,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         return cls.open(path, checkpoint=checkpoint, device=device)
 
     @classmethod
-    @checked
     def open(
         cls,
         path: str | Path,

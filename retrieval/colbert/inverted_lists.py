@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors, runs
-from knowgap.retrieval.index.build import Progress, no_progress
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["CENTROIDS", "TOKEN_CODES", "CentroidIndex"]
 

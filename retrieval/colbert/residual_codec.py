@@ -16,7 +16,7 @@ from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.inverted_lists import CENTROIDS, TOKEN_CODES, CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
-from knowgap.retrieval.index.build import Progress, no_progress
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["ResidualVectors", "cluster", "open_vectors"]
 

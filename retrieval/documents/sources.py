@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexDamaged
-from knowgap.retrieval.index.files import sync
+from knowgap.storage.files import sync
 
 __all__ = ["FileRecord", "PassageRecord", "Source", "Sources", "sources_of"]
 

@@ -15,11 +15,11 @@ from scipy.special import expit
 
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
-from knowgap.retrieval.index.files import json_digest, write_json
 from knowgap.retrieval.lexical import Stemmed, content_words
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 from knowgap.retrieval.rerankers.relevance import coverage
+from knowgap.storage.files import json_digest, write_json
 
 __all__ = ["EmbeddedEntailment", "EntailmentWeights"]
 

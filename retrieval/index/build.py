@@ -7,30 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
-from knowgap.retrieval.index.files import acquire_lock, naming, release_lock, replace_folder
 from knowgap.retrieval.index.manifest import Manifest, building_folder, record_files, write_manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.files import acquire_lock, naming, release_lock, replace_folder
 
-__all__ = ["IndexBuild", "Progress", "no_progress", "start_build"]
+__all__ = ["IndexBuild", "start_build"]
 
 _CHANGED = ("changes.*", "compacted-*", "history.json")  # what an index that was changed after its build holds
-
-
-@runtime_checkable
-class Progress(Protocol):
-    """A callback that long work calls as it goes on."""
-
-    def __call__(self, done: int, total: int, what: str, /) -> None:
-        """`done` of `total` units of the step named `what` are finished."""
-        ...
-
-
-def no_progress(done: int, total: int, what: str) -> None:
-    """A `Progress` that does nothing."""
 
 
 class IndexBuild:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
-from knowgap.retrieval.index.files import naming, write_json
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.files import naming, write_json
 
 __all__ = ["Changes"]
 

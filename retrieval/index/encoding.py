@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
-from knowgap.retrieval.index.build import IndexBuild, Progress
-from knowgap.retrieval.index.files import write_json
+from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
 from knowgap.retrieval.index.window import Window, warn_of_cut
+from knowgap.storage.files import write_json
+from knowgap.storage.progress import Progress
 
 __all__ = ["STATE", "Encoder", "EncodingState", "encode_corpus"]
 

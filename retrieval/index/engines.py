@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from knowgap.arguments import checked
 from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
 from knowgap.plugins import make
 from knowgap.retrieval.index.manifest import Manifest
@@ -35,7 +34,6 @@ ENGINES = {
 """Engine name → `module:class`; the class has `open(path)`."""
 
 
-@checked
 def open_index(
     path: str | Path, *, engine: str | None = None, quality: Quality | None = None, **options: Any
 ) -> Retriever:

@@ -59,7 +59,7 @@ from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
 from knowgap.retrieval.index.changes import Changes
-from knowgap.retrieval.index.files import (
+from knowgap.storage.files import (
     UNFINISHED,
     file_digest,
     json_digest,

@@ -18,13 +18,13 @@ import numpy.typing as npt
 from knowgap.errors import UsageError
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster, open_vectors
-from knowgap.retrieval.index.build import no_progress
 from knowgap.retrieval.index.changes import Changes
 from knowgap.retrieval.index.encoding import Encoder
 from knowgap.retrieval.index.manifest import Manifest, record_files, write_manifest
 from knowgap.retrieval.index.passage_store import PassageStore, Positions, Where, scored_hits, select_positions
 from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.passage import Hit, Passage
+from knowgap.storage.progress import no_progress
 
 __all__ = ["BuiltPart", "Snapshot", "compact"]
 

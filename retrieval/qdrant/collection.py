@@ -20,11 +20,11 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, MissingDependency, UsageError
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.index.build import Progress, no_progress
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.index.window import warn_of_cut
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = [
     "STORE",

@@ -24,9 +24,8 @@ from knowgap.errors import DataError, IndexDamaged, UsageError, ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.device import choose_device
-from knowgap.retrieval.index.build import Progress, start_build
+from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
-from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where
 from knowgap.retrieval.index.window import warn_of_cut
@@ -43,6 +42,8 @@ from knowgap.retrieval.qdrant.collection import (
     reporting,
     upsert,
 )
+from knowgap.storage.files import write_json
+from knowgap.storage.progress import Progress
 
 __all__ = ["QdrantIndex"]
 

@@ -73,7 +73,7 @@ def test_nothing_at_the_root_shadows_a_package():
         "import knowgap",
         "import knowgap.cli.main",
         "import knowgap.retrieval",
-        "import knowgap.compile",
+        "import knowgap.compiling",
         "from knowgap.lms import HFEngine, extractive_lm",
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from knowgap.compile import load_artifact, save_artifact
+from knowgap.compiling import load_artifact, save_artifact
 from knowgap.errors import ArtifactError
 from knowgap.programs import get_program
 from knowgap.programs.baselines.rag import RAG

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from knowgap import plugins
-from knowgap.compile.data import load_dataset
-from knowgap.compile.evaluation.metrics import METRICS, get_metric, named_metrics
-from knowgap.compile.evaluation.provenance import outside_parts
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.metrics import METRICS, get_metric, named_metrics
+from knowgap.compiling.evaluation.provenance import outside_parts
 from knowgap.errors import DataError, IndexFolderError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program, program_reference
 from knowgap.programs.baselines.rag import RAG

@@ -6,7 +6,7 @@ from fictional.names import ENDINGS, coin
 from fictional.world import build_world
 from write_sample import SAMPLE
 
-from knowgap.compile.data import SPLITS, load_dataset
+from knowgap.compiling.data import SPLITS, load_dataset
 
 
 def test_the_sample_files_are_what_the_generator_writes(tmp_path):

@@ -12,7 +12,7 @@ from models.gold_questions import Fact, GoldQuestion, read_triples
 from models.knowing_reader import KnowingReader
 
 from knowgap import BM25Index, Passage, get_program, signatures
-from knowgap.compile.data import load_dataset
+from knowgap.compiling.data import load_dataset
 from knowgap.signatures import SourcePassage, SubAnswer
 
 QUESTION = "Where was the director of the film Orle Rising born?"

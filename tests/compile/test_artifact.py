@@ -14,9 +14,9 @@ import dspy
 import pytest
 from compile_helpers import Tunable, make_retriever, reading_lm
 
-from knowgap.compile import compile_program, evaluate, evaluate_on_test, load_artifact, save_artifact
-from knowgap.compile.data.dataset import Dataset
-from knowgap.compile.model_card import model_card
+from knowgap.compiling import compile_program, evaluate, evaluate_on_test, load_artifact, save_artifact
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
@@ -99,7 +99,7 @@ def test_another_process_in_another_place(artifact, compiled, index, examples, t
     script = (
         "import dspy, json, sys\n"
         "from compile_helpers import reading_lm\n"
-        "from knowgap.compile import load_artifact\n"
+        "from knowgap.compiling import load_artifact\n"
         "dspy.configure(lm=reading_lm()[0])\n"
         "program = load_artifact('program', retriever='documents')\n"
         "answers = [program(question=q).answer for q in json.loads(sys.argv[1])]\n"

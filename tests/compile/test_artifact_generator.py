@@ -7,7 +7,7 @@ import pytest
 from dspy.utils.exceptions import LMError
 from support import OverlapRetriever
 
-from knowgap.compile import evaluate, load_artifact, save_artifact
+from knowgap.compiling import evaluate, load_artifact, save_artifact
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.rq_rag import RQRAG

@@ -5,7 +5,7 @@ import json
 import pytest
 from support import OverlapRetriever, play
 
-from knowgap.compile import evaluate, load_artifact, save_artifact
+from knowgap.compiling import evaluate, load_artifact, save_artifact
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.programs.baselines.rag import RAG

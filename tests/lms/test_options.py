@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from knowgap.compile.evaluation.provenance import connection_options, lm_settings
+from knowgap.compiling.evaluation.provenance import connection_options, lm_settings
 from knowgap.errors import UsageError
 from knowgap.lms import make_lm, quiet_dspy
 from knowgap.lms.options import check_option, parse_options

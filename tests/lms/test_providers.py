@@ -10,9 +10,9 @@ import dspy
 import pytest
 from support import in_chat_format
 
-from knowgap.compile.evaluation.metrics import named_metrics
-from knowgap.compile.evaluation.provenance import lm_settings
-from knowgap.compile.evaluation.runner import run_example
+from knowgap.compiling.evaluation.metrics import named_metrics
+from knowgap.compiling.evaluation.provenance import lm_settings
+from knowgap.compiling.evaluation.runner import run_example
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
 from knowgap.lms.providers import unreadable_replies

@@ -10,7 +10,7 @@ import pytest
 from dspy.utils.exceptions import LMError
 from support import ScriptedEngine, lm_of, scripted_lm
 
-from knowgap.compile.evaluation.delegating_program import DelegatingProgram
+from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
 from knowgap.errors import EmptyQuestion
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct

@@ -16,7 +16,7 @@ from knowgap.cli.given import grouped
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from knowgap.compile.questions.writing import WrittenQuestions
+    from knowgap.compiling.questions.writing import WrittenQuestions
 
 __all__ = ["COMMANDS", "questions"]
 
@@ -51,8 +51,8 @@ def questions(
     `--data questions.jsonl` takes the output. The page beside it shows every question with its passages: strike out
     what is no good and save the rest. The same command continues a run that was stopped.
     """
-    from knowgap.compile.questions.estimate import estimate_questions
-    from knowgap.compile.questions.writing import CANNOT_WRITE, write_questions
+    from knowgap.compiling.questions.estimate import estimate_questions
+    from knowgap.compiling.questions.writing import CANNOT_WRITE, write_questions
     from knowgap.reports.questions import write_questions_page
 
     if options.lm in (None, "extractive"):

@@ -14,7 +14,7 @@ from knowgap.errors import LanguageModelError
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Evaluation
+    from knowgap.compiling import Evaluation
     from knowgap.programs.base import Program
 
 __all__ = ["score_and_save"]
@@ -45,7 +45,7 @@ def score_and_save(
     Returns:
         The evaluations by label, such as "test after".
     """
-    from knowgap.compile import save_artifact
+    from knowgap.compiling import save_artifact
 
     evaluations: dict[str, Evaluation] = {}
     improved = job if lm is None else replace(job, lm=lm)

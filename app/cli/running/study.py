@@ -13,8 +13,8 @@ from knowgap.cli.evaluate import Job, show_estimates
 from knowgap.cli.given import refuse
 
 if TYPE_CHECKING:
-    from knowgap.compile import Budget, DemoConfig, Estimate, StudyConfig, Tuning
-    from knowgap.compile.study.trials import TrialResult
+    from knowgap.compiling import Budget, DemoConfig, Estimate, StudyConfig, Tuning
+    from knowgap.compiling.study.trials import TrialResult
     from knowgap.programs.base import Program
 
 __all__ = ["estimate_study", "run_study", "show_study", "study_config", "study_label"]
@@ -35,8 +35,8 @@ def run_study(
     The study is kept in `folder` if the options do not say where. `command` is the command line of this process: other
     workers run it and share the trials, so that it must lead to this call.
     """
-    from knowgap.compile import tune
-    from knowgap.compile.study.local_processes import local_workers
+    from knowgap.compiling import tune
+    from knowgap.compiling.study.local_processes import local_workers
 
     config, budget = study_config(options, ranges)
     name = study_label(programs)
@@ -75,7 +75,7 @@ def study_config(
     options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None
 ) -> tuple[StudyConfig, Budget]:
     """How a study searches, and its limits; both are checked."""
-    from knowgap.compile import Budget, StudyConfig
+    from knowgap.compiling import Budget, StudyConfig
 
     if options.mode == "pareto" and options.prune:
         refuse(["prune"], "--mode pareto stops no trial early")
@@ -104,7 +104,7 @@ def estimate_study(job: Job, programs: Sequence[Program], options: o.StudyOption
 
     Of several programs, each has one trial and its demonstrations; the other trials are taken to be the dearest's.
     """
-    from knowgap.compile import estimate_study
+    from knowgap.compiling import estimate_study
 
     devset, limit = job.dataset.questions("dev", options.limit), options.limit
     train = job.dataset.splits["train"][:limit]
@@ -142,8 +142,8 @@ def estimate_study(job: Job, programs: Sequence[Program], options: o.StudyOption
 
 def show_study(tuned: Tuning[Any]) -> None:
     """Show the programs and the best trials of a study, what they changed, and what the study cost."""
-    from knowgap.compile.evaluation.statistics import few_questions, mean_interval
-    from knowgap.compile.study.trials import rank
+    from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
+    from knowgap.compiling.study.trials import rank
 
     complete = sorted((trial for trial in tuned.trials if trial.complete), key=lambda trial: rank(trial, tuned.cost))
     caption = few_questions([mean_interval(tuned.best.scores, tuned.seed)])

@@ -38,9 +38,9 @@ def colbert(*, model: t.Base = "embedded", output: t.Output, options: ColBERTOpt
 
     They are trained on the split `train`, and measured on the questions of another split that are not in it.
     """
-    from knowgap.compile.training.colbert import COLBERT_CONFIG, ColBERTTraining, base_checkpoint, search_with
-    from knowgap.compile.training.ranking import compare_orders
-    from knowgap.compile.training.trainer import is_main_process, require_packages
+    from knowgap.compiling.training.colbert import COLBERT_CONFIG, ColBERTTraining, base_checkpoint, search_with
+    from knowgap.compiling.training.ranking import compare_orders
+    from knowgap.compiling.training.trainer import is_main_process, require_packages
 
     config = options.config(COLBERT_CONFIG)
     require_packages(config)

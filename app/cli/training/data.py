@@ -9,8 +9,8 @@ from knowgap.cli.training.options import RankingOptions
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from knowgap.compile.data import Dataset
-    from knowgap.compile.training.ranking import RankedQuestion
+    from knowgap.compiling.data import Dataset
+    from knowgap.compiling.training.ranking import RankedQuestion
     from knowgap.retrieval.passage import Retriever
 
 __all__ = ["load_questions"]
@@ -20,7 +20,7 @@ def load_questions(
     options: RankingOptions, dataset: Dataset, retriever: Retriever, *, depth: int
 ) -> tuple[list[RankedQuestion], list[RankedQuestion]]:
     """The questions to train on, and those to measure on, which are not among them; with what the index finds."""
-    from knowgap.compile.training.ranking import find_candidates, unseen
+    from knowgap.compiling.training.ranking import find_candidates, unseen
 
     if options.split == "train":
         raise UsageError("--split train: these are the questions that the model is trained on; name dev or test")

@@ -43,8 +43,8 @@ def embedded(
 
 
 def _relevance(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool) -> dict[str, Any]:
-    from knowgap.compile.training.embedded.ranked_questions import read_question_sets
-    from knowgap.compile.training.embedded.relevance import train_relevance
+    from knowgap.compiling.training.embedded.ranked_questions import read_question_sets
+    from knowgap.compiling.training.embedded.relevance import train_relevance
 
     if dry_run:
         sets = read_question_sets(data, seed)
@@ -63,8 +63,8 @@ def _relevance(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool
 
 
 def _entailment(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool) -> dict[str, Any]:
-    from knowgap.compile.training.embedded.entailment import train_entailment
-    from knowgap.compile.training.embedded.statements import count_statements, read_statements
+    from knowgap.compiling.training.embedded.entailment import train_entailment
+    from knowgap.compiling.training.embedded.statements import count_statements, read_statements
 
     if dry_run:
         counts = count_statements(read_statements(data, seed))
@@ -82,7 +82,7 @@ def _entailment(data: Path, output: Path, seed: int, dry_run: bool, as_json: boo
 
 
 def _reading(data: Path, output: Path, seed: int, dry_run: bool, as_json: bool) -> dict[str, Any]:
-    from knowgap.compile.training.embedded.reading import READING_CONFIG, plan_reading, train_reading
+    from knowgap.compiling.training.embedded.reading import READING_CONFIG, plan_reading, train_reading
 
     config = replace(READING_CONFIG, seed=seed)
     if dry_run:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import dspy
 
     from knowgap.cli.evaluate import Job
-    from knowgap.compile.training.config import TrainingConfig
-    from knowgap.compile.training.finetune import FinetunedProgram
+    from knowgap.compiling.training.config import TrainingConfig
+    from knowgap.compiling.training.finetune import FinetunedProgram
     from knowgap.programs.base import Program
 
 __all__ = ["finetune", "finetune_config"]
@@ -24,8 +24,8 @@ __all__ = ["finetune", "finetune_config"]
 
 def finetune_config(settings: list[str] | None, seed: int) -> TrainingConfig:
     """The settings of the values of --train-option, over the defaults."""
-    from knowgap.compile.training.finetune import FINETUNE_CONFIG
-    from knowgap.compile.training.trainer import require_packages
+    from knowgap.compiling.training.finetune import FINETUNE_CONFIG
+    from knowgap.compiling.training.trainer import require_packages
 
     given: dict[str, Any] = {}
     names = [field.name for field in fields(FINETUNE_CONFIG)]
@@ -48,8 +48,8 @@ def finetune(
 
     In a dry run, show what that takes at most (if every question is answered rightly), and return None.
     """
-    from knowgap.compile.training.finetune import finetune_program, local_engine
-    from knowgap.compile.training.plan import plan_training
+    from knowgap.compiling.training.finetune import finetune_program, local_engine
+    from knowgap.compiling.training.plan import plan_training
 
     local_engine(job.lm)
     if job.options.dry_run:

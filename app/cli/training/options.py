@@ -14,12 +14,12 @@ from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.given import OptionGroup
 
 if TYPE_CHECKING:
-    from knowgap.compile.training.colbert import ColBERTTraining
-    from knowgap.compile.training.config import TrainingConfig
-    from knowgap.compile.training.plan import TrainingPlan
-    from knowgap.compile.training.ranking import RankingScore
-    from knowgap.compile.training.reranker import RerankerTraining
-    from knowgap.compile.training.trainer import TrainingResult
+    from knowgap.compiling.training.colbert import ColBERTTraining
+    from knowgap.compiling.training.config import TrainingConfig
+    from knowgap.compiling.training.plan import TrainingPlan
+    from knowgap.compiling.training.ranking import RankingScore
+    from knowgap.compiling.training.reranker import RerankerTraining
+    from knowgap.compiling.training.trainer import TrainingResult
 
 __all__ = [
     "Base",
@@ -133,7 +133,7 @@ def train_ranking(
     as_json: bool,
 ) -> TrainingResult | None:
     """Train a model that ranks passages; in a dry run, show what that takes and return None."""
-    from knowgap.compile.training.plan import plan_training
+    from knowgap.compiling.training.plan import plan_training
 
     if options.dry_run:
         show_plan(plan_training(config, examples, seconds_per_step=training.seconds_per_step()), as_json=as_json)

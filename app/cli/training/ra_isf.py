@@ -20,12 +20,12 @@ from knowgap.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile.data import Dataset
-    from knowgap.compile.evaluation.statistics import Interval
-    from knowgap.compile.training.config import TrainingConfig
-    from knowgap.compile.training.ra_isf.agreement import Agreement
-    from knowgap.compile.training.ra_isf.labelling import Item, Labeller
-    from knowgap.compile.training.trainer import TrainingResult
+    from knowgap.compiling.data import Dataset
+    from knowgap.compiling.evaluation.statistics import Interval
+    from knowgap.compiling.training.config import TrainingConfig
+    from knowgap.compiling.training.ra_isf.agreement import Agreement
+    from knowgap.compiling.training.ra_isf.labelling import Item, Labeller
+    from knowgap.compiling.training.trainer import TrainingResult
     from knowgap.lms.ra_isf.card import SubModelCard, Task
     from knowgap.programs.ra_isf import RAISF
 
@@ -93,8 +93,8 @@ def train_ra_isf(*, base: Base, output: Output, options: SubModelOptions, as_jso
     Writes OUTPUT/know, OUTPUT/relevant and OUTPUT/decompose, for --know, --relevant and --decompose of other commands,
     and the labels of each beside it (JSON Lines), which another run takes over. A run that was killed continues.
     """
-    from knowgap.compile.evaluation.statistics import few_questions
-    from knowgap.compile.training.trainer import is_main_process
+    from knowgap.compiling.evaluation.statistics import few_questions
+    from knowgap.compiling.training.trainer import is_main_process
     from knowgap.lms.ra_isf.card import TASKS
 
     for name in options.sub_model or ():
@@ -142,8 +142,8 @@ def _refuse_unused(options: SubModelOptions, tasks: list[Task]) -> None:
 
 def _plan(tasks: list[Task], base: str, options: SubModelOptions) -> dict[Task, tuple[SubModelCard, TrainingConfig]]:
     """The card of each sub-model, and the settings of its training."""
-    from knowgap.compile.training.config import TrainingConfig
-    from knowgap.compile.training.ra_isf.fitting import base_card, default_config
+    from knowgap.compiling.training.config import TrainingConfig
+    from knowgap.compiling.training.ra_isf.fitting import base_card, default_config
 
     plans = {}
     for task in tasks:
@@ -187,8 +187,8 @@ class _Work:
 
     def collect_items(self, tasks: list[Task]) -> dict[Task, list[Item]]:
         """What is labelled for each sub-model: questions, or questions with passages."""
-        from knowgap.compile.training.ra_isf.labelling import Item
-        from knowgap.compile.training.ra_isf.relevance import retrieve_items
+        from knowgap.compiling.training.ra_isf.labelling import Item
+        from knowgap.compiling.training.ra_isf.relevance import retrieve_items
 
         items: dict[Task, list[Item]] = {task: [Item(example) for example in self.examples] for task in tasks}
         if "relevant" in tasks:
@@ -199,7 +199,7 @@ class _Work:
 
     def labeller(self, task: Task) -> Labeller:
         """Who labels the examples of a sub-model."""
-        from knowgap.compile.training.ra_isf import decomposition, relevance, self_knowledge
+        from knowgap.compiling.training.ra_isf import decomposition, relevance, self_knowledge
         from knowgap.programs.ra_isf import RAISF
 
         program: RAISF = RAISF(style=self.style, chained=self.options.chained)
@@ -221,9 +221,9 @@ class _Work:
 
     def plan(self, task: Task, card: SubModelCard, config: TrainingConfig, items: list[Item]) -> dict[str, Any]:
         """What labelling and training a sub-model take."""
-        from knowgap.compile.training.plan import plan_training
-        from knowgap.compile.training.ra_isf.fitting import measure_sub_model_step
-        from knowgap.compile.training.ra_isf.labelling import LabelledExample, count_missing
+        from knowgap.compiling.training.plan import plan_training
+        from knowgap.compiling.training.ra_isf.fitting import measure_sub_model_step
+        from knowgap.compiling.training.ra_isf.labelling import LabelledExample, count_missing
 
         labeller = self.labeller(task)
         calls = labeller.calls * count_missing(items, labeller, self.labels(task))
@@ -242,11 +242,11 @@ class _Work:
 
     def train(self, task: Task, card: SubModelCard, config: TrainingConfig, items: list[Item]) -> _Trained | None:
         """Label the examples of a sub-model, train it, and let one process measure its agreement before and after."""
-        from knowgap.compile.training.embedded.cross_encoder import base_folder
-        from knowgap.compile.training.ra_isf.agreement import majority_agreement, measure_agreement
-        from knowgap.compile.training.ra_isf.fitting import train_sub_model
-        from knowgap.compile.training.ra_isf.labelling import count_missing, label_items, split_held_out
-        from knowgap.compile.training.trainer import is_main_process, process_count
+        from knowgap.compiling.training.embedded.cross_encoder import base_folder
+        from knowgap.compiling.training.ra_isf.agreement import majority_agreement, measure_agreement
+        from knowgap.compiling.training.ra_isf.fitting import train_sub_model
+        from knowgap.compiling.training.ra_isf.labelling import count_missing, label_items, split_held_out
+        from knowgap.compiling.training.trainer import is_main_process, process_count
         from knowgap.lms.ra_isf.sub_models import load_sub_model
 
         options, labeller = self.options, self.labeller(task)

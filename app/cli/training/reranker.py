@@ -33,9 +33,9 @@ def reranker(
 
     It is trained on the split `train`, and measured on the questions of another split that are not in it.
     """
-    from knowgap.compile.training.ranking import compare_orders
-    from knowgap.compile.training.reranker import RERANKER_CONFIG, RerankerTraining, rerank, untrained_reranker
-    from knowgap.compile.training.trainer import is_main_process, require_packages
+    from knowgap.compiling.training.ranking import compare_orders
+    from knowgap.compiling.training.reranker import RERANKER_CONFIG, RerankerTraining, rerank, untrained_reranker
+    from knowgap.compiling.training.trainer import is_main_process, require_packages
     from knowgap.retrieval import make_reranker
 
     config = options.config(RERANKER_CONFIG)

@@ -21,11 +21,11 @@ from knowgap.errors import UsageError
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compile import Evaluation
-    from knowgap.compile.data import Dataset
-    from knowgap.compile.training.rq_rag.construct import Construction
-    from knowgap.compile.training.rq_rag.records import DataConfig
-    from knowgap.compile.training.trainer import TrainingResult
+    from knowgap.compiling import Evaluation
+    from knowgap.compiling.data import Dataset
+    from knowgap.compiling.training.rq_rag.construct import Construction
+    from knowgap.compiling.training.rq_rag.records import DataConfig
+    from knowgap.compiling.training.trainer import TrainingResult
     from knowgap.retrieval.passage import Retriever
 
 __all__ = ["COMMANDS", "rq_rag"]
@@ -71,9 +71,9 @@ def rq_rag(
     The transcripts are made of the split `train` and kept beside the output, as OUTPUT-transcripts.jsonl: the same
     command continues them. The generator is measured on the questions of another split that are not in it.
     """
-    from knowgap.compile.training.rq_rag.records import DataConfig
-    from knowgap.compile.training.rq_rag.train import GENERATOR_CONFIG, GeneratorTraining
-    from knowgap.compile.training.trainer import is_main_process, require_packages
+    from knowgap.compiling.training.rq_rag.records import DataConfig
+    from knowgap.compiling.training.rq_rag.train import GENERATOR_CONFIG, GeneratorTraining
+    from knowgap.compiling.training.trainer import is_main_process, require_packages
 
     config = options.config(GENERATOR_CONFIG)
     require_packages(config)
@@ -112,9 +112,9 @@ def _show_plan(
     options: GeneratorOptions, config: DataConfig, dataset: Dataset, retriever: Retriever, model: str, as_json: bool
 ) -> None:
     """Show what the run takes; the teacher's transcripts are taken to be as long as those of the known answers."""
-    from knowgap.compile.training.plan import plan_training
-    from knowgap.compile.training.rq_rag.construct import draft_transcripts, teacher_calls
-    from knowgap.compile.training.rq_rag.train import GENERATOR_CONFIG, GeneratorTraining
+    from knowgap.compiling.training.plan import plan_training
+    from knowgap.compiling.training.rq_rag.construct import draft_transcripts, teacher_calls
+    from knowgap.compiling.training.rq_rag.train import GENERATOR_CONFIG, GeneratorTraining
 
     examples, settings = dataset.questions("train", options.limit), options.config(GENERATOR_CONFIG)
     drafts = draft_transcripts(examples[:64], retriever, config)
@@ -137,7 +137,7 @@ def _construct(
     output: Path,
 ) -> Construction:
     """Let the teacher write transcripts, and say what became of the questions."""
-    from knowgap.compile.training.rq_rag.construct import construct_transcripts
+    from knowgap.compiling.training.rq_rag.construct import construct_transcripts
 
     with progress("writing transcripts") as report:
         made = construct_transcripts(
@@ -159,8 +159,8 @@ def _measure(
     options: GeneratorOptions, dataset: Dataset, retriever: Retriever, folders: Mapping[str, Path]
 ) -> dict[str, Evaluation]:
     """Score generators on unseen questions, and the trained one without search as well."""
-    from knowgap.compile import evaluate
-    from knowgap.compile.training.ranking import unseen
+    from knowgap.compiling import evaluate
+    from knowgap.compiling.training.ranking import unseen
     from knowgap.lms import TranscriptGenerator
     from knowgap.programs.rq_rag import RQRAG
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.records import Record, read_json_array
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.records import Record, read_json_array
 from knowgap.errors import shorten
 
 __all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.records import Record, read_json_lines
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.records import Record, read_json_lines
 
 __all__ = ["read_multiple_choice"]
 

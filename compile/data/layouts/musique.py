@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.records import Record, read_json_lines
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.records import Record, read_json_lines
 
 __all__ = ["read_musique"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example, question_id
-from knowgap.compile.data.records import read_json_lines
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example, question_id
+from knowgap.compiling.data.records import read_json_lines
 
 __all__ = ["read_nq_open"]
 

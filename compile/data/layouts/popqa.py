@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.records import Record, read_table
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.records import Record, read_table
 
 __all__ = ["read_popqa"]
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from knowgap.compile.data.dataset import Examples, PassagePool
-from knowgap.compile.data.layouts.asqa import read_asqa
-from knowgap.compile.data.layouts.crud import TASKS, read_crud
-from knowgap.compile.data.layouts.hotpotqa import read_hotpotqa
-from knowgap.compile.data.layouts.multiple_choice import read_multiple_choice
-from knowgap.compile.data.layouts.musique import read_musique
-from knowgap.compile.data.layouts.nq_open import read_nq_open
-from knowgap.compile.data.layouts.popqa import read_popqa
-from knowgap.compile.data.layouts.strategyqa import read_strategyqa
-from knowgap.compile.data.layouts.triviaqa import read_triviaqa
-from knowgap.compile.data.layouts.twowiki import read_twowiki
-from knowgap.compile.data.own_questions import read_by_loader, read_own_questions
-from knowgap.compile.data.records import read_records, read_table, stream_keys
+from knowgap.compiling.data.dataset import Examples, PassagePool
+from knowgap.compiling.data.layouts.asqa import read_asqa
+from knowgap.compiling.data.layouts.crud import TASKS, read_crud
+from knowgap.compiling.data.layouts.hotpotqa import read_hotpotqa
+from knowgap.compiling.data.layouts.multiple_choice import read_multiple_choice
+from knowgap.compiling.data.layouts.musique import read_musique
+from knowgap.compiling.data.layouts.nq_open import read_nq_open
+from knowgap.compiling.data.layouts.popqa import read_popqa
+from knowgap.compiling.data.layouts.strategyqa import read_strategyqa
+from knowgap.compiling.data.layouts.triviaqa import read_triviaqa
+from knowgap.compiling.data.layouts.twowiki import read_twowiki
+from knowgap.compiling.data.own_questions import read_by_loader, read_own_questions
+from knowgap.compiling.data.records import read_records, read_table, stream_keys
 from knowgap.errors import DataError, UsageError
 from knowgap.plugins import find
 
@@ -126,7 +126,7 @@ def find_reader(name: str) -> Reader:
     Args:
         name: a key of `LAYOUTS`; `module:Name` of a loader from outside; or what an installed package offers under that
             name, in the group `knowgap.layouts` of its entry points. A loader takes a path and yields a dictionary for
-            each question, with the fields of `knowgap.compile.data` and, if it divides them, `split`.
+            each question, with the fields of `knowgap.compiling.data` and, if it divides them, `split`.
 
     Raises:
         UnknownName: there is no such layout.

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.records import Record, read_json_array, read_json_lines, read_json_object
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.records import Record, read_json_array, read_json_lines, read_json_object
 
 __all__ = ["read_strategyqa"]
 

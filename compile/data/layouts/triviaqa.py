@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.records import read_json_array
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.records import read_json_array
 
 __all__ = ["read_triviaqa"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from knowgap.compile.data.dataset import Examples, PassagePool, make_example
-from knowgap.compile.data.layouts.hotpotqa import pool_context, read_supporting_titles
-from knowgap.compile.data.records import read_json_array, read_json_lines
+from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
+from knowgap.compiling.data.layouts.hotpotqa import pool_context, read_supporting_titles
+from knowgap.compiling.data.records import read_json_array, read_json_lines
 
 __all__ = ["read_twowiki"]
 

@@ -17,18 +17,18 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from knowgap.compile.evaluation.metrics.accuracy import accuracy
-from knowgap.compile.evaluation.metrics.asqa import str_em, str_hit
-from knowgap.compile.evaluation.metrics.citation import CitationPrecision, CitationRecall
-from knowgap.compile.evaluation.metrics.evidence import found, shown, shown_precision
-from knowgap.compile.evaluation.metrics.exact_match import exact_match
-from knowgap.compile.evaluation.metrics.f1 import f1
-from knowgap.compile.evaluation.metrics.judge import JudgedAccuracy
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer
-from knowgap.compile.evaluation.metrics.popqa_match import popqa_match
-from knowgap.compile.evaluation.metrics.rag_quest_eval import RAGQuestEval
-from knowgap.compile.evaluation.metrics.retrieval import mrr, precision, recall, s_precision
-from knowgap.compile.evaluation.metrics.upper_bound import UpperBound
+from knowgap.compiling.evaluation.metrics.accuracy import accuracy
+from knowgap.compiling.evaluation.metrics.asqa import str_em, str_hit
+from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
+from knowgap.compiling.evaluation.metrics.evidence import found, shown, shown_precision
+from knowgap.compiling.evaluation.metrics.exact_match import exact_match
+from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics.judge import JudgedAccuracy
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.evaluation.metrics.popqa_match import popqa_match
+from knowgap.compiling.evaluation.metrics.rag_quest_eval import RAGQuestEval
+from knowgap.compiling.evaluation.metrics.retrieval import mrr, precision, recall, s_precision
+from knowgap.compiling.evaluation.metrics.upper_bound import UpperBound
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.plugins import blaming, find
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.exact_match import exact_match
-from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+from knowgap.compiling.evaluation.metrics.exact_match import exact_match
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
 
 __all__ = ["accuracy", "read_choice", "read_yes_no"]
 

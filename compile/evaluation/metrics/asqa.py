@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, predicted_answer
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, predicted_answer
 from knowgap.errors import DataError
 from knowgap.programs.reading.citations import strip_citations
 

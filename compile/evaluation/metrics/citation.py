@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
 from knowgap.programs.reading.citations import MAX_CITATIONS, is_needed, strip_citations
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.retrieval import found_gold, gold_ids
+from knowgap.compiling.evaluation.metrics.retrieval import found_gold, gold_ids
 from knowgap.programs.trace.evidence import found_passages, shown_passages
 from knowgap.retrieval.passage import gold_name
 

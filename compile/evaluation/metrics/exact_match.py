@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
 
 __all__ = ["exact_match"]
 

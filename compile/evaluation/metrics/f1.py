@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
 
 __all__ = ["f1", "token_f1"]
 

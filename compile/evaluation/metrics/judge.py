@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from knowgap.compile.evaluation.metrics.normalize import predicted_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
 from knowgap.programs.replies.asking import call_predictor
 from knowgap.signatures import JudgeAnswer
 

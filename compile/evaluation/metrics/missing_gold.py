@@ -8,7 +8,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.evaluation.metrics import EVIDENCE
+from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.errors import DataError
 
 __all__ = ["check_gold", "without_missing_gold"]

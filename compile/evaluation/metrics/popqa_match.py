@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from knowgap.compile.evaluation.metrics.normalize import predicted_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
 
 __all__ = ["popqa_match"]
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
 from knowgap.errors import DataError, UnknownName
 from knowgap.programs.reading.knowledge_tokens import split_words
 from knowgap.programs.replies.asking import call_predictor

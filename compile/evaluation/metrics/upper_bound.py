@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compile.evaluation.metrics.normalize import predicted_answer
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
 
 __all__ = ["UpperBound"]
 

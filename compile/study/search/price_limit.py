@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from knowgap.programs.trace.usage import Prices, dollars
 
 if TYPE_CHECKING:
-    from knowgap.compile.study.trials import TrialResult
+    from knowgap.compiling.study.trials import TrialResult
 
 __all__ = ["PriceLimit"]
 
@@ -32,7 +32,7 @@ class PriceLimit:
         """Whether costs per question are within the limits.
 
         Args:
-            costs: means by the names of `knowgap.compile.evaluation.costs.COSTS`.
+            costs: means by the names of `knowgap.compiling.evaluation.costs.COSTS`.
             share: of all questions that these were measured on; the others are taken to cost nothing.
         """
         return all(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from knowgap.compile.study.search.price_limit import PriceLimit
-from knowgap.compile.study.trials import TrialResult, rank
+from knowgap.compiling.study.search.price_limit import PriceLimit
+from knowgap.compiling.study.trials import TrialResult, rank
 
 __all__ = ["in_race"]
 

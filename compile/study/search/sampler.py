@@ -13,7 +13,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from knowgap.compile.study.search.space import PROGRAM
+from knowgap.compiling.study.search.space import PROGRAM
 
 __all__ = ["TrialSeededSampler"]
 

@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from knowgap.compile.study.config import StudyConfig
+from knowgap.compiling.study.config import StudyConfig
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, OptionalReal, RealNumber, Switch

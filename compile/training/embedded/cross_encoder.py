@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from knowgap.lms.embedded import span_head
-from knowgap.retrieval.index.files import file_digest
 from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 from knowgap.retrieval.rerankers.cross_encoder import loading_model
+from knowgap.storage.files import file_digest
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

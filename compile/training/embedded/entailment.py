@@ -16,10 +16,10 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from knowgap.compile.training.embedded.statements import KINDS, STATEMENTS_OF_A_SET, Statement, read_statements
+from knowgap.compiling.training.embedded.statements import KINDS, STATEMENTS_OF_A_SET, Statement, read_statements
 from knowgap.retrieval.entailment.embedded import EntailmentWeights
 from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
-from knowgap.retrieval.index.build import Progress, no_progress
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["EntailmentTraining", "HeldOutStatements", "fit_weights", "train_entailment"]
 

@@ -13,21 +13,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded.reading_examples import ReadingExample, read_examples
-from knowgap.compile.training.embedded.reading_ranking import (
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.embedded.reading_examples import ReadingExample, read_examples
+from knowgap.compiling.training.embedded.reading_ranking import (
     ReadingMeasures,
     measure_reading,
     ranking_examples,
     train_ranking,
 )
-from knowgap.compile.training.embedded.reading_weights import export
-from knowgap.compile.training.plan import TrainingPlan, plan_training
-from knowgap.compile.training.trainer import Build, TrainingResult, measure_step, train
+from knowgap.compiling.training.embedded.reading_weights import export
+from knowgap.compiling.training.plan import TrainingPlan, plan_training
+from knowgap.compiling.training.trainer import Build, TrainingResult, measure_step, train
 from knowgap.lms.embedded.span_head import SpanHead, joined, tokenize_pairs
 from knowgap.retrieval.device import bfloat16_on, choose_device
-from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments
@@ -223,7 +223,7 @@ def train_reading(
 
     Raises:
         DataError: no training file is there, or one is not in its layout.
-        UsageError: as `knowgap.compile.training.trainer.train`.
+        UsageError: as `knowgap.compiling.training.trainer.train`.
     """
     settings = settings or ReadingSettings()
     parts = split(read_examples(data, config.seed), _HELD_OUT)

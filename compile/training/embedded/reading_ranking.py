@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.compile.evaluation.metrics.f1 import token_f1
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer
-from knowgap.compile.training.embedded.reading_examples import ReadingExample, hotpot_records, in_layout
+from knowgap.compiling.evaluation.metrics.f1 import token_f1
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.training.embedded.reading_examples import ReadingExample, hotpot_records, in_layout
 from knowgap.lms.embedded.reading import coverages, features
 from knowgap.lms.embedded.span_head import Ranking, SpanHead
 from knowgap.lms.embedded.text import Sentence, analyse
-from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.sentences import split_sentences
+from knowgap.storage.files import write_json
 
 __all__ = ["RankingExample", "ReadingMeasures", "measure_reading", "ranking_examples", "train_ranking"]
 

@@ -14,10 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.compile.training.embedded.ranked_questions import QuestionSet, read_question_sets
+from knowgap.compiling.training.embedded.ranked_questions import QuestionSet, read_question_sets
 from knowgap.retrieval.colbert.checkpoint import fit_projection
-from knowgap.retrieval.index.build import Progress, no_progress
-from knowgap.retrieval.index.files import write_file
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.rerankers.relevance import (
     FEATURES,
@@ -26,6 +24,8 @@ from knowgap.retrieval.rerankers.relevance import (
     late_interaction,
     stack_tokens,
 )
+from knowgap.storage.files import write_file
+from knowgap.storage.progress import Progress, no_progress
 
 __all__ = ["HeldOut", "RelevanceTraining", "train_relevance"]
 

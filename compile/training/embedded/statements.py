@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from knowgap.compile.training.embedded.reading_examples import (
+from knowgap.compiling.training.embedded.reading_examples import (
     ReadingExample,
     hotpot_records,
     in_layout,

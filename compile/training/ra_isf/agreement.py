@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.metrics.f1 import f1
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer
-from knowgap.compile.evaluation.statistics import Interval, mean_interval
-from knowgap.compile.training.ra_isf.labelling import LabelledExample
+from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
+from knowgap.compiling.evaluation.statistics import Interval, mean_interval
+from knowgap.compiling.training.ra_isf.labelling import LabelledExample
 from knowgap.lms.ra_isf.card import Task
 from knowgap.lms.ra_isf.sub_models import DecompositionModel, RelevanceModel, SelfKnowledgeModel, SubModel
 

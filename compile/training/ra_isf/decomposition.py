@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import dspy
 
-from knowgap.compile.teacher.asking import ask_teacher, teacher_identity
-from knowgap.compile.training.ra_isf.labelling import Item, Labeller
+from knowgap.compiling.teacher.asking import ask_teacher, teacher_identity
+from knowgap.compiling.training.ra_isf.labelling import Item, Labeller
 from knowgap.programs.outputs import clean_lines
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.sub_modules.sub_questions import REFERENCE

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded.cross_encoder import base_folder, load_base
-from knowgap.compile.training.lora import add_lora, merge_lora
-from knowgap.compile.training.ra_isf.labelling import LabelledExample
-from knowgap.compile.training.trainer import Build, TrainingResult, measure_step, train
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.embedded.cross_encoder import base_folder, load_base
+from knowgap.compiling.training.lora import add_lora, merge_lora
+from knowgap.compiling.training.ra_isf.labelling import LabelledExample
+from knowgap.compiling.training.trainer import Build, TrainingResult, measure_step, train
 from knowgap.errors import CheckpointError, UsageError, shorten
 from knowgap.lms.local.loading import load_model
 from knowgap.lms.ra_isf.card import Kind, SubModelCard, Task
 from knowgap.lms.ra_isf.language_model import fit_prompt, target_ids
 from knowgap.lms.ra_isf.sub_models import join_questions
-from knowgap.retrieval.index.build import Progress
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainingArguments

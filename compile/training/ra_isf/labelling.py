@@ -12,11 +12,12 @@ from typing import NamedTuple
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.teacher.record_file import RecordFile, read_record_file
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.lms.ra_isf.card import Task
-from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import RecordFile, read_records
 
 __all__ = [
     "Item",
@@ -131,7 +132,7 @@ def label_items(
     by_key = {labeller.key(item): item for item in items}
     keys = list(dict.fromkeys(map(labeller.key, items)))
     missing, calls, counting = count_missing(items, labeller, path), 0, threading.Lock()
-    known = read_record_file(path, LabelledExample, _WHAT)
+    known = read_records(path, LabelledExample, _WHAT)[1] if path.exists() else {}
 
     def label(key: str) -> LabelledExample | None:
         nonlocal calls
@@ -145,8 +146,9 @@ def label_items(
         return LabelledExample(key=key, question=by_key[key].example.question, passage=text, label=value)
 
     if missing:  # else several processes may be here
-        with RecordFile(path, LabelledExample, _WHAT) as lines:
-            lines.fill(keys, label, num_threads, progress, lambda: f"{labeller.task}: {labeller.name}")
+        with RecordFile(path, LabelledExample, {"task": labeller.task}, _WHAT) as lines:
+            made = map_ordered(label, lines.missing(keys), num_threads, ahead=8 * num_threads)
+            lines.keep(made, len(keys), progress, lambda: f"{labeller.task}: {labeller.name}")
             known = lines.records
     examples = [known[key] for key in keys if key in known]
     return Labelling(examples, calls, len(keys) - len(examples), len(keys) - missing)
@@ -154,7 +156,7 @@ def label_items(
 
 def count_missing(items: Iterable[Item], labeller: Labeller, file: str | Path) -> int:
     """How many of the items the file has no label for."""
-    labelled = read_record_file(Path(file), LabelledExample, _WHAT)
+    labelled = read_records(file, LabelledExample, _WHAT)[1] if Path(file).exists() else {}
     return len({labeller.key(item) for item in items} - labelled.keys())
 
 

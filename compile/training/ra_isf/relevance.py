@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import dspy
 
-from knowgap.compile.teacher.asking import ask_teacher, teacher_identity
-from knowgap.compile.training.ra_isf.labelling import Item, Labeller
+from knowgap.compiling.teacher.asking import ask_teacher, teacher_identity
+from knowgap.compiling.training.ra_isf.labelling import Item, Labeller
 from knowgap.errors import UsageError
 from knowgap.programs.ra_isf import RAISF
 from knowgap.retrieval.passage import Passage, Retriever

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dspy
 
-from knowgap.compile.evaluation.metrics import get_metric
-from knowgap.compile.teacher.asking import ask_teacher, teacher_identity
-from knowgap.compile.training.ra_isf.labelling import Item, Labeller
+from knowgap.compiling.evaluation.metrics import get_metric
+from knowgap.compiling.teacher.asking import ask_teacher, teacher_identity
+from knowgap.compiling.training.ra_isf.labelling import Item, Labeller
 from knowgap.programs.ra_isf import RAISF
 
 __all__ = ["answers_rightly", "says_that_it_knows"]

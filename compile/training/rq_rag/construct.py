@@ -15,18 +15,15 @@ from typing import Any, Literal
 
 import dspy
 
-from knowgap.arguments import checked
-from knowgap.compile.evaluation.metrics.f1 import f1
-from knowgap.compile.evaluation.metrics.normalize import normalize_answer, reference_answers
-from knowgap.compile.evaluation.provenance import examples_digest, lm_name, lm_settings, retriever_facts
-from knowgap.compile.evaluation.runner import check_examples
-from knowgap.compile.teacher.asking import ask_teacher
-from knowgap.compile.teacher.record_file import RecordFile
-from knowgap.compile.training.rq_rag.records import DROPPED, DataConfig, SearchStep, TranscriptRecord
+from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
+from knowgap.compiling.evaluation.provenance import examples_digest, lm_name, lm_settings, retriever_facts
+from knowgap.compiling.evaluation.runner import check_examples, map_ordered
+from knowgap.compiling.teacher.asking import ask_teacher
+from knowgap.compiling.training.rq_rag.records import DROPPED, DataConfig, SearchStep, TranscriptRecord
 from knowgap.errors import UsageError
 from knowgap.programs.outputs import clean_lines, text_of
 from knowgap.programs.trajectory import Trajectory
-from knowgap.retrieval.index.build import Progress
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES
 from knowgap.signatures.rq_rag_teacher import (
@@ -36,6 +33,8 @@ from knowgap.signatures.rq_rag_teacher import (
     QueriesForReadings,
     Turn,
 )
+from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import RecordFile
 
 __all__ = ["KINDS", "Construction", "construct_transcripts", "draft_transcripts", "kind_of", "teacher_calls"]
 
@@ -92,7 +91,6 @@ def teacher_calls(examples: Sequence[dspy.Example], config: DataConfig) -> int:
     return sum(1 if _keeps_answer(str(example.get("id")), config) else 2 for example in examples)
 
 
-@checked
 def construct_transcripts(
     examples: Sequence[dspy.Example],
     retriever: Retriever,
@@ -127,7 +125,7 @@ def construct_transcripts(
         "configuration": config.model_dump(),
     }
     author = _Author(retriever, teacher, config, passages or {})
-    with RecordFile(Path(output), TranscriptRecord, "transcript", made_with) as file:
+    with RecordFile(output, TranscriptRecord, made_with, "transcript") as file:
         asked = {name: examples_digest([example])[:16] for name, example in zip(ids, examples, strict=True)}
         stale = [name for name in ids if name in file.records and file.records[name].digest != asked[name]]
         if stale:
@@ -138,7 +136,11 @@ def construct_transcripts(
             records = [file.records[name] for name in ids if name in file.records]
             return f"{sum(not record.dropped for record in records) / len(records):.0%} kept"
 
-        file.fill(ids, lambda name: author.write(name, by_id[name], asked[name]), num_threads, progress, tell)
+        missing = file.missing(ids)
+        made = map_ordered(
+            lambda name: author.write(name, by_id[name], asked[name]), missing, num_threads, ahead=8 * num_threads
+        )
+        file.keep(made, len(ids), progress, tell)
         return Construction([file.records[name] for name in ids], author.calls)
 
 

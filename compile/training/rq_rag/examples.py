@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from knowgap.compile.training.rq_rag.records import TranscriptRecord
+from knowgap.compiling.training.rq_rag.records import TranscriptRecord
 from knowgap.lms.rq_rag.layout import TranscriptLayout
 from knowgap.signatures import STYLES
 

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.lora import add_lora, merge_lora
-from knowgap.compile.training.reranker import base_facts
-from knowgap.compile.training.rq_rag.examples import IGNORED, encode_records
-from knowgap.compile.training.rq_rag.records import TranscriptRecord
-from knowgap.compile.training.trainer import TrainingResult, measure_step, train
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.lora import add_lora, merge_lora
+from knowgap.compiling.training.reranker import base_facts
+from knowgap.compiling.training.rq_rag.examples import IGNORED, encode_records
+from knowgap.compiling.training.rq_rag.records import TranscriptRecord
+from knowgap.compiling.training.trainer import TrainingResult, measure_step, train
 from knowgap.errors import LanguageModelError, shorten
 from knowgap.lms.local.loading import require_transformers
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout, add_control_tokens
-from knowgap.retrieval.index.build import Progress
-from knowgap.retrieval.index.files import json_digest
+from knowgap.storage.files import json_digest
+from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from transformers import Trainer

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compile.study.local_processes import LOCAL_WORKER
-from knowgap.compile.study.storage import open_storage
+from knowgap.compiling.study.local_processes import LOCAL_WORKER
+from knowgap.compiling.study.storage import open_storage
 
 STUDY = ("--program", "rag", "--engine", "bm25", "--limit", "2", "--num-threads", "1", "-o", "out")
 

@@ -9,8 +9,8 @@ import dspy
 import pytest
 
 from knowgap.cli.demo import find_question
-from knowgap.compile.data import load_dataset
-from knowgap.compile.evaluation.metrics import normalize_answer
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.metrics import normalize_answer
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 

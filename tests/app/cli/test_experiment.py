@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowgap.compile.experiments.table import shipped_tables
+from knowgap.compiling.experiments.table import shipped_tables
 
 OWN = ["experiment", "own_questions", "--data-path", "own=questions.jsonl", "--corpus", "own=docs.jsonl"]
 ROWS = ["--row", "no retrieval", "--row", "plain retrieval"]

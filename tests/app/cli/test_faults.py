@@ -77,7 +77,7 @@ def test_every_write_that_a_read_only_disk_refuses_names_its_target(indexed, mon
 
     for module in (
         files,
-        sys.modules["knowgap.compile.evaluation.answers_file"],
+        sys.modules["knowgap.compiling.evaluation.answers_file"],
         sys.modules["knowgap.retrieval.index.build"],
     ):
         monkeypatch.setattr(module, "acquire_lock", refuse)

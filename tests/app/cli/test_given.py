@@ -23,7 +23,7 @@ TABLE = ("experiment", "own_questions", "--data-path", "own=questions.jsonl", "-
 @pytest.fixture
 def compiled(indexed: Knowgap) -> Knowgap:
     """The command in a folder with an index, and with a compiled rag in compiled/artifact."""
-    from knowgap.compile import save_artifact
+    from knowgap.compiling import save_artifact
     from knowgap.programs import get_program
     from knowgap.retrieval import open_index
 

@@ -8,9 +8,9 @@ import pytest
 from experiment_helpers import logging_lm, make_table, write_data
 from page_reader import Page, read_page
 
-from knowgap.compile.evaluation.statistics import Interval
-from knowgap.compile.experiments.result import CellResult, ExperimentResult, Figure
-from knowgap.compile.experiments.runner import run_experiment
+from knowgap.compiling.evaluation.statistics import Interval
+from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure
+from knowgap.compiling.experiments.runner import run_experiment
 from knowgap.errors import UnknownName
 from knowgap.reports.experiment import (
     cost_chart,

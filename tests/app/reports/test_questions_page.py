@@ -7,7 +7,7 @@ import re
 
 from page_reader import read_page, read_text
 
-from knowgap.compile.questions.records import Draft
+from knowgap.compiling.questions.records import Draft
 from knowgap.reports.questions import render_questions, write_questions_page
 
 DRAFTS = [

@@ -14,9 +14,9 @@ from page_reader import read_page
 
 from knowgap import programs
 from knowgap.cli import report as cli_report
-from knowgap.compile import DemoConfig, Evaluation, evaluate, evaluate_on_test, save_artifact, tune
-from knowgap.compile.data import Dataset
-from knowgap.compile.evaluation.statistics import few_questions, mean_interval
+from knowgap.compiling import DemoConfig, Evaluation, evaluate, evaluate_on_test, save_artifact, tune
+from knowgap.compiling.data import Dataset
+from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.reports.report import render_report

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.compile.data import read_corpus
+from knowgap.compiling.data import read_corpus
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 

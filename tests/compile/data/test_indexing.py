@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.compile.data.indexing import index_corpus
+from knowgap.compiling.data.indexing import index_corpus
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.sources import Sources, sources_of

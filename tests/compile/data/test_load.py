@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compile.data import DATASETS, LAYOUTS, SPLITS, load_dataset
-from knowgap.compile.data.dataset import PassagePool, make_example, sample_split, split_examples
+from knowgap.compiling.data import DATASETS, LAYOUTS, SPLITS, load_dataset
+from knowgap.compiling.data.dataset import PassagePool, make_example, sample_split, split_examples
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
 

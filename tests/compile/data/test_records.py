@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from knowgap.compile.data import SPLITS, load_dataset
-from knowgap.compile.data.records import read_json_array
+from knowgap.compiling.data import SPLITS, load_dataset
+from knowgap.compiling.data.records import read_json_array
 from knowgap.errors import DataError
 
 ROW = '{"question": "x?", "answer": "y"}'

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from knowgap.compile.data import SPLITS, load_dataset
+from knowgap.compiling.data import SPLITS, load_dataset
 
 # Every published figure on the sample rests on this content.
 FINGERPRINT = "5d0dd80642dcc5253eef23a710735c99bc5bca3d9310bde79dfde63ee3422a82"
@@ -24,7 +24,7 @@ def test_the_sample_is_the_default_and_comes_with_the_package(data):
     other = load_dataset("sample", seed=5)
     assert data.name == other.name == "sample"
     assert data.fingerprint == other.fingerprint == FINGERPRINT
-    assert sum(len(file.read_bytes()) for file in files("knowgap.compile.data").joinpath("sample").iterdir()) < 2**20
+    assert sum(len(file.read_bytes()) for file in files("knowgap.compiling.data").joinpath("sample").iterdir()) < 2**20
 
 
 def test_each_split_has_the_same_mix_of_questions(data):

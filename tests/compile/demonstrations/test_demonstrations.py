@@ -8,11 +8,11 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compile import compile_program, evaluate, save_artifact
-from knowgap.compile.demonstrations.demo_sets import DemoSets
-from knowgap.compile.demonstrations.feedback import feedback_metric
-from knowgap.compile.demonstrations.optimizers import OPTIMIZERS
-from knowgap.compile.evaluation.metrics import exact_match
+from knowgap.compiling import compile_program, evaluate, save_artifact
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.demonstrations.feedback import feedback_metric
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+from knowgap.compiling.evaluation.metrics import exact_match
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.baselines.direct import Direct

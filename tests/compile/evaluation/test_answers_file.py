@@ -8,7 +8,7 @@ import pytest
 from compile_helpers import reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compile import evaluate
+from knowgap.compiling import evaluate
 from knowgap.errors import DataError, UsageError
 
 

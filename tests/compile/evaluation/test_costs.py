@@ -2,8 +2,8 @@
 
 import pytest
 
-from knowgap.compile.evaluation.costs import COSTS, mean_costs
-from knowgap.compile.evaluation.metrics import METRICS
+from knowgap.compiling.evaluation.costs import COSTS, mean_costs
+from knowgap.compiling.evaluation.metrics import METRICS
 from knowgap.programs.trace.trace import Cost
 
 

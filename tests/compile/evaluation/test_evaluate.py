@@ -10,10 +10,10 @@ from compile_helpers import make_retriever, reading_lm, reading_rule
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import UNREADABLE, scripted_lm
 
-from knowgap.compile import Evaluation, compare, evaluate, evaluate_on_test
-from knowgap.compile.data.dataset import Dataset
-from knowgap.compile.evaluation.metrics import named_metrics
-from knowgap.compile.evaluation.statistics import mean_interval
+from knowgap.compiling import Evaluation, compare, evaluate, evaluate_on_test
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.metrics import named_metrics
+from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
 

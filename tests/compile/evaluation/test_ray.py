@@ -15,7 +15,7 @@ import dspy
 import experiment_helpers
 import pytest
 
-from knowgap.compile.experiments.runner import run_experiment
+from knowgap.compiling.experiments.runner import run_experiment
 from knowgap.errors import MissingDependency
 from knowgap.lms import extractive_lm
 from knowgap.lms.embedded.engine import ExtractiveEngine

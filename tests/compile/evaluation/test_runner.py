@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from contextlib import closing
 
-from knowgap.compile.evaluation.runner import map_ordered
+from knowgap.compiling.evaluation.runner import map_ordered
 
 
 def test_cycles_are_looked_for_less_often_while_questions_are_asked():

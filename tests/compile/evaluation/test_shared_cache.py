@@ -10,9 +10,9 @@ from compile_helpers import Tunable, make_examples, make_retriever
 from compile_worker import plain, study_arguments
 from support import TableEntailment, TableReranker
 
-from knowgap.compile import StudyConfig, tune
-from knowgap.compile.evaluation.runner import map_ordered
-from knowgap.compile.evaluation.shared_cache import CachedModel, CachedRetriever, cache_results, open_cache
+from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling.evaluation.runner import map_ordered
+from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, cache_results, open_cache
 from knowgap.errors import UsageError
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
 from tests.retrieval.conformance import QUERIES, corpus

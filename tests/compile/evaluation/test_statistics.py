@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from knowgap.compile.evaluation.statistics import Interval, few_questions, mean_interval, paired_comparison, undecidable
+from knowgap.compiling.evaluation.statistics import (
+    Interval,
+    few_questions,
+    mean_interval,
+    paired_comparison,
+    undecidable,
+)
 
 
 def test_equal_scores_are_not_known_exactly():

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from experiment_helpers import logging_lm, make_table, write_data
 
-from knowgap.compile.experiments.result import ExperimentResult
-from knowgap.compile.experiments.runner import run_experiment
+from knowgap.compiling.experiments.result import ExperimentResult
+from knowgap.compiling.experiments.runner import run_experiment
 
 
 @pytest.fixture

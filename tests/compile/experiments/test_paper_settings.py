@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from support import TableEntailment, TableReranker
 
-from knowgap.compile.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compile.experiments.paper_differences import paper_differences
-from knowgap.compile.experiments.table import ExperimentTable, read_table, shipped_tables
+from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, prepare
+from knowgap.compiling.experiments.paper_differences import paper_differences
+from knowgap.compiling.experiments.table import ExperimentTable, read_table, shipped_tables
 
 RERANKER, ENTAILMENT = TableReranker(lambda query, text: 0.0), TableEntailment()
 RERANKER.name = "BAAI/bge-reranker-base"

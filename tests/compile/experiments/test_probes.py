@@ -6,9 +6,9 @@ import dspy
 import pytest
 from support import OverlapRetriever, TableEntailment, by_output, scripted_lm
 
-from knowgap.compile import evaluate
-from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.probes import PROBES, evidence, probe_metric
+from knowgap.compiling import evaluate
+from knowgap.compiling.experiments.measures import score_metrics
+from knowgap.compiling.experiments.probes import PROBES, evidence, probe_metric
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.passage import Passage
 

@@ -15,10 +15,10 @@ from compile_helpers import NAMES, reading_rule
 from experiment_helpers import LoggingEngine, asked, logging_lm, make_table
 from support import scripted_lm
 
-from knowgap.compile import save_artifact
-from knowgap.compile.evaluation.statistics import Comparison
-from knowgap.compile.experiments.cost import estimate_cost
-from knowgap.compile.experiments.result import ExperimentResult, Figure, correct_p_values
+from knowgap.compiling import save_artifact
+from knowgap.compiling.evaluation.statistics import Comparison
+from knowgap.compiling.experiments.cost import estimate_cost
+from knowgap.compiling.experiments.result import ExperimentResult, Figure, correct_p_values
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.direct import Direct
 

@@ -9,13 +9,13 @@ import dspy
 import pytest
 from experiment_helpers import logging_lm, make_table
 
-from knowgap.compile.experiments.call_bounds import call_bounds
-from knowgap.compile.experiments.cells import ExperimentSetup, prepare
-from knowgap.compile.experiments.cost import estimate_cost
-from knowgap.compile.experiments.measures import score_metrics
-from knowgap.compile.experiments.paper_differences import paper_differences
-from knowgap.compile.experiments.runner import run_experiment
-from knowgap.compile.experiments.table import read_table, shipped_tables
+from knowgap.compiling.experiments.call_bounds import call_bounds
+from knowgap.compiling.experiments.cells import ExperimentSetup, prepare
+from knowgap.compiling.experiments.cost import estimate_cost
+from knowgap.compiling.experiments.measures import score_metrics
+from knowgap.compiling.experiments.paper_differences import paper_differences
+from knowgap.compiling.experiments.runner import run_experiment
+from knowgap.compiling.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs import PROGRAMS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compile.data import load_dataset
-from knowgap.compile.questions.material import Corpus
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.questions.material import Corpus
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, part_id
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from knowgap.compile.questions.repetition import RepetitionFilter
+from knowgap.compiling.questions.repetition import RepetitionFilter
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMTransportError
 from support import UNREADABLE, scripted_lm
 
-from knowgap.compile.data import load_dataset
-from knowgap.compile.evaluation.evaluator import evaluate
-from knowgap.compile.questions.estimate import estimate_questions
-from knowgap.compile.questions.records import KINDS
-from knowgap.compile.questions.writing import write_questions
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.evaluator import evaluate
+from knowgap.compiling.questions.estimate import estimate_questions
+from knowgap.compiling.questions.records import KINDS
+from knowgap.compiling.questions.writing import write_questions
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG

@@ -10,9 +10,9 @@ import optuna
 import pytest
 from compile_worker import plain, study_arguments
 
-from knowgap.compile import Tuning, tune
-from knowgap.compile.study.storage import open_storage
-from knowgap.compile.study.summary import read_study
+from knowgap.compiling import Tuning, tune
+from knowgap.compiling.study.storage import open_storage
+from knowgap.compiling.study.summary import read_study
 from knowgap.errors import StudyError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm
 
-from knowgap.compile import DemoConfig, StudyConfig, estimate_study
-from knowgap.compile.study.estimate import estimate_optimizer
+from knowgap.compiling import DemoConfig, StudyConfig, estimate_study
+from knowgap.compiling.study.estimate import estimate_optimizer
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.rag import RAG
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from knowgap.compile.study.local_processes import LOCAL_WORKER, is_local_worker, local_workers
+from knowgap.compiling.study.local_processes import LOCAL_WORKER, is_local_worker, local_workers
 
 WRITE = f"import os, sys; open(sys.argv[1] + '/' + str(os.getpid()), 'w').write(os.environ['{LOCAL_WORKER}'])"
 

@@ -7,7 +7,7 @@ import pytest
 from compile_worker import plain, study_arguments
 from support import UNREADABLE
 
-from knowgap.compile import DemoConfig, StudyConfig, tune
+from knowgap.compiling import DemoConfig, StudyConfig, tune
 from knowgap.errors import (
     LanguageModelError,
     LanguageModelUnreachable,

@@ -9,13 +9,13 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from compile_worker import plain
 
-from knowgap.compile import Budget, DemoConfig, StudyConfig, tune
-from knowgap.compile.evaluation.provenance import digest
-from knowgap.compile.study.search.price_limit import PriceLimit
-from knowgap.compile.study.search.racing import in_race
-from knowgap.compile.study.shared_study import read_set_up
-from knowgap.compile.study.summary import read_study
-from knowgap.compile.study.trials import TrialResult, choose
+from knowgap.compiling import Budget, DemoConfig, StudyConfig, tune
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.study.search.price_limit import PriceLimit
+from knowgap.compiling.study.search.racing import in_race
+from knowgap.compiling.study.shared_study import read_set_up
+from knowgap.compiling.study.summary import read_study
+from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, OptionalReal, Real, Switch
 

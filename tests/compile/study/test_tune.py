@@ -12,8 +12,8 @@ import pytest
 from compile_helpers import Tunable, make_examples
 from compile_worker import plain, study_arguments
 
-from knowgap.compile import Budget, DemoConfig, StudyConfig, evaluate, tune
-from knowgap.compile.study.trials import CONFIG, PAPER, RESULT, TrialResult, choose
+from knowgap.compiling import Budget, DemoConfig, StudyConfig, evaluate, tune
+from knowgap.compiling.study.trials import CONFIG, PAPER, RESULT, TrialResult, choose
 from knowgap.errors import (
     LanguageModelUnreachable,
     StudyError,

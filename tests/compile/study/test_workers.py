@@ -19,9 +19,9 @@ import optuna
 import pytest
 from compile_worker import study_arguments, work
 
-from knowgap.compile import StudyConfig, tune
-from knowgap.compile.study.storage import close_storage, open_storage
-from knowgap.compile.study.trials import finished
+from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling.study.storage import close_storage, open_storage
+from knowgap.compiling.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
 
 KILLS, WORKERS, TRIALS = 10, 3, 12
@@ -31,7 +31,7 @@ KILLS, WORKERS, TRIALS = 10, 3, 12
 def processes():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["compile_worker", "knowgap.compile.study.tuning", "knowgap.lms", "optuna.storages._rdb.storage"]
+        ["compile_worker", "knowgap.compiling.study.tuning", "knowgap.lms", "optuna.storages._rdb.storage"]
     )
     return context
 

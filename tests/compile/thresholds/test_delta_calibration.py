@@ -6,7 +6,7 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever
 from support import OverlapRetriever, TableReranker
 
-from knowgap.compile import calibrate
+from knowgap.compiling import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import OptionalReal
 

@@ -10,7 +10,7 @@ import pytest
 from compile_helpers import make_examples, make_retriever
 from support import scripted_lm
 
-from knowgap.compile import calibrate_thresholds, evaluate
+from knowgap.compiling import calibrate_thresholds, evaluate
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG

@@ -9,9 +9,9 @@ import dspy
 import pytest
 from support import scripted_lm
 
-from knowgap.compile import load_artifact, save_artifact
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.finetune import finetune_program
+from knowgap.compiling import load_artifact, save_artifact
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.finetune import finetune_program
 from knowgap.errors import UsageError
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
@@ -62,7 +62,7 @@ def test_the_calls_of_right_runs_are_trained_on(base: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("kind", ["causal", "seq2seq"])
 def test_only_the_tokens_of_the_reply_count(base: Path, tmp_path: Path, kind: str):
-    from knowgap.compile.training.finetune import _row
+    from knowgap.compiling.training.finetune import _row
     from knowgap.lms.local.loading import load_model
 
     folder = base if kind == "causal" else write_chat_model(tmp_path / "t5", "seq2seq")

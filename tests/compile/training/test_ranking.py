@@ -9,11 +9,11 @@ from safetensors.numpy import load_file
 from support import OverlapRetriever
 from training_helpers import write_tiny_bert
 
-from knowgap.compile.data.dataset import make_example
-from knowgap.compile.training.colbert import ColBERTTraining, base_checkpoint, search_with
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.ranking import RankedQuestion, compare_orders, find_candidates, training_rows, unseen
-from knowgap.compile.training.reranker import RerankerTraining, rerank, untrained_reranker
+from knowgap.compiling.data.dataset import make_example
+from knowgap.compiling.training.colbert import ColBERTTraining, base_checkpoint, search_with
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.ranking import RankedQuestion, compare_orders, find_candidates, training_rows, unseen
+from knowgap.compiling.training.reranker import RerankerTraining, rerank, untrained_reranker
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.colbert.encoder import TokenEncoder

@@ -5,16 +5,16 @@ import json
 import pytest
 from support import UNREADABLE, OverlapRetriever, scripted_lm
 
-from knowgap.compile.data import load_dataset
-from knowgap.compile.data.dataset import make_example
-from knowgap.compile.training.rq_rag.construct import (
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data.dataset import make_example
+from knowgap.compiling.training.rq_rag.construct import (
     construct_transcripts,
     draft_transcripts,
     kind_of,
     teacher_calls,
 )
-from knowgap.compile.training.rq_rag.examples import IGNORED, encode_record, encode_records
-from knowgap.compile.training.rq_rag.records import DataConfig, SearchStep, TranscriptRecord
+from knowgap.compiling.training.rq_rag.examples import IGNORED, encode_record, encode_records
+from knowgap.compiling.training.rq_rag.records import DataConfig, SearchStep, TranscriptRecord
 from knowgap.errors import DataError, UsageError
 from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
 from knowgap.retrieval.passage import Passage

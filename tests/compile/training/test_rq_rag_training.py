@@ -6,9 +6,9 @@ import pytest
 from safetensors.numpy import load_file
 from support import OverlapRetriever
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.rq_rag.records import SearchStep, TranscriptRecord
-from knowgap.compile.training.rq_rag.train import GENERATOR_CONFIG, GeneratorTraining
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.rq_rag.records import SearchStep, TranscriptRecord
+from knowgap.compiling.training.rq_rag.train import GENERATOR_CONFIG, GeneratorTraining
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.rq_rag import RQRAG

@@ -13,9 +13,9 @@ from filelock import FileLock
 from safetensors.numpy import load_file
 from training_helpers import CONFIG, SENTENCES, build_tiny_trainer, train_tiny
 
-from knowgap.compile.training import trainer
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.plan import plan_training
+from knowgap.compiling.training import trainer
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.plan import plan_training
 from knowgap.errors import MissingDependency, UsageError, ValueOutOfBounds
 
 HELPERS = Path(__file__).parents[2] / "training_helpers.py"

@@ -5,7 +5,7 @@ import pytest
 from dspy.utils.exceptions import LMInvalidRequestError
 from support import ScriptedEngine, lm_of
 
-from knowgap.compile.evaluation.provenance import lm_settings
+from knowgap.compiling.evaluation.provenance import lm_settings
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.replies.asking import default_sampling
 

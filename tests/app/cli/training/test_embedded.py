@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowgap.cli.main import main
-from knowgap.compile.training.embedded import reading
+from knowgap.compiling.training.embedded import reading
 from knowgap.lms.embedded.span_head import SpanHead
 from knowgap.retrieval import EmbeddedEntailment
 from tests.compile.training.embedded.public_data import write_public_data

@@ -9,8 +9,8 @@ import dspy
 import pytest
 
 from knowgap.cli.main import main
-from knowgap.compile import load_artifact
-from knowgap.compile.data import read_corpus
+from knowgap.compiling import load_artifact
+from knowgap.compiling.data import read_corpus
 from knowgap.lms import make_lm
 from knowgap.retrieval import BM25Index
 from tests.lms.local.tiny import write_chat_model, write_fixed_reply

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compile.data import SPLITS, detect_layout, load_dataset
+from knowgap.compiling.data import SPLITS, detect_layout, load_dataset
 from knowgap.errors import DataError
 
 CONTEXT = [["Orle", ["Orle is a town.", " It has a bridge."]], ["Ada Venn", ["Ada Venn built bridges."]]]

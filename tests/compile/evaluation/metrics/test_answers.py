@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from knowgap.compile.evaluation.metrics import METRICS, accuracy, exact_match, f1, get_metric
+from knowgap.compiling.evaluation.metrics import METRICS, accuracy, exact_match, f1, get_metric
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
 

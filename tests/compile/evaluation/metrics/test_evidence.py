@@ -5,7 +5,7 @@ from __future__ import annotations
 import dspy
 import pytest
 
-from knowgap.compile.evaluation.metrics import EVIDENCE, get_metric
+from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric
 from knowgap.errors import DataError
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Trace

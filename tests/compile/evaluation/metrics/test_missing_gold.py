@@ -9,7 +9,7 @@ import dspy
 import pytest
 from compile_helpers import make_examples, reading_lm
 
-from knowgap.compile import compile_program, evaluate, tune
+from knowgap.compiling import compile_program, evaluate, tune
 from knowgap.errors import DataError
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, Passage

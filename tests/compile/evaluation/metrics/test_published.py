@@ -6,7 +6,7 @@ import dspy
 import pytest
 from support import by_output, scripted_lm
 
-from knowgap.compile.evaluation.metrics import (
+from knowgap.compiling.evaluation.metrics import (
     METRICS,
     CitationPrecision,
     CitationRecall,
@@ -19,8 +19,8 @@ from knowgap.compile.evaluation.metrics import (
     str_em,
     str_hit,
 )
-from knowgap.compile.evaluation.metrics.citation import score_citations
-from knowgap.compile.evaluation.metrics.rag_quest_eval import QuestScores, compare_answers, split_tokens
+from knowgap.compiling.evaluation.metrics.citation import score_citations
+from knowgap.compiling.evaluation.metrics.rag_quest_eval import QuestScores, compare_answers, split_tokens
 from knowgap.errors import DataError, UnknownName
 from knowgap.programs.reading.citations import strip_citations
 from knowgap.retrieval.passage import Passage

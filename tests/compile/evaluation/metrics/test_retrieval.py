@@ -1,8 +1,8 @@
 import dspy
 import pytest
 
-from knowgap.compile.evaluation.metrics import get_metric, mrr, precision, recall
-from knowgap.compile.evaluation.metrics.retrieval import passage_ids
+from knowgap.compiling.evaluation.metrics import get_metric, mrr, precision, recall
+from knowgap.compiling.evaluation.metrics.retrieval import passage_ids
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Hit, Passage
 

@@ -6,8 +6,8 @@ import optuna
 import pytest
 from compile_helpers import Tunable
 
-from knowgap.compile.study.config import StudyConfig
-from knowgap.compile.study.search.space import SearchSpace
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.search.space import SearchSpace
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import Integer, Switch
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.compile.training.embedded.entailment import fit_weights, train_entailment
-from knowgap.compile.training.embedded.statements import edits, read_statements, shortened, statement_of
+from knowgap.compiling.training.embedded.entailment import fit_weights, train_entailment
+from knowgap.compiling.training.embedded.statements import edits, read_statements, shortened, statement_of
 from knowgap.errors import DataError
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.features import FEATURES

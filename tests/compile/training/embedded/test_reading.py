@@ -9,25 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.embedded import reading
-from knowgap.compile.training.embedded.reading import (
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.embedded import reading
+from knowgap.compiling.training.embedded.reading import (
     READING_CONFIG,
     ReadingSettings,
     plan_reading,
     split,
     train_reading,
 )
-from knowgap.compile.training.embedded.reading_examples import read_examples
-from knowgap.compile.training.embedded.reading_ranking import RankingExample, ranking_examples, train_ranking
-from knowgap.compile.training.embedded.reading_weights import pack_nibbles
+from knowgap.compiling.training.embedded.reading_examples import read_examples
+from knowgap.compiling.training.embedded.reading_ranking import RankingExample, ranking_examples, train_ranking
+from knowgap.compiling.training.embedded.reading_weights import pack_nibbles
 from knowgap.errors import DataError
 from knowgap.lms.embedded import span_head as span_head_module
 from knowgap.lms.embedded.inputs import read_passage
 from knowgap.lms.embedded.reading import features
 from knowgap.lms.embedded.span_head import SpanHead, joined
-from knowgap.retrieval.index.files import write_json
 from knowgap.retrieval.minilm import unpack_nibbles
+from knowgap.storage.files import write_json
 from tests.compile.training.embedded.public_data import write_public_data
 
 CONFIG = TrainingConfig(epochs=3, learning_rate=1e-3, batch_size=1, max_length=64)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgap.compile.training.embedded import relevance as module
-from knowgap.compile.training.embedded.ranked_questions import read_question_sets
-from knowgap.compile.training.embedded.relevance import train_relevance
+from knowgap.compiling.training.embedded import relevance as module
+from knowgap.compiling.training.embedded.ranked_questions import read_question_sets
+from knowgap.compiling.training.embedded.relevance import train_relevance
 from knowgap.errors import DataError
 from knowgap.retrieval import EmbeddedReranker
 

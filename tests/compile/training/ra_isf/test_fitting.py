@@ -3,16 +3,16 @@
 import pytest
 from safetensors.numpy import load_file
 
-from knowgap.compile.training.config import TrainingConfig
-from knowgap.compile.training.ra_isf.agreement import majority_agreement, measure_agreement
-from knowgap.compile.training.ra_isf.fitting import (
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.ra_isf.agreement import majority_agreement, measure_agreement
+from knowgap.compiling.training.ra_isf.fitting import (
     base_card,
     default_config,
     encode_example,
     measure_sub_model_step,
     train_sub_model,
 )
-from knowgap.compile.training.ra_isf.labelling import LabelledExample
+from knowgap.compiling.training.ra_isf.labelling import LabelledExample
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.lms.ra_isf.card import PROMPTS
 from knowgap.lms.ra_isf.sub_models import load_sub_model

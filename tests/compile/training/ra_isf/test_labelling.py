@@ -5,10 +5,10 @@ import pytest
 from dspy.utils.exceptions import LMTransportError
 from support import OverlapRetriever, scripted_lm
 
-from knowgap.compile.training.ra_isf.decomposition import decomposes, refer_to_answers, worded_sub_questions
-from knowgap.compile.training.ra_isf.labelling import Item, count_missing, label_items, split_held_out
-from knowgap.compile.training.ra_isf.relevance import gold_passages, judges_relevance, retrieve_items
-from knowgap.compile.training.ra_isf.self_knowledge import answers_rightly, says_that_it_knows
+from knowgap.compiling.training.ra_isf.decomposition import decomposes, refer_to_answers, worded_sub_questions
+from knowgap.compiling.training.ra_isf.labelling import Item, count_missing, label_items, split_held_out
+from knowgap.compiling.training.ra_isf.relevance import gold_passages, judges_relevance, retrieve_items
+from knowgap.compiling.training.ra_isf.self_knowledge import answers_rightly, says_that_it_knows
 from knowgap.errors import DataError, LanguageModelError
 from knowgap.programs.ra_isf import RAISF
 from knowgap.retrieval.passage import Passage

@@ -1,0 +1,20 @@
+"""How long work says how far it is."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+__all__ = ["Progress", "no_progress"]
+
+
+@runtime_checkable
+class Progress(Protocol):
+    """A callback that long work calls as it goes on."""
+
+    def __call__(self, done: int, total: int, what: str, /) -> None:
+        """`done` of `total` units of the step named `what` are finished."""
+        ...
+
+
+def no_progress(done: int, total: int, what: str) -> None:
+    """A `Progress` that does nothing."""

@@ -1,0 +1,166 @@
+"""The one file that long work continues from: a header that says what it is about, then one record a line.
+
+The file is JSON Lines. Its first line is ``{"about": {"program": "3f…", …}}``: whatever the records depend on, as JSON
+values. A record is handed to the operating system before `RecordFile.append` returns, so a killed run loses what was
+under way and nothing else. The next run cuts off a line that was left unfinished, and goes on with what is missing. Of
+several records with one id the last one counts.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import orjson
+from filelock import Timeout
+from typing_extensions import Self
+
+from knowgap.errors import DataError, UsageError
+from knowgap.storage.files import acquire_lock, naming, release_lock
+from knowgap.storage.progress import Progress
+
+__all__ = ["RecordFile", "read_records"]
+
+
+class _Record(Protocol):
+    """What a line holds: a pydantic model with an id."""
+
+    @property
+    def id(self) -> str: ...
+
+    def model_dump_json(self) -> str: ...
+
+    @classmethod
+    def model_validate_json(cls, json_data: bytes, /) -> Self: ...
+
+
+R = TypeVar("R", bound=_Record)
+
+
+class RecordFile(Generic[R]):
+    """A record file that is being written. Use it as a context manager; several threads may append.
+
+    Args:
+        path: the file; it is made, with its folder, if it is not there.
+        kind: the class of its records: a pydantic model with an `id`.
+        about: what the records depend on, as JSON values by name.
+        what: what a record is called in an error, such as "answer".
+
+    Attributes:
+        records: those in the file, by id.
+
+    Raises:
+        UsageError: the file is about something else (the message names what differs), is no record file, or another
+            process is writing to it.
+        DataError: a line is damaged.
+        OSError: the file cannot be read or written.
+    """
+
+    def __init__(self, path: str | Path, kind: type[R], about: Mapping[str, Any], what: str = "record") -> None:
+        self.path, self._writing = Path(path), threading.Lock()
+        wanted: dict[str, Any] = orjson.loads(orjson.dumps(dict(about)))
+        if self.path.is_dir():
+            raise UsageError(f"{path} is a folder: name a file for the {what}s")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = acquire_lock(self.path, timeout=0)
+        except Timeout:
+            raise UsageError(f"another run is writing to {path}: wait for it, or name another file") from None
+        with ExitStack() as stack:
+            stack.callback(release_lock, lock)
+            self._file = stack.enter_context(self.path.open("a+b", buffering=0))
+            self._file.seek(0)
+            content = self._file.read()
+            whole = content[: content.rfind(b"\n") + 1]
+            if content and not whole and not b'{"about":'.startswith(content[:9]):
+                raise UsageError(f"{path} is not a file of {what}s: name another file")
+            header, self.records = _parse(self.path, whole, kind, what)
+            if header is not None and header != wanted:
+                differing = sorted(key for key in {*header, *wanted} if header.get(key) != wanted.get(key))
+                raise UsageError(
+                    f"{path} holds {what}s about another {', '.join(differing)}: name another file, or remove this one"
+                )
+            self._file.truncate(len(whole))
+            if header is None:
+                self._write(orjson.dumps({"about": wanted}))
+            self._held = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        os.fsync(self._file.fileno())
+        self._held.close()
+
+    def append(self, record: R) -> None:
+        """Write a record."""
+        self._write(record.model_dump_json().encode())
+        self.records[record.id] = record
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Those ids of which there is no record yet, in their order."""
+        return [id for id in ids if id not in self.records]
+
+    def keep(self, made: Iterable[R | None], total: int, progress: Progress | None = None, tell: Any = str) -> None:
+        """Write records as they are made, and report progress after each.
+
+        Args:
+            made: the records that were missing; None for one that could not be made, which a later run makes.
+            total: how many records there shall be in the end.
+            progress: called with how many are there, how many there shall be, and the words of `tell()`.
+            tell: says how it goes.
+        """
+        for record in made:
+            if record is not None:
+                self.append(record)
+            if progress is not None:
+                progress(len(self.records), total, tell())
+
+    def _write(self, line: bytes) -> None:
+        line += b"\n"
+        with self._writing, naming(self.path):
+            end = self._file.seek(0, os.SEEK_END)
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError:
+                self._file.truncate(end)  # a part of a line would spoil the next one
+                raise
+
+
+def read_records(path: str | Path, kind: type[R], what: str = "record") -> tuple[dict[str, Any], dict[str, R]]:
+    """What a record file is about, and its records by id; a last line without an end does not count.
+
+    Reading takes no lock, so a file that is being written can be read.
+
+    Raises:
+        DataError: a line is damaged.
+        UsageError: it is no record file.
+        OSError: the file cannot be read.
+    """
+    content = Path(path).read_bytes()
+    header, records = _parse(Path(path), content[: content.rfind(b"\n") + 1], kind, what)
+    return header or {}, records
+
+
+def _parse(path: Path, content: bytes, kind: type[R], what: str) -> tuple[dict[str, Any] | None, dict[str, R]]:
+    """The header, None if there is no whole one, and the records by id."""
+    first, *lines = content.split(b"\n")[:-1] or [b""]
+    if not first:
+        return None, {}
+    try:
+        header = dict(orjson.loads(first)["about"])
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{path} is not a file of {what}s: name another file") from None
+    records: dict[str, R] = {}
+    for number, line in enumerate(lines, start=2):
+        try:
+            record = kind.model_validate_json(line)
+        except ValueError:
+            raise DataError(f"damaged {what}: remove the line, or the file", path=path, line=number) from None
+        records[record.id] = record
+    return header, records

@@ -1,0 +1,77 @@
+"""A record file, which a later run continues."""
+
+import pytest
+from pydantic import BaseModel
+
+from knowgap.errors import DataError, UsageError
+from knowgap.storage.record_file import RecordFile, read_records
+
+
+class Word(BaseModel, extra="forbid"):
+    id: str
+    text: str
+
+
+ABOUT = {"teacher": "one", "index": 1}
+
+
+def opened(path, about=ABOUT):
+    return RecordFile(path, Word, about, "word")
+
+
+def made(id):
+    return Word(id=id, text=id.upper())
+
+
+def test_a_file_is_filled_and_continued(tmp_path):
+    path, told = tmp_path / "folder" / "words", []
+    with opened(path) as file:
+        file.keep([made("a"), None, made("c")], 3, lambda *step: told.append(step), lambda: str(len(file.records)))
+    assert told == [(1, 3, "1"), (1, 3, "1"), (2, 3, "2")]
+    with path.open("a") as lines:
+        lines.write('{"id": "d", "te')  # as a killed run leaves it
+    with opened(path) as file:
+        assert list(file.records.values()) == [made("a"), made("c")]
+        assert file.missing(["a", "b", "c", "d"]) == ["b", "d"]
+        file.keep([made("b"), made("d")], 4, lambda *step: told.append(step))
+    assert [step[:2] for step in told[3:]] == [(3, 4), (4, 4)]
+    assert read_records(path, Word) == (ABOUT, {id: made(id) for id in "acbd"})
+    assert not list(path.parent.glob(".*")), "the lock is gone"
+
+
+def test_of_several_records_with_one_id_the_last_counts(tmp_path):
+    with opened(tmp_path / "words") as file:
+        file.append(made("a"))
+        file.append(Word(id="a", text="again"))
+    assert read_records(tmp_path / "words", Word)[1]["a"].text == "again"
+
+
+def test_another_files_are_refused(tmp_path):
+    path = tmp_path / "words"
+    with opened(path) as file:
+        file.append(made("a"))
+        with pytest.raises(UsageError, match="another run is writing"):
+            opened(path)
+    with pytest.raises(UsageError, match="holds words about another index, teacher"):
+        opened(path, {"teacher": "two", "index": 2})
+    with path.open("a") as lines:
+        lines.write("[]\n")
+    for read in (lambda: opened(path), lambda: read_records(path, Word, "word")):
+        with pytest.raises(DataError, match="words:3: damaged word"):
+            read()
+    path.write_text("{}\n")
+    with pytest.raises(UsageError, match="is not a file of words"):
+        opened(path)
+    path.write_text("something else, without an end")
+    with pytest.raises(UsageError, match="is not a file of words"):
+        opened(path)
+    with pytest.raises(UsageError, match="is a folder"):
+        opened(tmp_path)
+
+
+def test_a_header_that_was_cut_off_is_written_again(tmp_path):
+    path = tmp_path / "words"
+    path.write_text('{"about":{"tea')
+    with opened(path) as file:
+        file.append(made("a"))
+    assert read_records(path, Word) == (ABOUT, {"a": made("a")})
