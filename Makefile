@@ -82,7 +82,8 @@ unit: install-test ## the tests, and the notebooks; one thread each, since the w
 docs: install-test ## the documentation, in build/site
 	$(BIN)/zensical build --strict
 
-bench: install ## the benchmarks, one table each; KNOWGAP_TEST_DATA=/path/to/data adds those on real questions
+bench: install-test ## the tests that take over ten seconds, then the benchmarks; KNOWGAP_TEST_DATA=/path/to/data adds real questions
+	$(BIN)/python -m pytest -q -m long tests
 	$(BIN)/python benchmarks/run.py
 
 clean: ## remove the environment and all outputs

@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 # DSPy reads these when it is first imported.
 os.environ["DSPY_CACHEDIR"] = tempfile.mkdtemp(prefix="knowgap-test-dspy-")
@@ -48,3 +49,22 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.INFO)
+
+
+@pytest.fixture(scope="session")
+def sample_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index that commands on the bundled sample use, built once for all workers; tests take copies."""
+    from filelock import FileLock
+
+    from knowgap.cli.main import main
+
+    ours = tmp_path_factory.getbasetemp()
+    home = (ours.parent if "PYTEST_XDIST_WORKER" in os.environ else ours) / "sample-home"
+    home.mkdir(exist_ok=True)
+    with FileLock(home / "lock"), pytest.MonkeyPatch.context() as patch:
+        if not list(home.glob("indexes/*")):
+            patch.setenv("KNOWGAP_HOME", str(home))
+            with pytest.raises(SystemExit):
+                main(["search", "Rolmabris", "--data", "sample"])
+    [index] = home.glob("indexes/*")
+    return index

@@ -14,6 +14,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import sys
 import tempfile
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
@@ -118,21 +119,19 @@ def run_page(page: Path) -> list[tuple[str, str]]:
             sys.modules.pop(name, None)
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home folder for all pages, so that the sample is indexed once."""
-    return tmp_path_factory.mktemp("home")
-
-
 @pytest.mark.parametrize("page", CASES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_a_page_runs_and_prints_what_stands_there(
-    page: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, sample_index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    """The index of the sample is there already: a page that builds it finds it built."""
     if page.name in NEEDS:
         pytest.importorskip(NEEDS[page.name])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KNOWGAP_HOME", str(home))
+    (tmp_path / "page").mkdir()
+    monkeypatch.chdir(tmp_path / "page")
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    for copy in (tmp_path / "home" / "indexes" / sample_index.name, Path("sample-index")):
+        shutil.copytree(sample_index, copy, copy_function=os.link)
     for stands, should in run_page(page):
         assert lines(stands) == should
 

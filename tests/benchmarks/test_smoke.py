@@ -54,6 +54,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_machine_and_every_methods_critical_path_are_printed():
     sizes = ("--delay-ms", "5", "--repeat", "1", "--questions", "2", "--at-once", "2")
     report, log = run("concurrency", *sizes)
@@ -69,6 +70,7 @@ def test_the_machine_and_every_methods_critical_path_are_printed():
     assert calls["migres"][1] < calls["migres"][0]
 
 
+@pytest.mark.long
 def test_sharing_saves_calls():
     report, _ = run("tuning", "--tuned", "rag", "--trials", "3", "--dev-questions", "3")
     [rows] = tables(report).values()
@@ -77,6 +79,7 @@ def test_sharing_saves_calls():
     assert rows[1]["share of calls"] == "1.00"
 
 
+@pytest.mark.long
 def test_one_study_of_several_programs_is_compared_with_one_of_each():
     sizes = ("--compared", "rag,iter_retgen", "--study-trials", "4", "--study-questions", "3")
     report, _ = run("programs", *sizes, "--shared", "rag_cot,blend_filter")
@@ -99,6 +102,7 @@ def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
     assert "StrategyQA is left out" in log
 
 
+@pytest.mark.long
 def test_retrieval_is_compared(data: Path):
     sizes = ("--passages", "40", "--queries", "2", "--readings", "1", "--no-stock", "--data", str(data))
     report, _ = run("retrieval", *sizes, "--killed-passages", "40", "--kills", "1")
@@ -125,6 +129,7 @@ def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
         assert row["shown"] == f"{shown / 2:.3f}"
 
 
+@pytest.mark.long
 def test_sub_models_are_compared_with_the_majority():
     [rows] = tables(run("ra_isf_models", "--ra-isf-models", "know,decompose")[0]).values()
     assert [row["sub-model"] for row in rows] == ["know", "decompose", "decompose"]
@@ -141,6 +146,7 @@ def test_near_misses_are_read():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="benchmarks of damage and kills fork")
+@pytest.mark.long
 def test_damage_is_refused_or_harmless():
     [rows] = tables(run("damage", "--damaged", "artifact", "--damages", "12")[0]).values()
     assert {row["file"] for row in rows[:-1]} == {"card.md", "config.json", "program.json"}
@@ -149,6 +155,7 @@ def test_damage_is_refused_or_harmless():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="benchmarks of damage and kills fork")
+@pytest.mark.long
 def test_killed_jobs_end_with_the_same_result():
     [rows] = tables(run("kills", "--jobs", "eval;replacing an artifact", "--job-kills", "2")[0]).values()
     assert [row["job"] for row in rows] == ["eval", "replacing an artifact"]
@@ -167,6 +174,7 @@ def test_threads_end_with_their_questions():
         assert row["calls in DSPy's history"] == "0"
 
 
+@pytest.mark.long
 def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left():
     sizes = ("--service-seconds", "1", "--service-clients", "2", "--service-delay-ms", "50")
     report, _ = run("service", "--service-programs", "adaptive_note", *sizes)
@@ -180,6 +188,7 @@ def test_a_service_keeps_started_answers_and_asks_nothing_for_clients_that_left(
     assert int(left["calls until then"]) < int(left["calls that their answers take"])
 
 
+@pytest.mark.long
 def test_questions_under_faults_are_answered_or_named_and_asked_once():
     programs, kinds = tables(run("faults", "--faults", "0.5", "--faults-programs", "rag,migres")[0]).values()
     assert [row["program"] for row in programs] == ["rag", "migres"]
@@ -209,6 +218,7 @@ def test_an_unknown_benchmark_is_named():
     assert "no benchmark 'nonsense'" in run("nonsense", status=2)[1]
 
 
+@pytest.mark.long
 def test_a_training_that_is_killed_ends_with_the_same_weights():
     report, _ = run("training", "--training-kinds", "reranker", "--training-questions", "4")
     [killed], gains = tables(report).values()
@@ -225,6 +235,7 @@ def test_tree_decoding_writes_the_same_and_reads_less():
     assert read[0] > 2 * read[1] == 2 * read[2]
 
 
+@pytest.mark.long
 def test_a_tiny_generator_is_trained_and_scored():
     report, log = run("generator")
     [rows] = tables(report).values()

@@ -41,6 +41,7 @@ class MortalEngine:
 
 
 @pytest.mark.skipif(not INSTALLED, reason="left out because Ray is not installed: pip install 'knowgap[ray]'")
+@pytest.mark.long
 def test_a_killed_worker_loses_nothing(tmp_path: Path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, __file__, str(tmp_path)]

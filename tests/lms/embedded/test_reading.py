@@ -163,6 +163,7 @@ def most_frequent_name(sentences):
     ("file", "margin"),
     [("2wikimultihopqa/2wiki_dev_164.json", 0.35), ("hotpotqa/hotpot_dev_distractor_200.json", 0.12)],
 )
+@pytest.mark.long
 def test_the_reader_is_far_better_than_the_most_frequent_name(file, margin):
     if not (FOLDER / file).is_file():
         pytest.skip(f"KNOWGAP_TEST_DATA names no folder with {file}")
