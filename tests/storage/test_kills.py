@@ -1,0 +1,135 @@
+"""Files, folders and record files whose writer is killed at any step, or cut off at any byte."""
+
+import os
+from contextlib import suppress
+
+import pytest
+from pydantic import BaseModel
+
+from knowgap.errors import KnowgapError
+from knowgap.storage import files
+from knowgap.storage.record_file import RecordFile, read_records
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+STEPS = ("open", "fsync", "replace", "unlink", "mkdir", "rename")
+
+
+class Word(BaseModel, extra="forbid"):
+    id: str
+    text: str = "word"
+
+
+def die_at(step, monkeypatch_os):
+    """Let this process die at its step-th call of a function of `os` that changes the disk."""
+    left = [step]
+    for name in STEPS:
+        real = getattr(monkeypatch_os, name)
+
+        def call(*args, real=real, **kwargs):
+            left[0] -= 1
+            if left[0] < 0:
+                os._exit(9)
+            return real(*args, **kwargs)
+
+        setattr(monkeypatch_os, name, call)
+    real_exchange = files._exchange
+
+    def exchange(one, other):
+        left[0] -= 1
+        if left[0] < 0:
+            os._exit(9)
+        return real_exchange(one, other)
+
+    files._exchange = exchange
+
+
+def killed_at_every_step(job):
+    """Run a job in processes that die at their first, second, … step, until one survives; yields after each."""
+    for step in range(200):
+        child = os.fork()
+        if child == 0:
+            with suppress(BaseException):
+                die_at(step, os)
+                job()
+                os._exit(0)
+            os._exit(1)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert status in (0, 9), status
+        yield status == 0
+        if status == 0:
+            return
+    raise AssertionError("the job never ended")
+
+
+def test_a_file_has_its_old_content_or_the_new_one(tmp_path):
+    path, seen = tmp_path / "file", set()
+    files.write_file(path, "old")
+    for survived in killed_at_every_step(lambda: files.write_file(path, "new")):
+        seen.add((survived, path.read_text()))
+        files.write_file(path, "old")
+        assert os.listdir(tmp_path) == ["file"], "the next writer removes what the killed one left"
+    assert (True, "new") in seen
+    assert {(False, "old"), (False, "new")} <= seen <= {(False, "old"), (False, "new"), (True, "new")}
+
+
+def test_a_folder_is_the_old_one_or_the_new_one(tmp_path):
+    path, seen = tmp_path / "folder", set()
+
+    def write(content):
+        with files.write_folder(path) as beside:
+            for name in "abc":
+                (beside / name).write_text(content)
+
+    write("old")
+    for survived in killed_at_every_step(lambda: write("new")):
+        files.restore_folder(path)
+        seen.add((survived, "".join(sorted({(path / name).read_text() for name in "abc"}))))
+        write("old")
+        assert os.listdir(tmp_path) == ["folder"]
+    assert (True, "new") in seen
+    assert {text for _, text in seen} == {"old", "new"}
+
+
+def test_a_record_file_keeps_what_was_appended(tmp_path):
+    path, told = tmp_path / "records", tmp_path / "told"
+
+    def job():
+        with RecordFile(path, Word, {"a": 1}) as file, told.open("a") as done:
+            for id in file.missing([str(number) for number in range(20)]):
+                file.append(Word(id=id))
+                done.write(f"{id}\n")
+                done.flush()
+
+    for _ in killed_at_every_step(job):
+        if path.exists() and path.stat().st_size:
+            assert {*read_records(path, Word)[1]} >= {*told.read_text().split()} if told.exists() else True
+    assert len(read_records(path, Word)[1]) == 20
+    assert len(told.read_text().split()) == 20, "nothing was made twice"
+
+
+def test_a_record_file_that_was_cut_off_anywhere_continues(tmp_path):
+    path = tmp_path / "records"
+    with RecordFile(path, Word, {"a": 1}) as file:
+        for id in "xyz":
+            file.append(Word(id=id))
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with RecordFile(path, Word, {"a": 1}) as file:
+            assert len(file.records) == max(0, whole[:size].count(b"\n") - 1)
+            for id in file.missing(["x", "y", "z"]):
+                file.append(Word(id=id))
+        assert path.read_bytes() == whole
+
+
+def test_damage_of_a_record_file_is_one_line_or_still_a_record(tmp_path):
+    path = tmp_path / "records"
+    with RecordFile(path, Word, {"a": 1}) as file:
+        file.append(Word(id="x"))
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + b"\x00" + whole[place + 1 :])
+        try:
+            read_records(path, Word)
+        except KnowgapError as error:
+            assert "\n" not in str(error)
