@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from knowgap.compiling.artifact import save_artifact as save_artifact
     from knowgap.compiling.demonstrations.compile_program import compile_program as compile_program
     from knowgap.compiling.evaluation.estimate import Estimate as Estimate
-    from knowgap.compiling.evaluation.estimate import estimate_evaluation as estimate_evaluation
     from knowgap.compiling.evaluation.evaluator import evaluate as evaluate
-    from knowgap.compiling.evaluation.evaluator import evaluate_on_test as evaluate_on_test
     from knowgap.compiling.evaluation.results import Evaluation as Evaluation
+    from knowgap.compiling.evaluation.results import Evaluations as Evaluations
     from knowgap.compiling.evaluation.results import compare as compare
     from knowgap.compiling.evaluation.statistics import Comparison as Comparison
     from knowgap.compiling.study.config import Budget as Budget

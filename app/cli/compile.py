@@ -231,11 +231,8 @@ def _show_estimate(job: Job, program: Program, options: CompileOptions, optimize
         metrics=job.metrics,
         lm=job.lm,
         prices=options.prices,
-        seed=options.seed,
     )
     show_estimates({program.name: estimate}, job.lm)
-    asked = f"{estimate.bootstrapping} for demonstrations, {estimate.scoring} for the scores before and after"
-    out.print(f"questions, at most: {asked}", markup=False)
 
 
 COMMANDS = {"compile": compile_, "calibrate": calibrate, "tune": tune}

@@ -136,14 +136,14 @@ class Job:
 
     def evaluate(self, program: Program, split: str, label: str, **options: Any) -> Evaluation:
         """Evaluate a program on a split, with its label in a progress bar; `options` are those of `evaluate`."""
-        from knowgap.compiling.evaluation.evaluator import evaluate_split
+        from knowgap.compiling import evaluate
 
         with progress(f"{label} on {self.dataset.name}/{split}") as report:
-            return evaluate_split(
+            return evaluate(
                 program,
                 self.dataset,
-                split,
                 self.metrics,
+                split=split,
                 limit=self.options.limit,
                 lm=self.lm,
                 num_threads=self.options.num_threads,
@@ -154,15 +154,14 @@ class Job:
 
     def estimate(self, program: Program, split: str) -> Estimate:
         """Estimate what `evaluate` would cost."""
-        from knowgap.compiling import estimate_evaluation
+        from knowgap.compiling.evaluation.estimate import estimate
 
-        return estimate_evaluation(
+        return estimate(
             program,
             self.dataset.questions(split, self.options.limit),
             self.metrics,
             lm=self.lm,
             prices=self.options.prices,
-            seed=self.options.seed,
         )
 
 
@@ -208,17 +207,14 @@ def show_estimates(
     as_json: bool = False,
     *,
     of: str = "program",
-    caption: str = "estimated from questions that the embedded reader answers",
+    caption: str = "at most, if no answer comes from a cache",
 ) -> None:
     """Show what runs would cost, by label, and all of them together; `of` says what the labels are."""
     if as_json:
         out.print_json(json.dumps({label: estimate.model_dump() for label, estimate in estimates.items()}))
         return
     units = ("calls", "prompt_tokens", "completion_tokens", "money")
-    rows = [
-        [label, e.trials * e.questions + e.bootstrapping + e.scoring, *(getattr(e, unit) for unit in units)]
-        for label, e in estimates.items()
-    ]
+    rows = [[label, e.questions, *(getattr(e, unit) for unit in units)] for label, e in estimates.items()]
     if len(rows) > 1:
         totals = [[row[place] for row in rows] for place in range(1, 6)]
         rows.append(["all", *(None if None in column else sum(column) for column in totals)])

@@ -13,6 +13,7 @@ import typer
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.cli.evaluate import show_estimates
 from knowgap.cli.given import OptionGroup, grouped, refuse
 from knowgap.errors import UsageError
 
@@ -58,7 +59,7 @@ class Setup(OptionGroup):
     limit: o.Limit = None
 
     def arguments(self, table: ExperimentTable, folder: Path, seed: int, *, asks: bool) -> dict[str, Any]:
-        """The arguments of `run_experiment` and `estimate_cost`; names are checked before a language model is asked."""
+        """The arguments of `run_experiment`; names are checked before a language model is asked."""
         from knowgap.compiling.experiments.cells import ExperimentSetup
 
         arguments: dict[str, Any] = {
@@ -92,12 +93,9 @@ def experiment(
     list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
     setup: Setup,
     dry_run: o.DryRun = False,
-    ask: Annotated[
-        int,
-        typer.Option(
-            "--ask", min=0, help="With --dry-run: questions of each cell to ask first, for a closer estimate."
-        ),
-    ] = 0,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="With --dry-run: ask three questions of each cell, to estimate from them.")
+    ] = False,
     prices: o.Prices = None,
     ray_address: Annotated[
         str | None,
@@ -109,8 +107,7 @@ def experiment(
     as_json: o.Json = False,
 ) -> None:
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
-    from knowgap.compiling.experiments.cost import estimate_cost
-    from knowgap.compiling.experiments.runner import run_experiment
+    from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
     from knowgap.compiling.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
 
@@ -124,10 +121,13 @@ def experiment(
         )
     opened = read_table(table)
     folder = output_dir or Path(f"experiment-{opened.name}")
-    refuse(["ray_address"] if dry_run else ["ask"], "goes without --dry-run" if dry_run else "goes with --dry-run")
-    arguments = setup.arguments(opened, folder, seed, asks=not dry_run or ask > 0)
+    refuse(["ray_address"] if dry_run else ["measure"], "goes without --dry-run" if dry_run else "goes with --dry-run")
+    arguments = setup.arguments(opened, folder, seed, asks=not dry_run or measure)
     if dry_run:
-        _show_estimate(opened.title, estimate_cost(opened, ask=ask, prices=prices, **arguments), as_json)
+        estimates = estimate_experiment(opened, measure=measure, prices=prices, **arguments)
+        show_estimates(
+            {" on ".join(cell): found for cell, found in estimates.items()}, arguments["lm"], as_json, of="cell"
+        )
         return
     with progress(opened.name) as report:
         result = run_experiment(
@@ -159,30 +159,6 @@ def _list(as_json: bool) -> None:
         for name, table in tables.items()
     ]
     show_table("tables", ["name", "what is compared", "data", "rows"], rows)
-
-
-def _show_estimate(title: str, estimate: Any, as_json: bool) -> None:
-    if as_json:
-        totals = {"calls": estimate.calls, "tokens": estimate.tokens, "price": estimate.price}
-        out.print_json(json.dumps({**estimate.model_dump(), **totals}))
-        return
-    rows = [
-        [cell.row, cell.column, cell.questions, _range(cell.calls), _range(cell.tokens), _dollars(cell), cell.basis]
-        for cell in estimate.cells
-    ]
-    show_table(title, ["row", "data", "questions", "LM calls", "tokens", "US dollars", "estimated from"], rows)
-    price = "price unknown (--prices IN,OUT says it)" if estimate.price is None else f"{_dollars(estimate)} US dollars"
-    calls, tokens = _range(estimate.calls), _range(estimate.tokens)
-    out.print(f"{calls} calls of {', '.join(estimate.lms)}, {tokens} tokens, {price}", markup=False)
-
-
-def _dollars(priced: Any) -> str:
-    return "unknown" if priced.price is None else _range(priced.price, digits=2)
-
-
-def _range(bounds: tuple[float, float], digits: int = 0) -> str:
-    low, high = (f"{value:,.{digits}f}" for value in bounds)
-    return low if low == high else f"{low} to {high}"
 
 
 def _show_result(result: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import optuna
 
 from knowgap.compiling.artifact import read_config
-from knowgap.compiling.evaluation.answers_file import HEADER, load_answers
+from knowgap.compiling.evaluation.evaluator import ANSWERS, load_answers
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.study.storage import describe_storage, open_storage, storage_errors
@@ -129,7 +129,7 @@ def _kind(path: Path) -> str:
         start = file.read(4096)
     if start.startswith(b"SQLite format 3\x00"):
         return "sqlite" if _has_studies(path) else ""
-    if start.startswith(HEADER):
+    if start.startswith(ANSWERS):
         return "answers"
     if start.startswith(b"{") and b'"op_code"' in start.partition(b"\n")[0]:
         return "journal"

@@ -1,168 +1,242 @@
-"""What a run would cost, before anything is spent: programs are run with the embedded reader, which is free."""
+"""What a run costs, before it is run: questions, times the calls that the program makes for one, times prices.
+
+Without asking anything, a question is taken to need as many calls as the program's algorithm and hyperparameters allow,
+each with a prompt of `CALL` tokens, `PASSAGE` more for every passage that it reads, and a reply of `REPLY` tokens: the
+estimate is an upper bound. If a few questions are asked first, their means replace these numbers.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.metrics import JUDGING_CALLS, Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics import JUDGING_CALLS
 from knowgap.compiling.evaluation.provenance import lm_name
-from knowgap.compiling.evaluation.quiet import quiet
-from knowgap.compiling.evaluation.runner import check_examples, run_example
-from knowgap.compiling.evaluation.shared_cache import cache_results
-from knowgap.errors import LanguageModelError, UsageError
+from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_example
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Prices, UsageTracker, dollars, token_prices, track_usage, without_history
+from knowgap.programs.trace.usage import Prices, dollars, token_prices, without_history
 
-__all__ = ["JUDGING_TOKENS", "Estimate", "QuestionCost", "estimate_evaluation", "measure_question"]
+CALL = 600
+"""Prompt tokens of a call without its passages, at most: instructions, fields, question, notes."""
+PASSAGE = 200
+"""Tokens of a passage of 100 words with its title."""
+REPLY = 150
+"""Completion tokens of a call."""
 
-JUDGING_TOKENS = (600, 150)
-"""Prompt and completion tokens of a call that judges an answer, at most."""
-
-_QUESTIONS = 4  # questions that are asked of each program
+_MEASURED = 3  # questions that are asked if an estimate is to be measured
+_UNKNOWN = 10  # calls of a program without a rule
 
 
 class Estimate(BaseModel, extra="forbid"):
-    """What a run would cost if no answer is used twice; of a study, what it would cost at most.
+    """What a run costs if no answer comes from a cache.
 
     Attributes:
-        trials: trials in all; 1 for an evaluation, 0 for an optimizer of DSPy's.
-        questions: questions of each.
-        bootstrapping: times that training questions are asked for demonstrations.
-        scoring: questions that are asked for the scores before and after.
-        calls: calls to the language model.
-        prompt_tokens: words and marks of all prompts, as the embedded reader counts them; most tokenizers count more.
-        completion_tokens: words and marks of all answers.
-        money: US dollars; None where the price is not known.
-        measured: questions that were asked of the embedded reader for this estimate.
+        questions: how many questions are asked, each as often as it is asked.
+        calls: calls of the language model.
+        prompt_tokens: tokens of all prompts.
+        completion_tokens: tokens of all replies.
+        money: US dollars; None if the price is not known.
+        measured: how many questions were asked for this estimate; if there were none, it is an upper bound.
     """
 
-    trials: int = 1
     questions: int
-    bootstrapping: int = 0
-    scoring: int = 0
     calls: int
     prompt_tokens: int
     completion_tokens: int
-    money: float | None
-    measured: int
+    money: float | None = None
+    measured: int = 0
+
+    @classmethod
+    def of_calls(
+        cls,
+        questions: int,
+        calls: float,
+        prompt_tokens: float,
+        completion_tokens: float,
+        *,
+        lm: Any = None,
+        prices: Prices | None = None,
+        measured: int = 0,
+    ) -> Estimate:
+        """The estimate for numbers that hold for all questions together.
+
+        Args:
+            questions: as above.
+            calls: as above; rounded up, like both numbers of tokens.
+            prompt_tokens: as above.
+            completion_tokens: as above.
+            lm: the language model, or its name, whose prices count.
+            prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
+            measured: as above.
+        """
+        counts = [math.ceil(round(number, 6)) for number in (calls, prompt_tokens, completion_tokens)]
+        known = prices or token_prices(lm if isinstance(lm, str) else lm_name(lm))
+        return cls(
+            questions=questions,
+            calls=counts[0],
+            prompt_tokens=counts[1],
+            completion_tokens=counts[2],
+            money=None if known is None else dollars(float(counts[1]), float(counts[2]), known),
+            measured=measured,
+        )
+
+    def __add__(self, other: Estimate) -> Estimate:
+        money = None if self.money is None or other.money is None else self.money + other.money
+        names = [name for name in type(self).model_fields if name != "money"]
+        return Estimate(**{name: getattr(self, name) + getattr(other, name) for name in names}, money=money)
 
     def __str__(self) -> str:
         money = "price not known" if self.money is None else f"${self.money:.2f}"
         tokens = f"{self.prompt_tokens:,} prompt and {self.completion_tokens:,} completion tokens"
-        bound, runs = ("at most", f"{self.trials} trials of ") if self.trials > 1 else ("about", "")
-        return f"{bound} {self.calls:,} calls, {tokens}, {money}: {runs}{self.questions} questions"
+        bound = "about" if self.measured else "at most"
+        return f"{bound} {self.calls:,} calls, {tokens}, {money}: {self.questions:,} questions"
 
 
-class QuestionCost(NamedTuple):
-    """Means per question: calls, prompt tokens, completion tokens; and how many questions they were measured on."""
-
-    calls: float
-    prompt_tokens: float
-    completion_tokens: float
-    measured: int
-
-    def estimate(
-        self,
-        questions: int,
-        judged: int,
-        *,
-        lm: dspy.BaseLM | None,
-        prices: Prices | None,
-        trials: int = 1,
-        bootstrapping: int = 0,
-        scoring: int = 0,
-        longer: float = 1.0,
-    ) -> Estimate:
-        """What a run would cost.
-
-        Args:
-            questions: as in `Estimate`.
-            judged: calls that judge answers.
-            lm: whose prices count.
-            prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
-            trials: as in `Estimate`.
-            bootstrapping: as in `Estimate`.
-            scoring: as in `Estimate`.
-            longer: how many times longer prompts are than measured.
-        """
-        asked = trials * questions + bootstrapping + scoring
-        prompt = round(self.prompt_tokens * asked * longer) + judged * JUDGING_TOKENS[0]
-        completion = round(self.completion_tokens * asked) + judged * JUDGING_TOKENS[1]
-        known = prices or token_prices(lm_name(lm))
-        return Estimate(
-            trials=trials,
-            questions=questions,
-            bootstrapping=bootstrapping,
-            scoring=scoring,
-            calls=round(self.calls * asked) + judged,
-            prompt_tokens=prompt,
-            completion_tokens=completion,
-            money=dollars(prompt, completion, known) if known is not None else None,
-            measured=self.measured,
-        )
-
-
-def measure_question(
-    program: Program, candidates: Iterable[Program], examples: Sequence[dspy.Example], ids: Sequence[str], seed: int
-) -> QuestionCost:
-    """Ask the embedded reader a few questions with each candidate, which are variants of `program`.
-
-    Raises:
-        UsageError: the program fails on all of them.
-    """
-    from knowgap.lms import extractive_lm
-
-    chosen = random.Random(seed).sample(range(len(ids)), min(_QUESTIONS, len(ids)))
-    tracker, asked = UsageTracker(), 0
-    with quiet(), without_history(), dspy.context(lm=extractive_lm(cache=False)):
-        for candidate in candidates:
-            with cache_results(candidate) as cached, track_usage(tracker):
-                try:
-                    records = [run_example(cached, examples[i], ids[i], {}) for i in chosen]
-                except LanguageModelError as error:
-                    raise UsageError(
-                        f"no estimate for {program.name}: the embedded reader, which stands in for the language model, "
-                        f"does not answer all of its prompts ({error.__cause__ or error}); ask a few questions "
-                        "(--limit 3), and multiply what they cost"
-                    ) from error
-            asked += sum(not record.error for record in records)
-    if not asked:
-        raise UsageError(f"{program.name} fails on every question that was tried: there is nothing to estimate from")
-    spent = tracker.usage
-    return QuestionCost(spent.calls / asked, spent.prompt_tokens / asked, spent.completion_tokens / asked, asked)
-
-
-def estimate_evaluation(
+def estimate(
     program: Program,
-    examples: Sequence[dspy.Example],
-    metrics: Metrics = ("exact_match", "f1"),
+    examples: Sequence[dspy.Example] | int,
+    metrics: Sequence[str] = (),
     *,
     lm: dspy.BaseLM | None = None,
     prices: Prices | None = None,
-    seed: int = 0,
+    times: int = 1,
+    demos: int = 0,
+    measure: bool = False,
 ) -> Estimate:
-    """Estimate what `evaluate` would cost with a language model, without asking it anything.
-
-    The embedded reader answers a few of the questions; calls and tokens are counted and scaled up. It takes other paths
-    than a language model would.
+    """Estimate what it costs to ask a program questions.
 
     Args:
-        program: stays as it is.
-        examples: the questions.
-        metrics: those that judge answers by a language model cost calls as well.
-        lm: whose prices count; none are known without it.
-        prices: US dollars per million prompt and completion tokens; DSPy's table where absent.
-        seed: of the choice of questions.
+        program: it needs no index, unless something is measured.
+        examples: the questions, or how many there are.
+        metrics: the names of the metrics that score the answers; those that ask a language model are counted.
+        lm: the language model whose prices count, and that is asked if something is measured.
+        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
+        times: how often each question is asked: the number of trials of a study.
+        demos: how many demonstrations every prompt will show besides those that the program has; each is taken to be
+            as long as a prompt.
+        measure: ask three of the questions first, and estimate from what they cost.
 
     Raises:
-        UsageError: no questions, or a program that fails on all of them.
+        UsageError: there are no questions, or the program fails on each of those that are asked.
+
+    >>> import knowgap
+    >>> from knowgap.compiling.evaluation.estimate import estimate
+    >>> estimate(knowgap.get_program("cot")(), 500, prices=(2.5, 10.0)).calls
+    500
     """
-    ids = check_examples(examples)
-    cost = measure_question(program, [program], examples, ids, seed)
-    judged = len(ids) * sum(JUDGING_CALLS.get(name, 0) for name in named_metrics(metrics))
-    return cost.estimate(len(ids), judged, lm=lm, prices=prices)
+    number = examples if isinstance(examples, int) else len(check_examples(examples))
+    asked = number * times
+    if measure:
+        if isinstance(examples, int):
+            raise UsageError("an estimate is measured on questions: pass them, not their number")
+        calls, prompt, completion, measured = _measure(program, examples, resolve_lm(lm, program))
+    else:
+        bound = call_bound(program)
+        longer = 1 + max((len(predictor.demos) for predictor in program.predictors()), default=0)
+        calls, prompt = bound.calls, bound.calls * (CALL * longer + PASSAGE * bound.passages)
+        completion, measured = bound.calls * REPLY, 0
+    judged = sum(JUDGING_CALLS.get(name, 0) for name in metrics)
+    return Estimate.of_calls(
+        asked,
+        asked * (calls + judged),
+        asked * (prompt * (1 + demos) + judged * CALL),
+        asked * (completion + judged * REPLY),
+        lm=lm,
+        prices=prices,
+        measured=measured,
+    )
+
+
+def _measure(program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM) -> tuple[float, float, float, int]:
+    """Mean calls, prompt tokens and completion tokens of some questions, and how many these are."""
+    chosen = examples[:: max(1, len(examples) // _MEASURED)][:_MEASURED]
+    with without_history(), dspy.context(lm=lm):
+        records = [run_example(program, example, str(number), {}) for number, example in enumerate(chosen)]
+    costs = [record.cost for record in records if not record.error]
+    if not costs:
+        raise UsageError(f"{program.name} fails on every question that was tried: {records[0].error}")
+    sums = [sum(getattr(cost, name) for cost in costs) for name in ("lm_calls", "prompt_tokens", "completion_tokens")]
+    calls, prompt, completion = (total / len(costs) for total in sums)
+    return calls, prompt, completion, len(costs)
+
+
+class CallBound(NamedTuple):
+    """How many calls a question needs at most, and how many passages a call reads at most."""
+
+    calls: int
+    passages: int = 0
+
+
+def call_bound(program: Program) -> CallBound:
+    """The bound of a program if nothing fails and nothing is retried; 10 calls for a program without a rule.
+
+    >>> import knowgap
+    >>> call_bound(knowgap.AdaptiveNote(iterations=2, review=True))
+    CallBound(calls=8, passages=5)
+    """
+    rule = _RULES.get(program.name)
+    return rule(program.values()) if rule is not None else CallBound(_UNKNOWN, 5)
+
+
+def _migres(v: Mapping[str, Any]) -> CallBound:
+    compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
+    leaves = v["max_queries"] if v["read_apart"] else 1
+    return CallBound(v["iterations"] * (leaves + 2 + v["prompt_knowledge"] + compressing) + 1, v["top_k"])
+
+
+def _adaptive_note(v: Mapping[str, Any]) -> CallBound:
+    return CallBound(2 + v["iterations"] * (2 + v["review"]) if v["collect"] else 1, v["top_k"])
+
+
+def _ra_isf(v: Mapping[str, Any]) -> CallBound:
+    judging = 1 if v["judge_together"] else v["top_k"]
+    own = 2 * v["self_knowledge"] + (judging + 1) * v["passage_relevance"]
+    depth = v["depth"] if v["question_decomposition"] else 0
+    levels = [v["max_questions"] ** d for d in range(depth + 1)]
+    return CallBound(sum(levels) * own + 2 * sum(levels[:-1]), v["top_k"] if v["judge_together"] else 1)
+
+
+def _rq_rag(v: Mapping[str, Any]) -> CallBound:
+    actions, nodes, calls = 3 if v["actions"] == "all" else 1, 1, 1
+    for _ in range(v["depth"]):
+        nodes = min(nodes, v["beam_width"]) * actions
+        calls += 2 * nodes
+    return CallBound(calls + 1, v["top_k"] * (v["depth"] + 1))  # one more where log-probabilities are refused
+
+
+def _blend_filter(v: Mapping[str, Any]) -> CallBound:
+    lists = v["original"] + v["external"] + v["internal"]
+    filters = {"apart": lists, "union": 1, "none": 0}[v["knowledge_filter"]]
+    each = (
+        2 - v["merged"] if v["relevance"] is None else v["top_k"] * (lists if v["knowledge_filter"] == "union" else 1)
+    )
+    return CallBound(v["external"] + v["internal"] + filters * each + 2, v["top_k"] * lists)
+
+
+_RULES: dict[str, Callable[[Mapping[str, Any]], CallBound]] = {
+    "migres": _migres,
+    "adaptive_note": _adaptive_note,
+    "ra_isf": _ra_isf,
+    "rq_rag": _rq_rag,
+    "blend_filter": _blend_filter,
+    **dict.fromkeys(("direct", "cot", "probe_missing", "probe_own_knowledge"), lambda v: CallBound(1)),
+    **dict.fromkeys(("rag", "rag_cot", "chain_of_note", "skr", "vanilla_s"), lambda v: CallBound(1, v["top_k"])),
+    **dict.fromkeys(("self_refine", "self_rerank"), lambda v: CallBound(2, v["top_k"])),
+    **dict.fromkeys(("summ", "snippet"), lambda v: CallBound(v["compressed"] + 1, v["top_k"])),
+    "react": lambda v: CallBound(v["iterations"] + 1, v["iterations"] * v["top_k"]),
+    "self_ask": lambda v: CallBound(2 * v["iterations"] + 1, v["top_k"]),
+    "iter_retgen": lambda v: CallBound(v["iterations"], v["top_k"]),
+    "ircot": lambda v: CallBound(v["iterations"] + 1, v["max_collected"]),
+    "least_to_most": lambda v: CallBound(v["max_questions"] + 2),
+    "flare": lambda v: CallBound(2 * v["iterations"] + 2, v["top_k"]),
+    "itrg": lambda v: CallBound(v["iterations"] + 1, 2 * v["top_k"]),
+    "vtg": lambda v: CallBound(2 * v["iterations"], v["memory"]),
+    "rerank": lambda v: CallBound(v["samples"], v["top_k"]),
+    "probe_extraction": lambda v: CallBound(1, v["passages"]),
+    "probe_sub_modules": lambda v: CallBound(v["top_k"] + 3, 1),
+}

@@ -1,156 +1,171 @@
-"""Evaluate a program: ask every question, score the answers, and continue a run that was killed."""
+"""Evaluate programs: ask every question, score the answers, compare several, and continue a run that was killed."""
 
 from __future__ import annotations
 
 import logging
-import threading
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import dspy
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.answers_file import AnswersFile, identity_of
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
-from knowgap.compiling.evaluation.provenance import provenance_of
-from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.provenance import Provenance, provenance_of
+from knowgap.compiling.evaluation.results import Evaluation, Evaluations
 from knowgap.compiling.evaluation.runner import (
     QuestionRecord,
     check_examples,
-    map_ordered,
     resolve_lm,
-    run_example,
-    stop_if_unreadable,
+    run_questions,
 )
-from knowgap.errors import LanguageModelUnreachable, UsageError
+from knowgap.errors import DataError, UsageError
 from knowgap.programs.trace.usage import without_history
 from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import RecordFile, read_records
 
-__all__ = ["evaluate", "evaluate_on_test", "evaluate_split"]
+ANSWERS = b'{"about":{"kind":"answers",'
+"""How a file of answers begins."""
 
 _LOG = logging.getLogger("knowgap")
 
 
+@overload
 def evaluate(
     program: AnyProgram,
-    examples: Sequence[dspy.Example],
+    questions: Dataset | Sequence[dspy.Example],
+    metrics: Metrics = ...,
+    *,
+    split: str = ...,
+    limit: int | None = ...,
+    lm: dspy.BaseLM | None = ...,
+    num_threads: int = ...,
+    seed: int = ...,
+    output: str | Path | None = ...,
+    progress: Progress | None = ...,
+    provenance: Mapping[str, Any] | None = ...,
+    k_recall: Sequence[int] = ...,
+    traces: bool = ...,
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    program: Mapping[str, AnyProgram],
+    questions: Dataset | Sequence[dspy.Example],
+    metrics: Metrics = ...,
+    *,
+    split: str = ...,
+    limit: int | None = ...,
+    lm: dspy.BaseLM | None = ...,
+    num_threads: int = ...,
+    seed: int = ...,
+    output: str | Path | None = ...,
+    progress: Progress | None = ...,
+    provenance: Mapping[str, Any] | None = ...,
+    k_recall: Sequence[int] = ...,
+    traces: bool = ...,
+) -> Evaluations: ...
+
+
+def evaluate(
+    program: AnyProgram | Mapping[str, AnyProgram],
+    questions: Dataset | Sequence[dspy.Example],
     metrics: Metrics = ("exact_match", "f1"),
     *,
+    split: str = "",
+    limit: int | None = None,
     lm: dspy.BaseLM | None = None,
     num_threads: int = 4,
     seed: int = 0,
     output: str | Path | None = None,
     progress: Progress | None = None,
     provenance: Mapping[str, Any] | None = None,
-    split: str = "",
     k_recall: Sequence[int] = (5, 10),
     traces: bool = False,
-) -> Evaluation:
-    """Ask a program every question and score the answers.
+) -> Evaluation | Evaluations:
+    """Ask one program, or several, the same questions, and score the answers.
 
-    A question on which the program fails scores 0, keeps its error, and stays in the denominator. One for which the
+    A question on which a program fails scores 0, keeps its error, and stays in the denominator. One for which the
     language model cannot be reached is asked once more; those that stay lost are named in a log message.
 
     Args:
-        program: what is evaluated.
-        examples: `dspy.Example`s with `question` and `answer`, and `id`, `aliases`, `gold_ids` and `type` if known.
+        program: a program, or several by their labels, of which the first is the one that the others are compared with.
+        questions: a data set, or `dspy.Example`s with `question` and `answer`, and `id`, `aliases`, `gold_ids` and
+            `type` if known.
         metrics: one metric or several: names, functions `(example, prediction) -> float`, or a mapping from names to
             functions; the first is the main one.
-        lm: the language model; default: the one DSPy is configured with.
-        num_threads: questions at a time; the result does not depend on it.
-        seed: of the bootstrap intervals.
-        output: a JSON Lines file that gets every record at once; the same call continues from it.
+        split: the split of the data set that is asked: "train", "dev" or "test"; by default "dev".
+        limit: ask the first questions only, at most this many.
+        lm: the language model; default: the one that DSPy is configured with.
+        num_threads: how many questions are asked at a time; the result does not depend on it.
+        seed: the seed of the bootstrap intervals.
+        output: a record file that gets every answer at once, and from which the same call continues; of several
+            programs a folder, in which the file of each is called `LABEL.jsonl`.
         progress: called after every question with how many are done, how many there are, and the running mean.
         provenance: more facts to keep with the result.
-        split: which split the questions are; for "test", call `evaluate_on_test`.
         k_recall: the cut-offs of `first_search_recall@k`, of the passages that the program's first search returns.
-        traces: keep the trace of every question in its record, for reports; some 10 kB each.
+        traces: whether to keep the trace of every question in its record, for reports; some 10 kB each.
+
+    Returns:
+        The evaluation of the program; of several programs their evaluations by label.
 
     Raises:
-        UsageError: no questions, no language model, or an `output` that holds another evaluation.
+        UsageError: no questions, no language model, a test question that is in another split as well, or an `output`
+            with other answers.
         DataError: the main metric is not defined for a question, or scores passages that the index does not hold.
         LanguageModelUnreachable: several questions in a row could not reach the language model; what was answered is
             in `output`, and the same call continues from there.
         LanguageModelError: to the first questions, no reply of the language model could be read.
+
+    >>> import knowgap
+    >>> data = knowgap.load_dataset("sample")
+    >>> found = knowgap.evaluate(knowgap.get_program("direct")(), data, "f1", lm=knowgap.make_lm("extractive"), limit=2)
+    >>> len(found.records), found.metrics, found.provenance.split
+    (2, ['f1'], 'dev')
     """
-    if split == "test" and not isinstance(split, _CheckedSplit):
-        raise UsageError('split="test" is set by evaluate_on_test(program, dataset, …) alone')
-    by_name, ids, model = named_metrics(metrics), check_examples(examples), resolve_lm(lm, program)
-    examples, unindexed = without_missing_gold(examples, program.retriever, next(iter(by_name)))
-    more = {**(provenance or {}), **({"unindexed_gold": unindexed} if unindexed else {})}
-    origin = provenance_of(program, examples, model, metrics=by_name, split=str(split), seed=seed, **more)
-    tally = _Tally(len(ids), next(iter(by_name)), max(3, num_threads), progress, model)
-    identity = identity_of(origin, list(by_name), k_recall)
-    with (
-        AnswersFile(output, identity) if output is not None else nullcontext() as file,
-        dspy.context(lm=model),
-        without_history(),
-    ):
-        earlier = file.records if file is not None else {}
-        again = {name for name, record in earlier.items() if record.lost or record.cost.all_unreadable}
-        records = {name: earlier[name] for name in ids if name in earlier and name not in again}
-        for record in records.values():
-            tally.add(record)
-
-        def run(position: int) -> QuestionRecord:
-            record = run_example(program, examples[position], ids[position], by_name, k_recall, keep_trace=traces)
-            if file is not None:
-                file.append(record)
-            tally.add(record)
-            return record
-
-        remaining = [position for position, name in enumerate(ids) if name not in records]
-        records |= {record.id: record for record in map_ordered(run, remaining, num_threads)}
-    result = Evaluation(records=[records[name] for name in ids], metrics=list(by_name), provenance=origin)
-    if result.lost:
-        _LOG.warning(
-            "%d of %d questions could not reach the language model and count as failed (%s); the same again asks them "
-            "again",
-            len(result.lost),
-            len(ids),
-            ", ".join(result.lost[:10]) + (", …" if len(result.lost) > 10 else ""),
-        )
-    return result
+    facts = dict(provenance or {})
+    if isinstance(questions, Dataset):
+        split = split or "dev"
+        examples = _questions_of(questions, split, limit)
+        facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint, **facts}
+    elif split:
+        raise UsageError(f"split={split!r} names a part of a data set: pass the data set, not its questions")
+    else:
+        examples = questions[:limit]
+    run = _Run(named_metrics(metrics), examples, split, lm, num_threads, seed, facts, tuple(k_recall), traces)
+    if not isinstance(program, Mapping):
+        return run.evaluate(program, None if output is None else Path(output), progress)
+    if not program:
+        raise UsageError("no program: name at least one")
+    results: dict[str, Evaluation] = {}
+    for number, (label, each) in enumerate(program.items()):
+        file = None if output is None else Path(output) / f"{file_name(label)}.jsonl"
+        results[label] = run.evaluate(each, file, _part_of(progress, number, len(program), label))
+    return Evaluations(results)
 
 
-def evaluate_on_test(
-    program: AnyProgram, dataset: Dataset, metrics: Metrics = ("exact_match", "f1"), **options: Any
-) -> Evaluation:
-    """Evaluate on the test split of a data set: the one way to a score that counts as a test score.
+def file_name(label: str) -> str:
+    """What the files of a program or of an artifact's folder are called.
 
-    The arguments are those of `evaluate_split`.
+    >>> file_name("./compiled/artifact"), file_name("mine:Again")
+    ('compiled-artifact', 'mine-Again')
     """
-    return evaluate_split(program, dataset, "test", metrics, **options)
+    return re.sub(r"[/:\\]", "-", label.strip("./"))
 
 
-def evaluate_split(
-    program: AnyProgram,
-    dataset: Dataset,
-    split: str,
-    metrics: Metrics = ("exact_match", "f1"),
-    *,
-    limit: int | None = None,
-    provenance: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Evaluation:
-    """Evaluate on a split of a data set, which the result names.
+def _part_of(progress: Progress | None, number: int, programs: int, label: str) -> Progress | None:
+    """Report the progress of one program as that of all of them."""
+    if progress is None:
+        return None
+    return lambda done, total, text: progress(number * total + done, programs * total, f"{label}: {text}")
 
-    Args:
-        program: what is evaluated.
-        dataset: whose questions are asked.
-        split: "train", "dev" or "test".
-        metrics: as for `evaluate`.
-        limit: ask the first questions only, at most this many.
-        provenance: more facts to keep with the result.
-        **options: the other arguments of `evaluate`.
 
-    Raises:
-        UsageError: the split is empty, or a test question is in another split as well.
-    """
+def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[dspy.Example]:
     examples = dataset.questions(split, limit)
     if split == "test":
         elsewhere = {e.question for name, part in dataset.splits.items() if name != "test" for e in part}
@@ -158,39 +173,88 @@ def evaluate_split(
             if example.question in elsewhere:
                 message = f"the data set {dataset.name} asks a test question in another split as well"
                 raise UsageError(f"{message}: {example.question!r}")
-    facts = {"dataset": dataset.name, "dataset_fingerprint": dataset.fingerprint, **(provenance or {})}
-    return evaluate(program, examples, metrics, provenance=facts, split=_CheckedSplit(split), **options)
+    return examples
 
 
-class _CheckedSplit(str):
-    """The name of a split whose questions come from a data set, and if it is "test", are in no other split."""
+class _Run:
+    """What is the same for all programs that are asked."""
 
-    __slots__ = ()
+    def __init__(
+        self,
+        metrics: Mapping[str, Any],
+        examples: Sequence[dspy.Example],
+        split: str,
+        lm: dspy.BaseLM | None,
+        num_threads: int,
+        seed: int,
+        facts: Mapping[str, Any],
+        k_recall: Sequence[int],
+        traces: bool,
+    ) -> None:
+        self.ids, self.metrics, self.examples, self.split = check_examples(examples), metrics, examples, split
+        self.lm, self.num_threads, self.seed, self.facts = lm, num_threads, seed, facts
+        self.k_recall, self.traces = k_recall, traces
 
-
-class _Tally:
-    """Counts records as they come, reports progress, and notices a model that is gone or that nobody can read."""
-
-    def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM):
-        self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
-        self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
-        self.lm, self.first = lm, list[QuestionRecord]()
-        self._lock = threading.Lock()
-
-    def add(self, record: QuestionRecord) -> None:
-        with self._lock:
-            self.done += 1
-            self.failed += bool(record.error)
-            self.points += record.scores.get(self.metric) or 0.0
-            if len(self.first) < self.patience:
-                self.first.append(record)
-                if len(self.first) == self.patience:
-                    stop_if_unreadable(self.first, self.lm)
-            self.lost_in_a_row = self.lost_in_a_row + 1 if record.lost else 0
-            if self.progress is not None:
-                failed = f", {self.failed} failed" if self.failed else ""
-                self.progress(self.done, self.total, f"{self.metric} {self.points / self.done:.3f}{failed}")
-            if self.lost_in_a_row >= self.patience:
-                raise LanguageModelUnreachable(
-                    f"{self.lost_in_a_row} questions in a row could not reach the language model: {record.error}"
+    def evaluate(self, program: AnyProgram, output: Path | None, progress: Progress | None) -> Evaluation:
+        """Ask a program all questions of which its file has no answer yet."""
+        model, main = resolve_lm(self.lm, program), next(iter(self.metrics))
+        examples, unindexed = without_missing_gold(self.examples, program.retriever, main)
+        more = {**self.facts, **({"unindexed_gold": unindexed} if unindexed else {})}
+        origin = provenance_of(program, examples, model, metrics=self.metrics, split=self.split, seed=self.seed, **more)
+        about = answers_about(origin, list(self.metrics), self.k_recall)
+        with (
+            RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
+            dspy.context(lm=model),
+            without_history(),
+        ):
+            records = list(
+                run_questions(
+                    program,
+                    dict(zip(self.ids, examples, strict=True)),
+                    self.metrics,
+                    lm=model,
+                    answered=dict(file.records) if file is not None else {},
+                    keep=file.append if file is not None else None,
+                    num_threads=self.num_threads,
+                    recall_at=self.k_recall,
+                    traces=self.traces,
+                    progress=progress,
                 )
+            )
+        result = Evaluation(records=records, metrics=list(self.metrics), provenance=origin)
+        if lost := result.lost:
+            _LOG.warning(
+                "%d of %d questions could not reach the language model and count as failed (%s); the same again asks "
+                "them again",
+                len(lost),
+                len(records),
+                ", ".join(lost[:10]) + (", …" if len(lost) > 10 else ""),
+            )
+        return result
+
+
+def answers_about(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[int] = ()) -> dict[str, Any]:
+    """What answers and scores depend on: the header of their file."""
+    kept = {"program", "state", "data", "lm", "lm_settings", "retriever", "reranker", "entailment", "split", "outside"}
+    trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
+    return {
+        "kind": "answers",
+        **origin.model_dump(mode="json", include=kept),
+        "sub_models": trained,
+        "metrics": list(metrics),
+        "k_recall": list(k_recall),
+    }
+
+
+def load_answers(path: str | Path) -> Evaluation:
+    """Read a file of answers as an evaluation, whether or not all questions have been answered.
+
+    Raises:
+        UsageError: it is no file of answers.
+        DataError: a line is damaged, or there is no answer yet.
+    """
+    about, records = read_records(path, QuestionRecord, "answer")
+    if not records:
+        raise DataError("no question has been answered yet", path=path)
+    facts = {name: value for name, value in about.items() if name in Provenance.model_fields and name != "sub_models"}
+    return Evaluation(records=list(records.values()), metrics=about["metrics"], provenance=Provenance(**facts))

@@ -18,8 +18,6 @@ from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
 from knowgap.storage.files import write_file
 
-__all__ = ["Evaluation", "compare"]
-
 
 class Evaluation(BaseModel, extra="forbid"):
     """The scores and costs of every question, in the order of the data.
@@ -149,6 +147,15 @@ class Evaluation(BaseModel, extra="forbid"):
         except ValidationError as error:
             problem = error.errors()[0]
             raise DataError(f"not an evaluation saved by knowgap: {problem['msg']}", path=path) from None
+
+
+class Evaluations(dict[str, Evaluation]):
+    """The evaluations of several programs on the same questions, by label; the first is the base of comparisons."""
+
+    def comparisons(self, metric: str | None = None) -> dict[str, Comparison]:
+        """Compare every other evaluation with the first, question by question; see `compare`."""
+        (_, base), *others = self.items()
+        return {label: compare(base, other, metric) for label, other in others}
 
 
 def compare(before: Evaluation, after: Evaluation, metric: str | None = None) -> Comparison:

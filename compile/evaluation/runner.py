@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import dspy
@@ -27,19 +28,7 @@ from knowgap.programs.replies.cancelling import run_cancellable
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace
-
-__all__ = [
-    "FIRST_SEARCH_RECALL",
-    "QuestionRecord",
-    "ask_again_if_lost",
-    "check_examples",
-    "fatal_cause",
-    "is_connection_error",
-    "map_ordered",
-    "resolve_lm",
-    "run_example",
-    "stop_if_unreadable",
-]
+from knowgap.storage.progress import Progress
 
 _LOG = logging.getLogger("knowgap")
 
@@ -132,6 +121,97 @@ def check_examples(examples: Sequence[dspy.Example], what: str = "examples") -> 
             raise DataError(f"{what}: the id {name!r} is there twice", line=number, field="id")
         ids[name] = None
     return list(ids)
+
+
+def run_questions(
+    program: Program,
+    questions: Mapping[str, dspy.Example],
+    metrics: Mapping[str, Metric],
+    *,
+    lm: dspy.BaseLM | None = None,
+    answered: Mapping[str, QuestionRecord] = MappingProxyType({}),
+    keep: Callable[[QuestionRecord], object] | None = None,
+    num_threads: int = 4,
+    ahead: int | None = None,
+    attempts: int = 2,
+    recall_at: Sequence[int] = (),
+    traces: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[QuestionRecord]:
+    """Ask a program questions and score its answers: the one run of which evaluations, cells and trials are made.
+
+    Args:
+        program: what is asked.
+        questions: by id, in the order of the records.
+        metrics: by name; the first is the main one.
+        lm: the language model that is named if none of its replies can be read; it is not set for the program.
+        answered: records of earlier runs; those whose question was lost, or to which no reply could be read, are asked
+            again, and the others are yielded as they are.
+        keep: called with every new record as soon as its question is answered, in the thread that asked it.
+        num_threads: how many questions are asked at a time.
+        ahead: how many questions may be started before the first one's record is taken; default: all.
+        attempts: how often a question is asked at most if the language model cannot be reached.
+        recall_at: see `run_example`.
+        traces: whether the records keep their traces.
+        progress: called after every question with how many are done, how many there are, and the running mean.
+
+    Yields:
+        The record of every question, in order.
+
+    Raises:
+        LanguageModelUnreachable: several questions in a row could not reach the language model.
+        LanguageModelError: to the first questions, no reply of the language model could be read.
+        KnowgapError: a failure that every other question would meet as well.
+    """
+    tally = _Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
+    fine = {id: r for id, r in answered.items() if id in questions and not (r.lost or r.cost.all_unreadable)}
+    for record in fine.values():
+        tally.add(record)
+
+    def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
+        id, example = question
+        if id in fine:
+            return fine[id]
+        record = run_example(program, example, id, metrics, recall_at, keep_trace=traces, attempts=attempts)
+        if keep is not None:
+            keep(record)
+        tally.add(record)
+        return record
+
+    return map_ordered(ask, [*questions.items()], num_threads, ahead)
+
+
+class _Tally:
+    """Counts records as they come, reports progress, and notices a model that is gone or that nobody can read."""
+
+    def __init__(self, total: int, metric: str, patience: int, progress: Progress | None, lm: dspy.BaseLM | None):
+        self.total, self.metric, self.patience, self.progress = total, metric, min(patience, total), progress
+        self.done, self.failed, self.points, self.lost_in_a_row = 0, 0, 0.0, 0
+        self.lm, self.first, self._lock = lm, list[Cost](), threading.Lock()
+
+    def add(self, record: QuestionRecord) -> None:
+        with self._lock:
+            self.done += 1
+            self.failed += bool(record.error)
+            self.points += record.scores.get(self.metric) or 0.0
+            if len(self.first) < self.patience:
+                self.first.append(record.cost)
+                if len(self.first) == self.patience:
+                    self._stop_if_unreadable()
+            self.lost_in_a_row = self.lost_in_a_row + 1 if record.lost else 0
+            if self.progress is not None:
+                failed = f", {self.failed} failed" if self.failed else ""
+                self.progress(self.done, self.total, f"{self.metric} {self.points / self.done:.3f}{failed}")
+            if self.lost_in_a_row >= self.patience:
+                raise LanguageModelUnreachable(
+                    f"{self.lost_in_a_row} questions in a row could not reach the language model: {record.error}"
+                )
+
+    def _stop_if_unreadable(self) -> None:
+        """End a run in whose first questions no reply could be read, unless the model is one that is being trained."""
+        if self.lm is not None and all(cost.all_unreadable for cost in self.first) and not is_generator(self.lm):
+            calls, cut = (sum(getattr(cost, name) for cost in self.first) for name in ("lm_calls", "cut"))
+            raise unreadable_replies(self.lm, calls, cut)
 
 
 def run_example(
@@ -227,17 +307,6 @@ def _first_search_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[
 
 def _number(score: Any) -> float:
     return float(score.score if hasattr(score, "score") else score)
-
-
-def stop_if_unreadable(first: Sequence[QuestionRecord], lm: dspy.BaseLM) -> None:
-    """End a run in whose first questions no reply of the language model could be read.
-
-    Raises:
-        LanguageModelError: it says the likely cause.
-    """
-    costs = [record.cost for record in first]
-    if costs and all(cost.all_unreadable for cost in costs) and not is_generator(lm):  # one may be hardly trained
-        raise unreadable_replies(lm, sum(cost.lm_calls for cost in costs), sum(cost.cut for cost in costs))
 
 
 def is_connection_error(error: BaseException) -> bool:

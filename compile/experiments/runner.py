@@ -1,7 +1,7 @@
 """Run a table: ask every program the questions of every data set, and go on where a run was stopped.
 
 A run keeps everything in its output folder: a file of answers for each program, data set and language model
-(`answers/`, see `compile.evaluation.answers_file`), indexes (`indexes/`), retrieved lists and scores of models
+(`answers/`), indexes (`indexes/`), retrieved lists and scores of models
 (`cache/`), answers of language models (`lm-cache/`). The same call reads them again and asks only what is missing,
 whether the run was killed or came to its end.
 """
@@ -9,8 +9,8 @@ whether the run was killed or came to its end.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,8 +20,9 @@ import dspy
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.delegating_program import DelegatingProgram, ask_among
-from knowgap.compiling.evaluation.evaluator import evaluate_split
-from knowgap.compiling.evaluation.provenance import digest, provenance_of
+from knowgap.compiling.evaluation.estimate import Estimate, estimate
+from knowgap.compiling.evaluation.evaluator import answers_about, evaluate, file_name
+from knowgap.compiling.evaluation.provenance import digest, lm_name, provenance_of, state_of
 from knowgap.compiling.evaluation.ray import Cluster, connect
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.runner import resolve_lm
@@ -30,19 +31,16 @@ from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, prepare
 from knowgap.compiling.experiments.measures import measure
 from knowgap.compiling.experiments.paper_differences import paper_differences
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
-from knowgap.compiling.experiments.samples import ask_each, sampling_lms
-from knowgap.compiling.experiments.table import ExperimentTable, read_table
+from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
 from knowgap.errors import UsageError
+from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.skr import SKR
-from knowgap.programs.trace.usage import UsageTracker, track_usage
+from knowgap.programs.trace.trace import Cost
+from knowgap.programs.trace.usage import Prices, UsageTracker, track_usage
 from knowgap.storage.progress import Progress
-
-__all__ = ["run_experiment"]
-
-_IDENTITY = {"program", "state", "reranker", "entailment", "data", "split", "lm", "lm_settings", "retriever"}
 
 
 def run_experiment(
@@ -105,6 +103,44 @@ def run_experiment(
     return experiment
 
 
+def estimate_experiment(
+    table: ExperimentTable | str | Path,
+    *,
+    output: str | Path,
+    measure: bool = False,
+    prices: Prices | None = None,
+    **setup: Any,
+) -> dict[tuple[str, str], Estimate]:
+    """Estimate what `run_experiment` costs, by row and column; rows that share their answers are counted once.
+
+    Args:
+        table: as for `run_experiment`.
+        output: as for `run_experiment`.
+        measure: ask three questions of each cell first, and estimate from what they cost; indexes are built for it.
+        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
+        **setup: as for `run_experiment`.
+    """
+    table = table if isinstance(table, ExperimentTable) else read_table(table)
+    options = ExperimentSetup(output=Path(output), **setup)
+    if measure:
+        options = replace(options, lm=resolve_lm(options.lm))
+    estimates: dict[str, tuple[tuple[str, str], Estimate]] = {}
+    run = _Run(options, num_threads=1, cluster=None)
+    with lm_cache(options.output / "lm-cache") if measure else nullcontext():
+        for cell in prepare(table, options, dry=not measure):
+            if cell.program is None or (identity := run.identity(cell)) in estimates:
+                continue
+            lm = cell.lm or dspy.settings.lm
+            ask = functools.partial(estimate, metrics=cell.column.metrics, lm=lm, prices=prices)
+            if measure:
+                with run.program(cell) as program:
+                    found = ask(program, cell.examples, measure=True)
+            else:
+                found = ask(cell.program, cell.questions * max(1, len(cell.row.top_p)))
+            estimates[identity] = (cell.row.label, cell.column.title), found
+    return dict(estimates.values())
+
+
 @dataclass
 class _Run:
     """Evaluates cells, in this process if there is no cluster."""
@@ -115,6 +151,12 @@ class _Run:
 
     def cell(self, cell: Cell, progress: Progress | None) -> Evaluation:
         """Ask a cell's program its questions."""
+        with self.program(cell) as program:
+            return self._evaluate(program, cell, cell.column.split, progress)
+
+    @contextmanager
+    def program(self, cell: Cell) -> Iterator[Any]:
+        """The program of a cell as it is asked: in the cluster or with what is cached, and sampled if it is to be."""
         program, make_program = cast("Program", cell.program), cast("Callable[..., Program]", cell.make_program)
         if isinstance(program, SKR):
             make_program = functools.partial(SKR, examples=self._labels(program, cell), **program.values())
@@ -128,7 +170,8 @@ class _Run:
             def remote(_: Program, question: str) -> dspy.Prediction:
                 return ask_each([functools.partial(ask, question, candidates.get(question)) for ask in asks])
 
-            return self._evaluate(DelegatingProgram(program, remote), cell, cell.column.split, progress)
+            yield DelegatingProgram(program, remote)
+            return
         index = program.retriever  # can be told to search some passages only, which the caching one cannot
 
         def local(cached: Program, question: str) -> dspy.Prediction:
@@ -139,7 +182,13 @@ class _Run:
             return ask_each([functools.partial(ask, lm) for lm in models])
 
         with cache_results(program, self.setup.output / "cache") as cached:
-            return self._evaluate(DelegatingProgram(cached, local), cell, cell.column.split, progress)
+            yield DelegatingProgram(cached, local)
+
+    def identity(self, cell: Cell) -> str:
+        """The same for cells that share their answers."""
+        program, row, column = cast("Program", cell.program), cell.row, cell.column
+        asked = [column.dataset, column.split, column.sampling, column.metrics, lm_name(cell.lm)]
+        return digest([reference_of(type(program)), state_of(program), row.engine, *asked, *_asking(row)])
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:
         """For each train question, whether the model answers it rightly by itself, and with retrieval."""
@@ -156,23 +205,47 @@ class _Run:
         """Ask a program the questions of a split of a cell's data set; go on from the file of their answers."""
         dataset, lm = cast("Dataset", cell.dataset), cast("dspy.BaseLM", cell.lm)
         examples = dataset.questions(split, self.setup.limit)
-        found = provenance_of(program, examples, lm, metrics=cell.metrics, split=split)
-        origin = found.model_dump(include=_IDENTITY | ({"outside"} if found.outside else set()))
-        answering = [cell.row.candidates, cell.row.best_of_answers, *cell.row.top_p]
-        identity = digest([origin, list(cell.metrics), *answering])[:12]
+        about = answers_about(provenance_of(program, examples, lm, metrics=cell.metrics, split=split), [*cell.metrics])
         folder = "".join(c if c.isalnum() else "-" for c in cell.column.dataset).strip("-")
-        return evaluate_split(
+        name = f"{file_name(program.name)}-{folder}-{digest([about, *_asking(cell.row)])[:12]}.jsonl"
+        return evaluate(
             program,
             dataset,
-            split,
             cell.metrics,
+            split=split,
             limit=self.setup.limit,
             lm=lm,
             num_threads=self.num_threads,
             seed=self.setup.seed,
-            output=self.setup.output / "answers" / f"{program.name}-{folder}-{identity}.jsonl",
+            output=self.setup.output / "answers" / name,
             progress=progress,
         )
+
+
+def _asking(row: Row) -> list[Any]:
+    """What the answers of a row depend on besides its program."""
+    return [row.candidates, row.best_of_answers, *row.top_p]
+
+
+def sampling_lms(lm: dspy.BaseLM, top_p: Sequence[float]) -> list[dspy.BaseLM]:
+    """A copy of a language model for each `top_p`, at temperature 1 (BlendFilter, figure 5); itself without any."""
+    return [lm.copy(top_p=value, temperature=1.0) for value in top_p] or [lm]
+
+
+def ask_each(asks: Sequence[Callable[[], dspy.Prediction]]) -> dspy.Prediction:
+    """Ask one after the other.
+
+    Returns:
+        The first prediction. If there are several, its `answers` are those of all, for the metric of the best one, and
+        its cost is that of all together.
+    """
+    predictions = [ask() for ask in asks]
+    first = predictions[0]
+    if len(predictions) > 1:
+        first.answers = [prediction.answer for prediction in predictions]
+        costs = [prediction.trace.cost for prediction in predictions]
+        first.trace.cost = Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
+    return first
 
 
 def _cell_progress(progress: Progress | None, cells: Sequence[Cell], number: int) -> Progress | None:

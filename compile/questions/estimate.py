@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import dspy
 
-from knowgap.compiling.evaluation.estimate import Estimate, QuestionCost
+from knowgap.compiling.evaluation.estimate import Estimate
 from knowgap.compiling.questions.author import prompts
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import KINDS
@@ -53,8 +53,8 @@ def estimate_questions(
         many = max(1, len(measured))
         calls, prompt = sum(map(len, measured)) / many, sum(map(sum, measured)) / many
         completion = _WRITTEN + _ANSWERED * max(0.0, calls - 1)
-        cost = QuestionCost(calls, prompt, completion, len(measured))
-        estimates[kind] = cost.estimate(number, 0, lm=lm, prices=prices)
+        totals = number * calls, number * prompt, number * completion
+        estimates[kind] = Estimate.of_calls(number, *totals, lm=lm, prices=prices, measured=len(measured))
     return estimates
 
 

@@ -18,7 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.costs import mean_costs
 from knowgap.compiling.evaluation.metrics import Metric
-from knowgap.compiling.evaluation.runner import QuestionRecord, map_ordered, resolve_lm, run_example, stop_if_unreadable
+from knowgap.compiling.evaluation.runner import QuestionRecord, resolve_lm, run_questions
 from knowgap.compiling.study.config import Budget, StudyConfig
 from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.compiling.study.search.pruning import Pruner
@@ -67,9 +67,9 @@ class _BudgetSpent(Exception):
 class _QuestionLost(Exception):
     """The language model could not be reached for a question, several times over; the trial fails."""
 
-    def __init__(self, trial: int, record: QuestionRecord):
+    def __init__(self, trial: int, why: str):
         self.trial = trial
-        super().__init__(f"trial {trial} failed at question {record.id}: {record.error}")
+        super().__init__(f"trial {trial} failed at {why}")
 
 
 class _LeftOut(Exception):
@@ -242,18 +242,21 @@ class Worker:
         is_yardstick = label == PAPER and program.name == next(iter(self.programs))
         pruner = None if is_yardstick else self._pruner()
 
-        def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:
-            return run_example(program, question[1], question[0], {name: metric}, attempts=_ATTEMPTS)
-
         try:
-            stream = map_ordered(ask, self.questions, self.num_threads, 2 * self.num_threads)
+            stream = run_questions(
+                program,
+                dict(self.questions),
+                {name: metric},
+                lm=None if self._n_finished else resolve_lm(None, program),
+                num_threads=self.num_threads,
+                ahead=2 * self.num_threads,
+                attempts=_ATTEMPTS,
+            )
             with track_usage(tracker), closing(cast("Any", stream)):
                 for record in stream:
                     if record.lost:
-                        raise _QuestionLost(trial.number, record)
+                        raise _QuestionLost(trial.number, f"question {record.id}: {record.error}")
                     records.append(record)
-                    if not self._n_finished and len(records) == min(3, len(self.questions)):
-                        stop_if_unreadable(records, resolve_lm(None, program))
                     scores.append(cast("float", record.scores[name]))
                     self._show_progress(trial, scores, label)
                     if len(scores) == len(self.questions):
@@ -267,6 +270,8 @@ class Worker:
                     limit = self._limit_reached(tracker.usage)
                     if limit:
                         raise _BudgetSpent(limit)
+        except LanguageModelUnreachable as gone:
+            raise _QuestionLost(trial.number, str(gone)) from gone
         finally:
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
         self._report(trial, scores)

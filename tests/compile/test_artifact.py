@@ -14,14 +14,14 @@ import dspy
 import pytest
 from compile_helpers import Tunable, make_retriever, reading_lm
 
-from knowgap.compiling import compile_program, evaluate, evaluate_on_test, load_artifact, save_artifact
+from knowgap.compiling import compile_program, evaluate, load_artifact, save_artifact
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
-from knowgap.retrieval.index import files
+from knowgap.storage import files
 from tests.retrieval.tiny import write_colbert
 
 TESTS = Path(__file__).parents[1]
@@ -41,7 +41,7 @@ def compiled(examples, index, lm):
 def artifact(compiled, examples, tmp_path, lm):
     lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
     data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
-    found = {"test": evaluate_on_test(compiled, data, ["exact_match", "f1"], lm=reading_lm()[0])}
+    found = {"test": evaluate(compiled, data, ["exact_match", "f1"], split="test", lm=reading_lm()[0])}
     return save_artifact(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found, cost={"lm_calls": 12})
 
 

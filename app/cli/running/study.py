@@ -119,7 +119,6 @@ def estimate_study(job: Job, programs: Sequence[Program], options: o.StudyOption
             lm=job.lm,
             demos=demos,
             prices=options.prices,
-            seed=options.seed,
             scoring=scoring,
             metrics=job.metrics,
         )
@@ -132,12 +131,6 @@ def estimate_study(job: Job, programs: Sequence[Program], options: o.StudyOption
         rest = options.n_trials - len(programs)
         estimates[f"{rest} other trials"] = estimate(dearest, rest, scoring, [])
     show_estimates(estimates, job.lm)
-    bootstrapping = sum(estimate.bootstrapping for estimate in estimates.values())
-    out.print(
-        f"questions, at most: {options.n_trials} trials of {len(devset)} dev questions, {bootstrapping} for "
-        f"demonstrations, {scoring} for the scores before and after",
-        markup=False,
-    )
 
 
 def show_study(tuned: Tuning[Any]) -> None:

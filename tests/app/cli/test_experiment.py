@@ -31,9 +31,9 @@ def test_a_dry_run_asks_and_writes_nothing(knowgap):
     dry_run = ["experiment", "own_questions", *ROWS, "--dry-run", "--lm", "openai/some-model"]
     before = set(knowgap.folder.iterdir())
     estimate = knowgap.json(*dry_run, "--prices", "1,2")
-    assert estimate["calls"] == [1000, 1000]
-    assert estimate["price"][0] > 0
-    assert "1,000 calls of openai/some-model" in knowgap(*dry_run)[0]
+    assert [cell["calls"] for cell in estimate.values()] == [500, 500]
+    assert all(cell["money"] > 0 for cell in estimate.values())
+    assert "with openai/some-model" in knowgap(*dry_run)[0]
     assert {path for path in knowgap.folder.iterdir() if path.name != "home"} == before - {knowgap.folder / "home"}
 
 

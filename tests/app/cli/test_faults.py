@@ -14,7 +14,7 @@ from dspy.utils.exceptions import LMAuthError, LMBillingError
 from support import scripted_lm
 
 from knowgap.cli import factories
-from knowgap.retrieval.index import files
+from knowgap.storage import files
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
 TUNE = (
@@ -77,7 +77,7 @@ def test_every_write_that_a_read_only_disk_refuses_names_its_target(indexed, mon
 
     for module in (
         files,
-        sys.modules["knowgap.compiling.evaluation.answers_file"],
+        sys.modules["knowgap.storage.record_file"],
         sys.modules["knowgap.retrieval.index.build"],
     ):
         monkeypatch.setattr(module, "acquire_lock", refuse)

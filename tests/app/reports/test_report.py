@@ -14,7 +14,7 @@ from page_reader import read_page
 
 from knowgap import programs
 from knowgap.cli import report as cli_report
-from knowgap.compiling import DemoConfig, Evaluation, evaluate, evaluate_on_test, save_artifact, tune
+from knowgap.compiling import DemoConfig, Evaluation, evaluate, save_artifact, tune
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
@@ -58,7 +58,7 @@ def test_a_study_of_several_programs_names_them_in_the_picture_of_score_against_
 
 def scored_on_test(program, examples) -> Evaluation:
     data = Dataset(name="houses", splits={"test": examples}, corpus=[], fingerprint="f")
-    return evaluate_on_test(program, data, ("exact_match", "f1"), lm=quality_lm(examples)[0], traces=True)
+    return evaluate(program, data, ("exact_match", "f1"), split="test", lm=quality_lm(examples)[0], traces=True)
 
 
 @pytest.fixture(scope="module")
@@ -206,13 +206,13 @@ def test_everything_from_the_data_is_text_failures_included():
 def test_a_file_of_answers_is_reported_as_far_as_it_goes(tmp_path):
     examples = make_examples(6)
     file = tmp_path / "answers.jsonl"
-    evaluate(Tunable(make_retriever(examples)), examples, "exact_match", lm=reading_lm()[0], split="dev", output=file)
+    evaluate(Tunable(make_retriever(examples)), examples, "exact_match", lm=reading_lm()[0], output=file)
     lines = file.read_bytes().splitlines(keepends=True)
     assert len(lines) == 7
     file.write_bytes(b"".join(lines[:5]) + lines[5][:20])
     page = read_page(render_report(file))
     assert "may still lack questions" in page.text
-    assert "Dev: 4 questions" in page.text
+    assert "4 questions" in page.text
     file.write_bytes(b"".join([*lines[:2], b"{}\n", *lines[3:]]))
     with pytest.raises(DataError, match=r"answers\.jsonl:3"):
         render_report(file)

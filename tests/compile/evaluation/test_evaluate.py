@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from contextlib import closing
 
 import dspy
 import pytest
@@ -10,9 +12,11 @@ from compile_helpers import make_retriever, reading_lm, reading_rule
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import UNREADABLE, scripted_lm
 
-from knowgap.compiling import Evaluation, compare, evaluate, evaluate_on_test
+from knowgap.compiling import Evaluation, compare, evaluate
 from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.evaluator import load_answers
 from knowgap.compiling.evaluation.metrics import named_metrics
+from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
@@ -32,8 +36,9 @@ def failing_on(*questions: str):
 def test_scores_costs_and_provenance(program, examples):
     lm, engine = reading_lm()
     seen = []
-    options = {"split": "dev", "provenance": {"note": "a test"}, "progress": lambda *a: seen.append(a)}
-    found = evaluate(program, examples, ["exact_match", "f1"], lm=lm, **options)
+    options = {"provenance": {"note": "a test"}, "progress": lambda *a: seen.append(a)}
+    data = Dataset("houses", {"dev": examples}, [], "digest")
+    found = evaluate(program, data, ["exact_match", "f1"], lm=lm, **options)
     assert [r.id for r in found.records] == [e.id for e in examples]
     assert found.metrics == ["exact_match", "f1"]
     assert found.mean() == found.mean("f1") == 1.0
@@ -46,7 +51,7 @@ def test_scores_costs_and_provenance(program, examples):
     assert found.provenance.split == "dev"
     assert found.provenance.hyperparameters == program.values()
     assert found.provenance.lm == "test/scripted"
-    assert found.provenance.model_extra == {"note": "a test"}
+    assert found.provenance.model_extra == {"dataset": "houses", "dataset_fingerprint": "digest", "note": "a test"}
     assert len(engine.calls) == len(examples)
     assert [done for done, _, _ in seen] == list(range(1, 9))
     assert seen[-1] == (8, 8, "exact_match 1.000")
@@ -233,17 +238,17 @@ def test_comparison_is_paired(program, examples):
 
 def test_a_test_score_comes_from_the_test_split_alone(program, examples, lm):
     data = Dataset("houses", {"train": [], "dev": examples[:4], "test": examples[4:]}, [], "digest")
-    found = evaluate_on_test(program, data, "f1", lm=lm)
+    found = evaluate(program, data, "f1", split="test", lm=lm)
     assert found.provenance.split == "test"
     assert [r.id for r in found.records] == ["q4", "q5", "q6", "q7"]
-    assert evaluate_on_test(program, data, "f1", lm=lm, limit=2).interval().n == 2
-    with pytest.raises(UsageError, match="evaluate_on_test"):
+    assert evaluate(program, data, "f1", split="test", lm=lm, limit=2).interval().n == 2
+    with pytest.raises(UsageError, match="pass the data set, not its questions"):
         evaluate(program, examples, "f1", lm=lm, split="test")
     leaky = Dataset("leaky", {"train": examples[4:5], "dev": [], "test": examples[4:]}, [], "digest")
     with pytest.raises(UsageError, match="in another split as well"):
-        evaluate_on_test(program, leaky, "f1", lm=lm)
+        evaluate(program, leaky, "f1", split="test", lm=lm)
     with pytest.raises(UsageError, match="no questions in its split 'test'"):
-        evaluate_on_test(program, Dataset("d", {"dev": examples}, [], ""), "f1", lm=lm)
+        evaluate(program, Dataset("d", {"dev": examples}, [], ""), "f1", split="test", lm=lm)
 
 
 def test_a_run_whose_first_replies_are_all_unreadable_stops_and_can_be_continued(program, examples, tmp_path):
@@ -263,7 +268,73 @@ def test_unreadable_replies_are_counted(program, examples, tmp_path):
     assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (0, 2, 0)
     assert found.costs()["unreadable"] == 2 / 8
     assert Evaluation.load(found.save(tmp_path / "found.json")).spoilt() == {"unreadable": 2, "cut": 0}
-    older = found.model_dump(mode="json")
-    for record in older["records"]:
-        del record["cost"]["unreadable"], record["cost"]["cut"]
-    assert Evaluation.model_validate(older).spoilt() == {"unreadable": 0, "cut": 0}
+
+
+def test_several_programs_are_asked_the_same_questions_and_compared_with_the_first(program, examples, tmp_path):
+    bad, _ = scripted_lm(failing_on("q0", "q1", "q2", "q3", "q4", "q5"))
+    lm, engine = reading_lm()
+    weak, seen = program.deepcopy(), []
+    weak.set_lm(bad)
+    programs = {"weak": weak, "mine:strong": program}
+    options = {"lm": lm, "output": tmp_path, "progress": lambda *step: seen.append(step)}
+    found = evaluate(programs, examples, ["exact_match", "f1"], **options)
+    assert [*found] == [*programs]
+    [(label, pair)] = found.comparisons("f1").items()
+    assert (label, pair.metric, pair.wins, pair.losses) == ("mine:strong", "f1", 6, 0)
+    assert found.comparisons()["mine:strong"] == compare(*found.values())
+    assert seen[-1] == (16, 16, "mine:strong: exact_match 1.000")
+    assert sorted(file.name for file in tmp_path.glob("*.jsonl")) == ["mine-strong.jsonl", "weak.jsonl"]
+    assert evaluate(programs, examples, ["exact_match", "f1"], **options) == found
+    assert len(engine.calls) == 8
+    with pytest.raises(UsageError, match="no program"):
+        evaluate({}, examples, lm=lm)
+
+
+def test_a_killed_run_continues_from_its_file(program, examples, tmp_path):
+    path = tmp_path / "deep" / "answers.jsonl"
+    lm, engine = reading_lm()
+    whole = evaluate(program, examples, "exact_match", lm=lm, output=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:4]) + lines[4][:25])  # three answers and a part of one
+    unfinished = load_answers(path)
+    assert (len(unfinished.records), unfinished.metrics) == (3, ["exact_match"])
+    assert unfinished.provenance.data == whole.provenance.data
+    again = evaluate(program, examples, "exact_match", lm=lm, output=path)
+    assert len(engine.calls) == 8 + 5
+    assert [(r.id, r.scores) for r in again.records] == [(r.id, r.scores) for r in whole.records]
+    evaluate(program, examples, "exact_match", lm=lm, output=path)
+    assert len(engine.calls) == 13
+    path.write_bytes(lines[0])
+    with pytest.raises(DataError, match="no question has been answered yet"):
+        load_answers(path)
+
+
+def test_answers_that_depend_on_something_else_are_refused(program, examples, tmp_path, lm):
+    path = tmp_path / "answers.jsonl"
+    evaluate(program, examples, "exact_match", lm=lm, output=path)
+    with pytest.raises(UsageError, match="holds answers about another metrics"):
+        evaluate(program, examples, "f1", lm=lm, output=path)
+    with pytest.raises(UsageError, match="about another data, state"):
+        evaluate(program.deepcopy().configure(top_k=2), examples[:4], "exact_match", lm=lm, output=path)
+    program.answer.demos = [dspy.Example(question="x", passages=[], style="short", answer="y")]
+    program.retriever.quality = "exact"
+    with pytest.raises(UsageError, match="about another retriever, state"):
+        evaluate(program, examples, "exact_match", lm=lm, output=path)
+
+
+def test_cycles_are_looked_for_less_often_while_questions_are_asked():
+    before = gc.get_threshold()
+    with closing(map_ordered(lambda n: gc.get_threshold()[0], range(3), 2)) as outer:
+        assert next(outer) > before[0]
+        assert [*map_ordered(lambda n: gc.get_threshold()[0], range(2), 1)] == [gc.get_threshold()[0]] * 2
+        assert gc.get_threshold()[0] > before[0]  # the outer one goes on
+    assert gc.get_threshold() == before
+
+
+def test_a_collector_that_is_off_stays_off():
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    try:
+        assert [*map_ordered(lambda n: gc.get_threshold()[0], range(2), 1)] == [0, 0]
+    finally:
+        gc.set_threshold(*before)

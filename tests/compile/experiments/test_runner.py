@@ -17,8 +17,8 @@ from support import scripted_lm
 
 from knowgap.compiling import save_artifact
 from knowgap.compiling.evaluation.statistics import Comparison
-from knowgap.compiling.experiments.cost import estimate_cost
 from knowgap.compiling.experiments.result import ExperimentResult, Figure, correct_p_values
+from knowgap.compiling.experiments.runner import estimate_experiment
 from knowgap.errors import UsageError
 from knowgap.programs.baselines.direct import Direct
 
@@ -203,7 +203,7 @@ def test_holm_corrects_the_smallest_most():
 
 
 def test_an_estimate_from_questions_is_what_the_run_then_costs(data: dict, log: Path, tmp_path: Path):
-    estimate = estimate_cost(make_table(), ask=2, output=tmp_path / "out", lm=logging_lm(log), **data)
-    assert len(asked(log)) == 4
-    assert {cell.basis for cell in estimate.cells} == {"measured on 2 questions"}
-    assert estimate.calls == (16, 16)
+    estimates = estimate_experiment(make_table(), measure=True, output=tmp_path / "out", lm=logging_lm(log), **data)
+    assert len(asked(log)) == 2 * 3
+    assert {found.measured for found in estimates.values()} == {3}
+    assert sum(found.calls for found in estimates.values()) == 16

@@ -9,12 +9,11 @@ import dspy
 import pytest
 from experiment_helpers import logging_lm, make_table
 
-from knowgap.compiling.experiments.call_bounds import call_bounds
+from knowgap.compiling.evaluation.estimate import call_bound
 from knowgap.compiling.experiments.cells import ExperimentSetup, prepare
-from knowgap.compiling.experiments.cost import estimate_cost
 from knowgap.compiling.experiments.measures import score_metrics
 from knowgap.compiling.experiments.paper_differences import paper_differences
-from knowgap.compiling.experiments.runner import run_experiment
+from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
 from knowgap.compiling.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.lms import extractive_lm
@@ -31,11 +30,10 @@ def test_every_shipped_table_resolves_and_is_estimated(name: str, tmp_path: Path
     assert len(cells) == len(table.rows) * len(table.columns)
     assert not any("," in row.label for row in table.rows)
     assert all((cell.program is None) == bool(cell.reason) for cell in cells)
-    estimate = estimate_cost(table, output=tmp_path, prices=(1.0, 2.0))
-    assert estimate.price is not None
-    assert 0 < estimate.calls[0] <= estimate.calls[1]
-    assert 0 < estimate.tokens[0] < estimate.tokens[1]
-    assert 0 < estimate.price[0] < estimate.price[1]
+    estimates = estimate_experiment(table, output=tmp_path, prices=(1.0, 2.0))
+    for each in estimates.values():
+        assert 0 < each.questions <= each.calls < each.completion_tokens < each.prompt_tokens
+        assert each.money == pytest.approx((each.prompt_tokens + 2 * each.completion_tokens) / 1e6)
     assert not any(tmp_path.iterdir())
 
 
@@ -133,12 +131,14 @@ def test_programs_stay_within_their_bounds(tmp_path: Path):
     experiment = run_experiment("sample", output=tmp_path, lm=extractive_lm(), limit=1, rows=rows, num_threads=1)
     cells = prepare(experiment.table, ExperimentSetup(output=tmp_path, limit=1, rows=rows), dry=True)
     for cell, result in zip(cells, experiment.cells, strict=True):
-        bounds = call_bounds(cell.program)
-        assert bounds.low <= result.costs["lm_calls"] <= bounds.high, (cell.row.label, bounds, result.costs)
+        most = call_bound(cell.program).calls
+        assert 1 <= result.costs["lm_calls"] <= most, (cell.row.label, most, result.costs)
         assert result.failed == 0
 
 
 def test_an_estimate_knows_the_price_of_a_model(tmp_path: Path):
-    known = estimate_cost(make_table(), output=tmp_path, lm=dspy.LM("openai/gpt-4o-mini", api_key="none"))
-    assert 0 < known.price[0] < known.price[1]
-    assert estimate_cost(make_table(), output=tmp_path, lm=logging_lm(tmp_path / "asked")).price is None
+    options = {"table": make_table(), "output": tmp_path}
+    known = estimate_experiment(**options, lm=dspy.LM("openai/gpt-4o-mini", api_key="none"))
+    assert all(each.money > 0 for each in known.values())
+    unknown = estimate_experiment(**options, lm=logging_lm(tmp_path / "asked"))
+    assert [each.money for each in unknown.values()] == [None] * len(known)

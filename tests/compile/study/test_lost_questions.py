@@ -20,7 +20,7 @@ def test_a_study_whose_first_replies_are_all_unreadable_stops():
     arguments, engine = study_arguments()
     arguments["study"] = StudyConfig(reuse=False)
     engine.rule = lambda *_: UNREADABLE
-    with pytest.raises(LanguageModelError, match="none of 6 replies"):
+    with pytest.raises(LanguageModelError, match="none of 8 replies"):
         tune(n_trials=2, **arguments)
 
 
