@@ -1,12 +1,12 @@
 """A compiled program as a folder: `program.json`, `config.json` and `card.md`; loading runs no code of it.
 
-`config.json` holds the SHA-256 of `program.json` and of everything else that stands in itself, so that damage is
-noticed. Who edits a file by hand removes `sha256` from `config.json`. Artifacts of earlier versions have none.
+`program.json` is the program's state as DSPy saves it: demonstrations, instructions, hyperparameters. `config.json` has
+the provenance of the program, as results have it, the scores that were kept, and what compiling cost. `card.md` says
+the same to a reader.
 """
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,24 +17,20 @@ from typing import Any
 import dspy
 import orjson
 from dspy.utils.saving import get_dependency_versions
+from pydantic import ValidationError
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram, DelegatingProgram
 from knowgap.compiling.evaluation.provenance import (
+    Provenance,
     connection_options,
-    git_commit,
-    lm_name,
-    lm_settings,
-    model_name,
-    outside_parts,
+    provenance_of,
     retriever_facts,
     state_of,
-    sub_model_facts,
-    versions,
 )
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
-from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds
+from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds, shorten
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
 from knowgap.programs.base import Program
@@ -42,17 +38,9 @@ from knowgap.programs.hyperparameters import Setting
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
-from knowgap.storage.files import json_digest, restore_folder, write_file, write_folder
+from knowgap.storage.files import restore_folder, write_file, write_folder
 
-__all__ = ["artifact_class", "load_artifact", "read_config", "save_artifact"]
-
-FORMAT = 1
-_DIGESTS = "sha256"
-_ALTERED = "was altered after it was saved: save it again, or remove sha256 from config.json to take it as it is"
-_CONFIG_KEYS = {
-    *("format", "program", "hyperparameters", "demonstrations", "retriever", "reranker", "entailment", "lm", "created"),
-    *("sub_models", "outside", "lm_settings", "data", "evaluations", "cost", "compared", "versions", "git_commit"),
-}
+_EMPTY = {"data": {}, "evaluations": {}, "demonstrations": {}, "cost": {}, "compared": [], "created": ""}
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
@@ -94,39 +82,27 @@ def save_artifact(
         raise UsageError("a program compiled by knn looks its demonstrations up while it runs, and cannot be saved")
     if target.exists() and not (target.is_dir() and (not any(target.iterdir()) or (target / "config.json").exists())):
         raise UsageError(f"{target} is something else than an artifact: name another folder")
-    model, reference = lm if lm is not None else dspy.settings.lm, program_reference(type(program), lasting=True)
-    retriever = index if index is not None else program.retriever
-    config = {
-        "format": FORMAT,
+    reference, model = program_reference(type(program), lasting=True), lm if lm is not None else dspy.settings.lm
+    origin = provenance_of(program, [], model)
+    config: dict[str, Any] = {
+        **origin.model_dump(exclude={"split", "data", "seed"}),
         "program": reference,
-        "hyperparameters": program.values(),
-        "demonstrations": {
-            name: len(predictor.demos) for name, predictor in program.named_predictors() if predictor.demos
-        },
-        "retriever": retriever_facts(retriever),
-        "reranker": model_name(program.parts().get("reranker")),
-        "entailment": model_name(program.parts().get("entailment")),
-        "sub_models": sub_model_facts(program),
-        "lm": model if isinstance(model, str) else lm_name(model),
-        "lm_settings": {} if isinstance(model, str) else lm_settings(model) | connection_options(model),
+        "lm_settings": origin.lm_settings | connection_options(model),
+        "demonstrations": {name: len(each.demos) for name, each in program.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
         "cost": dict(cost or {}),
         "compared": [dict(row) for row in compared],
-        "versions": versions(),
-        "git_commit": git_commit(str(Path.cwd())),
-        **({"outside": outside} if (outside := outside_parts(program)) else {}),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
+    if index is not None:
+        config["retriever"] = retriever_facts(index)
     state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-    content = orjson.dumps(state, option=options)
-    config = orjson.loads(orjson.dumps(config, option=options))  # as it will be read
-    sha256 = {"program.json": hashlib.sha256(content).hexdigest(), "config.json": json_digest(config)}
-    with write_folder(target) as folder:
-        write_file(folder / "program.json", content)
-        write_file(folder / "config.json", orjson.dumps({**config, _DIGESTS: sha256}, option=options))
-        write_file(folder / "card.md", model_card(config, program))
+    with write_folder(target) as unfinished:
+        write_file(unfinished / "program.json", orjson.dumps(state, option=options))
+        write_file(unfinished / "config.json", orjson.dumps(config, option=options))
+        write_file(unfinished / "card.md", model_card(config, program))
     return target
 
 
@@ -160,8 +136,8 @@ def load_artifact(
             `generator` of RQ-RAG), or their folders.
 
     Raises:
-        ArtifactError: the folder is absent, damaged, of an unknown program or of another one than expected, or holds
-            a value that is out of bounds.
+        ArtifactError: the folder is absent, cannot be read, is of an unknown program or of another one than expected,
+            or holds a value that is out of bounds.
         IndexFolderError: the index cannot be opened.
         CheckpointError: a given folder holds no such sub-model.
         UsageError: a quality for an index that takes none, or that is open already; a reranker, entailment model or
@@ -173,13 +149,12 @@ def load_artifact(
     """
     path, cls = Path(folder), artifact_class(folder, expect)
     config = read_config(path)
-    name = config["program"]
-    state = _read_state(path, config)
+    state = _read_json(path / "program.json")
     given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
-    for part in given:
-        if part not in cls.part_names:
-            raise UsageError(f"{path} holds the program {name!r}, which has no {part}: leave it out")
-    given |= _load_sub_models(path, cls, config.get("sub_models") or {}, sub_models)
+    for part in [*given, *sub_models]:
+        if part not in (*cls.part_names, *cls.sub_models):
+            raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
+    given |= _load_sub_models(path, cls, config["sub_models"], sub_models)
     program = cls(as_retriever(retriever, quality=quality), **given)
     try:
         program.load_state(_known_state(program, state, path))
@@ -191,7 +166,7 @@ def load_artifact(
         raise ArtifactError(f"{path / 'program.json'} is damaged: {error!r}") from error
     if lm is not None:
         program.set_lm(lm)
-    _warn_of_differences(config, program, lm if lm is not None else dspy.settings.lm)
+    _warn_of_differences(config, provenance_of(program, [], lm if lm is not None else dspy.settings.lm))
     return program
 
 
@@ -208,12 +183,7 @@ def _load_sub_models(
     path: Path, cls: type[Program], recorded: Mapping[str, Mapping[str, str]], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The sub-models that are given, and those recorded that are still what they were."""
-    models: dict[str, Any] = {}
-    for argument, model in given.items():
-        if argument not in cls.sub_models:
-            raise UsageError(f"{path} holds the program {cls.name!r}, which has no {argument}: leave it out")
-        if model is not None:
-            models[argument] = load_trained(argument, model) if isinstance(model, (str, Path)) else model
+    models = {name: load_trained(name, m) if isinstance(m, (str, Path)) else m for name, m in given.items() if m}
     for argument, facts in recorded.items():
         if argument in models or argument not in cls.sub_models or not facts.get("path"):
             continue
@@ -234,7 +204,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     """The `config.json` of an artifact.
 
     Raises:
-        ArtifactError: there is none, or it is damaged, of another format or of an unknown program.
+        ArtifactError: there is none, or it cannot be read, or is of an unknown program.
     """
     path = Path(folder)
     restore_folder(path)
@@ -242,85 +212,53 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         raise ArtifactError(f"{path}: no such folder")
     if not (path / "config.json").exists():
         raise ArtifactError(f"{path} is not an artifact: it has no config.json")
-    config = _parse(_read(path / "config.json"), path / "config.json")
-    if config.get("format") != FORMAT:
-        raise ArtifactError(
-            f"{path} has format {config.get('format')!r}; this version of knowgap reads format {FORMAT}"
-        )
+    config = _read_json(path / "config.json")
     if not is_program_name(config.get("program")):
         raise ArtifactError(
             f"{path} holds the unknown program {config.get('program')!r}: known are {', '.join(PROGRAMS)}"
         )
-    rest = {key: value for key, value in config.items() if key != _DIGESTS}
-    digests = config.get(_DIGESTS, {"config.json": json_digest(rest)})
-    if rest.keys() - _CONFIG_KEYS or not isinstance(digests, dict) or digests.get("config.json") != json_digest(rest):
-        raise ArtifactError(f"{path / 'config.json'} {_ALTERED}")
-    for key in ("retriever", "versions"):
-        if not isinstance(config.get(key), dict):
-            raise ArtifactError(f"{path / 'config.json'} is damaged: {key} is not an object")
-    return config
-
-
-def _read_state(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """The state in `program.json`, if it has the digest that stands in the configuration."""
-    file = path / "program.json"
-    content = _read(file)
-    if _DIGESTS in config and config[_DIGESTS].get(file.name) != hashlib.sha256(content).hexdigest():
-        now = read_config(path)
-        if now == config:
-            raise ArtifactError(f"{file} {_ALTERED}")
-        return _read_state(path, now)  # the artifact was replaced after its configuration was read
-    return _parse(content, file)
+    try:
+        origin = Provenance.model_validate({name: value for name, value in config.items() if name != "data"})
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors()[0]["loc"]))
+        raise ArtifactError(f"{path / 'config.json'} is damaged: {place}: {error.errors()[0]['msg']}") from None
+    return {**_EMPTY, **origin.model_dump(), **config}
 
 
 def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[str, Any]:
     """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
-        if name not in state:
-            if isinstance(parameter, Setting):
-                continue  # an older artifact: the program warns and keeps the default
-            raise ArtifactError(f"{path / 'program.json'} has nothing for {name}: it was made by another version")
-        part = state[name]
-        if not isinstance(part, dict):
-            raise ArtifactError(f"{path / 'program.json'} is damaged: {name} is not an object")
-        if isinstance(parameter, Setting):
+        part = state.get(name)
+        if isinstance(part, dict) and isinstance(parameter, Setting):
             kept[name] = {"value": part["value"]}
-        else:
+        elif isinstance(part, dict) and all(isinstance(part.get(key), list) for key in ("traces", "train", "demos")):
             kept[name] = {key: part[key] for key in _PREDICTOR_KEYS if key in part} | {"lm": None}
-            if not all(isinstance(kept[name].get(key), list) for key in ("traces", "train", "demos")):
-                raise ArtifactError(f"{path / 'program.json'} is damaged: {name} lacks its demonstrations")
+        else:
+            raise ArtifactError(f"{path / 'program.json'} is damaged: it has no {name} that could be loaded")
     return kept
 
 
-def _warn_of_differences(config: dict[str, Any], program: Program, lm: Any) -> None:
-    then, now = config["retriever"], retriever_facts(program.retriever)
-    defined = config.get("outside", {}).get("program", {}), outside_parts(program).get("program", {})
-    sub_models = sub_model_facts(program)
+def _warn_of_differences(config: dict[str, Any], now: Provenance) -> None:
+    name = config["program"]
     compared = [
-        ("index", then.get("digest"), now.get("digest")),
-        ("corpus", then.get("corpus_digest"), now.get("corpus_digest")),
-        ("quality of the index", then.get("quality"), now.get("quality")),
-        ("reranker", config.get("reranker"), model_name(program.parts().get("reranker"))),
-        ("entailment model", config.get("entailment"), model_name(program.parts().get("entailment"))),
+        ("index", config["retriever"].get("digest"), now.retriever.get("digest")),
+        ("corpus", config["retriever"].get("corpus_digest"), now.retriever.get("corpus_digest")),
+        ("quality of the index", config["retriever"].get("quality"), now.retriever.get("quality")),
+        ("reranker", config["reranker"], now.reranker),
+        ("entailment model", config["entailment"], now.entailment),
         *(
-            (f"sub-model {argument}", facts.get("digest"), sub_models.get(argument, {}).get("digest"))
-            for argument, facts in (config.get("sub_models") or {}).items()
+            (f"sub-model {argument}", facts.get("digest"), now.sub_models.get(argument, {}).get("digest"))
+            for argument, facts in config["sub_models"].items()
         ),
-        ("language model", config.get("lm"), lm_name(lm)),
-        (f"file of {config['program']}", *(facts.get("sha256") for facts in defined)),
-        ("DSPy version", config["versions"].get("dspy"), versions().get("dspy")),
+        ("language model", config["lm"], now.lm),
+        (f"file of {name}", *(facts.get("program", {}).get("sha256") for facts in (config["outside"], now.outside))),
+        ("DSPy version", config["versions"].get("dspy"), now.versions.get("dspy")),
     ]
     for what, before, after in compared:
         if before and after and before != after:
-            warnings.warn(
-                f"this {config['program']} was compiled with another {what}: {_short(before)}, not {_short(after)}",
-                stacklevel=3,
-            )
-
-
-def _short(text: str) -> str:
-    return text if len(text) < 60 else text[:12]
+            before, after = (text if len(text) < 60 else text[:12] for text in (before, after))
+            warnings.warn(f"this {name} was compiled with another {what}: {before}, not {after}", stacklevel=3)
 
 
 def _data_facts(data: Any) -> dict[str, Any]:
@@ -330,18 +268,13 @@ def _data_facts(data: Any) -> dict[str, Any]:
     return {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)}
 
 
-def _read(path: Path) -> bytes:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return path.read_bytes()
+        value = orjson.loads(path.read_bytes())
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _parse(content: bytes, path: Path) -> dict[str, Any]:
-    try:
-        value = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise ArtifactError(f"{path} is damaged: {error}") from None
+        raise ArtifactError(f"{path} is damaged: {shorten(error, 200)}") from None
     if not isinstance(value, dict):
         raise ArtifactError(f"{path} is damaged: it is not a JSON object")
     return value

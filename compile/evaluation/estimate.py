@@ -75,7 +75,7 @@ class Estimate(BaseModel, extra="forbid"):
             measured: as above.
         """
         counts = [math.ceil(round(number, 6)) for number in (calls, prompt_tokens, completion_tokens)]
-        known = prices or token_prices(lm if isinstance(lm, str) else lm_name(lm))
+        known = prices or token_prices(lm_name(lm))
         return cls(
             questions=questions,
             calls=counts[0],

@@ -25,22 +25,6 @@ from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 
-__all__ = [
-    "Provenance",
-    "connection_options",
-    "digest",
-    "examples_digest",
-    "lm_name",
-    "lm_settings",
-    "model_name",
-    "outside_parts",
-    "provenance_of",
-    "retriever_facts",
-    "state_of",
-    "sub_model_facts",
-    "versions",
-]
-
 _PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "bm25s", "torch", "transformers")
 
 
@@ -86,7 +70,7 @@ class Provenance(BaseModel, extra="allow"):
 def provenance_of(
     program: Program,
     examples: Sequence[dspy.Example],
-    lm: dspy.BaseLM,
+    lm: dspy.BaseLM | str | None,
     *,
     metrics: Mapping[str, Any] | None = None,
     split: str = "",
@@ -106,7 +90,7 @@ def provenance_of(
         lm=lm_name(lm),
         lm_settings=lm_settings(lm),
         split=split,
-        data=examples_digest(examples),
+        data=examples_digest(examples) if examples else "",
         seed=seed,
         git_commit=git_commit(str(Path.cwd())),
         versions=versions(),
@@ -180,8 +164,8 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
 
 
 def lm_name(lm: Any) -> str:
-    """The name of a language model, without secrets or endpoint."""
-    return "" if lm is None else str(getattr(lm, "model", type(lm).__name__))
+    """The name of a language model, without secrets or endpoint; a string is a name itself."""
+    return "" if lm is None else lm if isinstance(lm, str) else str(getattr(lm, "model", type(lm).__name__))
 
 
 def lm_settings(lm: Any) -> dict[str, Any]:

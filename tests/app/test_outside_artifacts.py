@@ -53,7 +53,7 @@ def test_an_artifact_is_loaded_where_a_package_offers_its_program(artifact, offe
 @pytest.mark.parametrize("named", ["mine:half", "mine:Finder"])
 def test_an_artifact_makes_nothing_but_programs(named, artifact, folder):
     config = (artifact / "config.json").read_text()
-    (artifact / "config.json").write_text(config.replace("mine:Again", named).replace('"sha256"', '"former"', 1))
+    (artifact / "config.json").write_text(config.replace("mine:Again", named))
     with pytest.raises(ArtifactError):
         load(artifact, expect=named)
 

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dspy
@@ -21,7 +20,6 @@ from knowgap.errors import ArtifactError, IndexMissing, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval import BM25Index, ColBERTIndex, open_index
-from knowgap.storage import files
 from tests.retrieval.tiny import write_colbert
 
 TESTS = Path(__file__).parents[1]
@@ -46,11 +44,10 @@ def artifact(compiled, examples, tmp_path, lm):
 
 
 def edit(path: Path, change) -> None:
-    """Change a file of an artifact as a user may: the digests are removed."""
-    for file, alter in ((path.with_name("config.json"), lambda config: config.pop("sha256", None)), (path, change)):
-        value = json.loads(file.read_text())
-        alter(value)
-        file.write_text(json.dumps(value))
+    """Change a file of an artifact as a user may."""
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
 
 
 def test_round_trip(artifact, compiled, index, examples):
@@ -72,6 +69,7 @@ def test_the_folder_says_what_it_is(artifact):
     splits = {"train": 4, "dev": 0, "test": 4}
     assert config["data"] == {"name": "houses", "fingerprint": "f" * 64, "splits": splits, "passages": 0}
     assert config["retriever"]["name"] == "bm25"
+    assert config["state"] == config["evaluations"]["test"]["state"]
     assert config["evaluations"]["test"]["split"] == "test"
     assert config["evaluations"]["test"]["scores"]["f1"]["n"] == 4
     card = (artifact / "card.md").read_text()
@@ -158,30 +156,6 @@ def test_an_artifact_is_replaced_whole(artifact, compiled):
     assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
 
 
-def test_a_reader_finds_the_old_artifact_or_the_new_one_at_every_moment(artifact, compiled):
-    retriever, program = compiled.retriever, compiled.deepcopy()
-    with ThreadPoolExecutor(1) as pool:
-        saving = pool.submit(
-            lambda: [save_artifact(program.configure(top_k=k), artifact, lm="test/scripted") for k in (3, 4) * 10]
-        )
-        seen = set()
-        while not saving.done():
-            seen.add(load_artifact(artifact, retriever=retriever).top_k)
-    assert saving.result()
-    assert {3, 4} & seen <= seen <= {3, 4, 7}
-
-
-def test_a_kill_where_folders_cannot_be_exchanged_loses_nothing(artifact, compiled, monkeypatch):
-    monkeypatch.setattr(files, "_exchange", lambda folder, target: False)
-    shutil.copytree(artifact, artifact.with_name(".artifact.unfinished"))
-    artifact.rename(artifact.with_name(".artifact.replaced"))  # then the writer was killed
-    artifact.with_name(".artifact.lock").touch()
-    assert load_artifact(artifact, retriever=compiled.retriever).top_k == 7
-    save_artifact(compiled.configure(top_k=3), artifact, lm="test/scripted")
-    assert load_artifact(artifact, retriever=compiled.retriever).top_k == 3
-    assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
-
-
 def test_something_else_is_not_replaced(compiled, tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -209,10 +183,6 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     assert len(said) == 4
     for what in ("index", "corpus", "language model: test/scripted, not test/another", "DSPy version: 3.3.0"):
         assert any(f"compiled with another {what}" in line for line in said)
-    edit(artifact / "config.json", lambda config: config["versions"].update(dspy=dspy.__version__))
-    edit(artifact / "program.json", lambda state: state.pop("top_k"))
-    with pytest.warns(UserWarning, match="has no hyperparameter top_k: it keeps its default 5"):
-        load_artifact(artifact)
 
 
 def test_the_quality_of_the_index(tmp_path, examples, lm):
@@ -251,28 +221,26 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
 
     for name in ("program.json", "config.json"):
         whole = (artifact / name).read_text()
-        for content in (whole[:100], "[1, 2]", whole.replace("5", "4")):
+        for content in (whole[:100], "[1, 2]"):
             (artifact / name).write_text(content)
-            refused(rf"{name} (is damaged|was altered)")
+            refused(f"{name} is damaged")
         (artifact / name).write_text(whole)
     (artifact / "program.json").rename(tmp_path / "elsewhere")
     refused("program.json cannot be read")
     (tmp_path / "elsewhere").rename(artifact / "program.json")
     for change, message in (
         (lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
-        (lambda c: c.update(format=2), "format 2"),
-        (lambda c: c.update(retriever=3), "retriever is not an object"),
-        (lambda c: c.update(sha257={}), r"config\.json was altered"),
+        (lambda c: c.update(retriever=3), "is damaged: retriever: "),
     ):
         refused_after("config.json", change, message)
     for change, message in (
         (lambda s: s["top_k"].update(value=99), "top_k=99 is out of bounds"),
         (lambda s: s["top_k"].update(value="five"), "top_k='five' is out of bounds"),
         (lambda s: s["top_k"].clear(), "program.json is damaged"),
-        (lambda s: s.update(top_k=3), "top_k is not an object"),
-        (lambda s: s.pop("answer"), "has nothing for answer"),
-        (lambda s: s["answer"].pop("demos"), "lacks its demonstrations"),
-        (lambda s: s["answer"].update(demos="x"), "lacks its demonstrations"),
+        (lambda s: s.update(top_k=3), "has no top_k that could be loaded"),
+        (lambda s: s.pop("answer"), "has no answer that"),
+        (lambda s: s["answer"].pop("demos"), "has no answer that"),
+        (lambda s: s["answer"].update(demos="x"), "has no answer that"),
         (lambda s: s["answer"].update(signature=None), "program.json is damaged"),
         (lambda s: s["answer"].update(fields={"x": 1}), "program.json is damaged"),
     ):
