@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel as EntailmentModel
     from knowgap.retrieval.entailment.model import make_entailment as make_entailment
     from knowgap.retrieval.entailment.t5 import T5TrueNLI as T5TrueNLI
-    from knowgap.retrieval.http.client import RemoteRetriever as RemoteRetriever
-    from knowgap.retrieval.http.server import IndexServer as IndexServer
     from knowgap.retrieval.hybrid import HybridIndex as HybridIndex
     from knowgap.retrieval.hybrid import HybridRetriever as HybridRetriever
     from knowgap.retrieval.index.engines import open_index as open_index
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever as Retriever
     from knowgap.retrieval.passage import rank_hits as rank_hits
     from knowgap.retrieval.qdrant.index import QdrantIndex as QdrantIndex
+    from knowgap.retrieval.remote import RemoteRetriever as RemoteRetriever
     from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker as CrossEncoderReranker
     from knowgap.retrieval.rerankers.embedded import EmbeddedReranker as EmbeddedReranker
     from knowgap.retrieval.rerankers.maxsim import MaxSimReranker as MaxSimReranker

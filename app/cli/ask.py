@@ -196,6 +196,9 @@ def _support(citation: Citation, sources: dict[str, Source]) -> str:
 def serve(
     *,
     options: AskOptions,
+    search_only: Annotated[
+        bool, Option("--search-only", help="Serve the index alone, at /search, without a program.")
+    ] = False,
     host: o.Host = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8894,
     max_questions: Annotated[
@@ -204,25 +207,27 @@ def serve(
             "--max-questions", min=1, help="How many questions are answered at the same time; further ones get 429."
         ),
     ] = 32,
-    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which a question is answered.")] = 300.0,
-    grace: Annotated[float, Option("--grace", min=0, help="Seconds that questions in progress get at the end.")] = 60.0,
+    timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
+    grace: Annotated[float, Option("--grace", min=0, help="Seconds that requests in progress get at the end.")] = 60.0,
 ) -> None:
-    """Serve a program over HTTP: a page to ask on, a JSON API, and OpenAI's chat completions, until it is interrupted.
+    """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches.
 
     Clients send the key in KNOWGAP_SERVE_KEY, where it is set, as `Authorization: Bearer KEY`.
     """
-    from knowgap.service.server import ProgramServer
+    from knowgap.service.server import Server
 
-    with _opened(options) as (program, lm):
+    with factories.open_index(options) if search_only else _opened(options) as opened:
         leave_ctrl_c_to_the_server()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to, at the end
         key = os.environ.get(_KEY) or None
         limits = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
-        server = ProgramServer(program, lm, host=host, port=port, key=key, **limits)
+        program, lm, index = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
+        server = Server(program, lm, index=index, host=host, port=port, key=key, **limits)
         if key is None and host not in ("127.0.0.1", "localhost", "::1"):
             remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
         with suppress(KeyboardInterrupt):
-            server.serve_forever(lambda: remark(f"serving {server.name} at {server.url}; stop it with Ctrl-C"))
+            name = server.name or f"the index {options.folder or options.data}"
+            server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
 
 
 @grouped

@@ -169,11 +169,11 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         is_url = place.startswith(("http://", "https://"))
         outside = None if is_url else outside_retriever(place)
         if is_url or outside is not None:
-            opens = "`knowgap serve-index`, which opens the index of" if is_url else "the folder of an index, not with"
+            opens = "`knowgap serve`, which opens the index of" if is_url else "the folder of an index, not with"
             for name, value in (("engine", options.engine), ("quality", quality)):
                 if value is not None:
                     raise UsageError(f"--{name} {value}: goes with {opens} {place}")
-            retriever = outside or RemoteRetriever(place)
+            retriever = outside or RemoteRetriever(place, key=os.environ.get("KNOWGAP_SERVE_KEY") or None)
         else:
             retriever = open_folder(place, engine=options.engine, quality=quality)
     with closing(retriever):

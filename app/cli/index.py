@@ -1,11 +1,11 @@
-"""Commands for indexes: index, search, size, serve-index, doctor."""
+"""Commands for indexes: index, search, size, doctor."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,17 +15,16 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import Report, out, progress, remark, show_table
+from knowgap.cli.display import Report, out, progress, show_table
 from knowgap.cli.documents.reading import find_sources, said_of_update, show_reading
 from knowgap.cli.given import grouped, refuse
-from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import UsageError
 from knowgap.plugins import blaming, is_reference, outside_facts
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
 
-__all__ = ["COMMANDS", "doctor", "index", "search", "serve_index", "size"]
+__all__ = ["COMMANDS", "doctor", "index", "search", "size"]
 
 _CHECKPOINT_ARGUMENTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
 
@@ -244,23 +243,6 @@ def size(
     show_table("estimated sizes", ["engine", "passages", "vectors", "on disk", "in memory"], rows, caption=caption)
 
 
-def serve_index(
-    folder: Annotated[str, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index folder.")],
-    engine: o.Engine = None,
-    quality: o.Quality = None,
-    host: o.Host = "127.0.0.1",
-    port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8893,
-) -> None:
-    """Serve an index over HTTP, in the protocol of dspy.ColBERTv2, until it is interrupted."""
-    from knowgap.retrieval import IndexServer
-
-    with factories.open_index(o.IndexOptions(folder=folder, engine=engine, quality=quality)) as retriever:
-        leave_ctrl_c_to_the_server()
-        server = IndexServer(retriever, host=host, port=port)
-        with suppress(KeyboardInterrupt):
-            server.serve_forever(lambda: remark(f"serving {folder} at {server.url}; stop it with Ctrl-C"))
-
-
 @grouped
 def doctor(
     *,
@@ -287,4 +269,4 @@ def doctor(
         raise typer.Exit(2)
 
 
-COMMANDS = {"index": index, "search": search, "size": size, "serve-index": serve_index, "doctor": doctor}
+COMMANDS = {"index": index, "search": search, "size": size, "doctor": doctor}

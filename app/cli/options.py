@@ -155,7 +155,7 @@ class IndexOptions(OptionGroup):
             "--index",
             "-i",
             envvar="KNOWGAP_INDEX",
-            help="Index folder, the URL of `knowgap serve-index`, or module:Name, a retriever of your own. Without it, "
+            help="Index folder, the URL of `knowgap serve`, or module:Name, a retriever of your own. Without it, "
             "an index is made of the data's own passages.",
         ),
     ] = None

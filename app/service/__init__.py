@@ -1,4 +1,4 @@
-"""Programs as services: over HTTP, with a page to ask on, and as tools of MCP clients."""
+"""Programs and indexes as services: one HTTP application, and tools of MCP clients."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from typing import TYPE_CHECKING
 from knowgap.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from knowgap.service.server import ProgramServer as ProgramServer
+    from knowgap.service.server import Server as Server
 else:
     __all__, __getattr__, __dir__ = export_lazily(__name__)

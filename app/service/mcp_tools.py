@@ -10,7 +10,8 @@ from pydantic import Field
 
 from knowgap.errors import MissingDependency
 from knowgap.programs.base import Program
-from knowgap.service.answering import Answering, Problem
+from knowgap.service.answering import Answering
+from knowgap.service.requests import Problem
 from knowgap.version import __version__
 
 try:
@@ -18,8 +19,6 @@ try:
     from mcp.server.mcpserver.exceptions import ToolError
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[mcp,serve]'`") from error
-
-__all__ = ["make_server", "run_tools"]
 
 
 def run_tools(program: Program, lm: dspy.BaseLM) -> None:

@@ -16,9 +16,8 @@ from typing import Any, Literal
 import orjson
 from pydantic import BaseModel, Field
 
-from knowgap.service.answering import Answer, Problem, StepTold
-
-__all__ = ["ChatRequest", "completion", "completion_chunks"]
+from knowgap.service.answering import Answer, StepTold
+from knowgap.service.requests import Problem
 
 
 class _Part(BaseModel):
@@ -89,7 +88,7 @@ async def completion_chunks(items: AsyncIterator[StepTold | Answer], asked: Chat
                 yield _event({**head, "choices": [], "usage": _usage(item)})
             yield b"data: [DONE]\n\n"
     except Problem as problem:
-        yield _event({"error": {"message": problem.message, "type": "server_error", "code": problem.status}})
+        yield _event(problem.record())
 
 
 def _head(kind: str, asked: ChatRequest) -> dict[str, Any]:

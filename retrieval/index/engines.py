@@ -89,7 +89,7 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
     if quality is not None:
         raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
     if is_url:
-        from knowgap.retrieval.http.client import RemoteRetriever
+        from knowgap.retrieval.remote import RemoteRetriever
 
         return RemoteRetriever(str(retriever))
     if retriever is None or isinstance(retriever, Retriever):

@@ -9,7 +9,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from knowgap.retrieval import IndexServer, Passage, open_index
+from knowgap.retrieval import Passage, open_index
+from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
 from tests.retrieval.tiny import write_colbert
 
@@ -89,14 +90,17 @@ def test_control_characters_of_passages_do_not_reach_the_terminal(knowgap):
 
 
 def test_searches_what_is_served(indexed):
-    with IndexServer(open_index("idx"), port=0) as server:
+    with Server(index=open_index("idx"), port=0) as server:
         assert search(indexed, "Orle Bridge", server.url)[0] == "orle"
         assert indexed.json(*ASK, "--index", server.url)["answer"] == "Ada Venn"
         assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--quality", "fast")
-        assert "--quality fast: goes with `knowgap serve-index`" in message
+        assert "--quality fast: goes with `knowgap serve`" in message
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--engine", "bm25")
-        assert "--engine bm25: goes with `knowgap serve-index`" in message
+        assert "--engine bm25: goes with `knowgap serve`" in message
+
+
+SERVE = ("serve", "--search-only", "--index", "idx", "--port", "0")
 
 
 def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPatch):
@@ -104,7 +108,7 @@ def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPa
         assert server.servers
 
     monkeypatch.setattr("uvicorn.Server.main_loop", end)
-    assert "serving idx at http://127.0.0.1:" in indexed("serve-index", "--index", "idx", "--port", "0")[1]
+    assert "serving the index idx at http://127.0.0.1:" in indexed(*SERVE)[1]
 
 
 def test_sizes_are_estimated_from_an_index(knowgap, checkpoint: str):
@@ -169,7 +173,7 @@ def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
     knowgap(*ASK, "--index", "idx", "--quality", "exact")
 
 
-@pytest.mark.parametrize("command", [["search", "Orle Bridge"], EVAL, ["tune", *EVAL[1:5]], ["serve-index"]])
+@pytest.mark.parametrize("command", [["search", "Orle Bridge"], EVAL, ["tune", *EVAL[1:5]], ["serve"]])
 def test_refuses_a_quality_where_there_is_one_way_of_searching(indexed, command: list[str]):
     message = indexed.refusal(*command, "--index", "idx", "--quality", "fast")
     assert "idx: quality 'fast' goes with a ColBERT index" in message

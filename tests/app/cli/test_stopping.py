@@ -134,9 +134,9 @@ def test_ctrl_c_ends_the_building_of_an_index(started):
 
 
 def test_ctrl_c_ends_a_server(started):
-    process = started("serve-index", "--index", "idx", "--port", "0")
+    process = started("serve", "--search-only", "--index", "idx", "--port", "0")
     assert process.stderr is not None
-    assert "serving idx" in process.stderr.readline()
+    assert "serving the index idx" in process.stderr.readline()
     stop(process, code=0)
 
 

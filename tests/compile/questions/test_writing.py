@@ -19,8 +19,8 @@ from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachab
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.bm25 import BM25Index
-from knowgap.retrieval.http.client import RemoteRetriever
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.remote import RemoteRetriever
 from tests.compile.questions.author_script import author, good_author
 
 NAMES = [
@@ -240,10 +240,10 @@ def test_refusals(index, tmp_path):
     with pytest.raises(UsageError, match="the embedded reader writes no questions"):
         write_questions(index, tmp_path / "q.jsonl", lm=extractive_lm())
     write(index, tmp_path, author())
-    refused(UsageError, "made with another index", BM25Index.from_passages(HOUSES[:4]))
+    refused(UsageError, "holds drafts about another index", BM25Index.from_passages(HOUSES[:4]))
     with (tmp_path / "q.jsonl.drafts").open("a") as lines:
         lines.write('{"id": 1}\n')
-    refused(DataError, "drafts:6: is no draft of a question")
+    refused(DataError, "drafts:6: damaged draft")
     (tmp_path / "q.jsonl.drafts").unlink()
     refused(UsageError, "is there, without q.jsonl.drafts beside it")
 

@@ -18,8 +18,6 @@ try:
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
-__all__ = ["HTTPServer"]
-
 _MAX_CONNECTIONS = 256
 _HEAD_TIMEOUT = 10.0  # seconds
 
@@ -71,10 +69,6 @@ class HTTPServer:
             self._server.run(sockets=[self._socket])
         finally:
             self._socket.close()
-            self._close()
-
-    def _close(self) -> None:
-        """Release what a subclass holds, after the last request."""
 
     def start(self) -> Self:
         """Serve in another thread; returns the server itself."""

@@ -12,28 +12,28 @@ from typing_extensions import Self
 from knowgap.errors import IndexFolderError, IndexMissing, without_credentials
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
-__all__ = ["RemoteRetriever"]
-
 _QUERIES_PER_REQUEST = 64
 _CONNECTIONS = 16
 
 
 class RemoteRetriever(NeverCopied):
-    """Searches an index that `knowgap serve-index` serves, or any server of the protocol of `dspy.ColBERTv2`.
+    """Searches an index that `knowgap serve` serves, or any server of the protocol of `dspy.ColBERTv2`.
 
     Args:
-        url: the address of the server.
-        batch: send many queries in one request, which only `knowgap serve-index` understands; False sends one request
-            per query, several at a time.
+        url: the address of the server, such as http://127.0.0.1:8894; without a path, its /search is asked.
+        batch: send many queries in one request, which only `knowgap serve` understands; False sends one request per
+            query, several at a time.
         timeout: seconds to wait for an answer.
+        key: the server's key, if it asks for one.
     """
 
-    def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0) -> None:
+    def __init__(self, url: str, *, batch: bool = True, timeout: float = 60.0, key: str | None = None) -> None:
         self.url, self.name = url, f"remote {without_credentials(url)}"
         self._batch = batch
         # No proxy from the environment: an index server runs on this machine or in its network.
         limits = httpx.Limits(max_connections=_CONNECTIONS)
-        self._client = httpx.Client(timeout=timeout, limits=limits, trust_env=False)
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._client = httpx.Client(timeout=timeout, limits=limits, headers=headers, trust_env=False)
 
     @property
     def digest(self) -> str | None:
@@ -55,7 +55,8 @@ class RemoteRetriever(NeverCopied):
         return self._health("quality")
 
     def _health(self, field: str) -> str | None:
-        value = _json_field(self._send("GET", "/health"), field)
+        index = _json_field(self._send("GET", "/healthz"), "index")
+        value = index.get(field) if isinstance(index, dict) else None
         return value if isinstance(value, str) else None
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -95,18 +96,20 @@ class RemoteRetriever(NeverCopied):
         response = self._send(method, "", **content)
         answer = _json_field(response, field)
         if answer is None:
-            reason = _json_field(response, "message") or f"status {response.status_code}"
+            error = _json_field(response, "error")
+            reason = error.get("message") if isinstance(error, dict) else f"status {response.status_code}"
             raise IndexFolderError(f"{self.url}: refused the search ({reason})")
         return answer
 
     def _send(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
             url = httpx.URL(self.url)
+            path = path or ("/search" if url.path == "/" else "")
             return self._client.request(method, url.join(path) if path else url, **content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise IndexMissing(
                 f"{self.url}: no index server answers ({type(error).__name__}: {error}); "
-                "start one with `knowgap serve-index --index FOLDER`"
+                "start one with `knowgap serve --search-only --index FOLDER`"
             ) from error
 
     def close(self) -> None:
@@ -129,7 +132,7 @@ def _json_field(response: httpx.Response, field: str) -> Any:
 
 
 def _passage(record: dict[str, Any]) -> Passage:
-    """A hit's passage; servers other than `knowgap serve-index` put the title before the text: "title | text"."""
+    """A hit's passage; servers other than `knowgap serve` may put the title before the text: "title | text"."""
     if "passage" in record:
         return Passage(str(record["pid"]), str(record.get("title", "")), str(record["passage"]))
     title, bar, text = str(record["text"]).partition(" | ")

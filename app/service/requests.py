@@ -1,0 +1,197 @@
+"""What all addresses of the service share: reading a request, waiting for its answer, and refusing it.
+
+Every refusal has one format, `{"error": {"message", "type", "param", "code"}}`, which is OpenAI's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from typing_extensions import Self
+
+from knowgap.errors import KnowgapError, LanguageModelUnreachable, MissingDependency, UsageError
+
+try:
+    from starlette.datastructures import Headers
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
+except ImportError as error:
+    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
+
+_LOG = logging.getLogger(__name__)
+_MAX_BODY = 4 << 20  # bytes
+_TYPES = {401: "authentication_error", 429: "rate_limit_error"}
+_OUTCOMES = {400: "refused", 429: "refused", 499: "cancelled", 503: "cancelled", 504: "late"}
+
+Result = TypeVar("Result")
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class Problem(Exception):
+    """Why a request is not answered.
+
+    Args:
+        status: the status code of HTTP: 400 for what cannot be asked, 429 if too many questions are being answered,
+            499 if nobody waits for the answer, 502 if the language model fails, 503 if the server ends, 504 if there is
+            no answer in time, and 500 otherwise.
+        message: one line.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+    @classmethod
+    def of(cls, error: BaseException) -> Problem:
+        """Find the status for an error; one that was not foreseen is written to the log, and its text is not told."""
+        if isinstance(error, Problem):
+            return error
+        if isinstance(error, UsageError):
+            return cls(400, str(error))
+        if isinstance(error, LanguageModelUnreachable):
+            return cls(502, str(error))
+        if isinstance(error, KnowgapError):
+            return cls(500, str(error))
+        if isinstance(error, KeyboardInterrupt):  # all calls were stopped
+            return cls(503, "the server ends")
+        _LOG.error("a request failed", exc_info=error)
+        return cls(500, "the request failed; the server's log says why")
+
+    @property
+    def outcome(self) -> str:
+        """What the metrics call it: refused, cancelled, late or failed."""
+        return _OUTCOMES.get(self.status, "failed")
+
+    def record(self) -> dict[str, Any]:
+        """Return the body of the response."""
+        kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": None, "code": self.status}}
+
+    def response(self) -> Response:
+        """Return the response."""
+        response = json_response(self.record(), self.status)
+        if self.status == 429:
+            response.headers["Retry-After"] = "1"
+        return response
+
+
+class Patience:
+    """Waits for results in the name of a client, until the client disconnects or its time is over.
+
+    Args:
+        gone: returns when nobody waits for the answer any more.
+        seconds: how long the answer may take in all.
+    """
+
+    def __init__(self, gone: Callable[[], Awaitable[object]], seconds: float) -> None:
+        self._gone, self._seconds = gone, seconds
+
+    async def __aenter__(self) -> Self:
+        self._left = asyncio.ensure_future(self._gone())
+        self._end = time.monotonic() + self._seconds
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._left.cancel()
+
+    async def wait_for(self, work: Awaitable[Result]) -> Result:
+        """Wait for a result; cancel the work if the wait ends before.
+
+        Raises:
+            Problem: the client has disconnected (499), or the time is over (504).
+        """
+        task = asyncio.ensure_future(work)
+        remaining = max(0.0, self._end - time.monotonic())
+        try:
+            await asyncio.wait({task, self._left}, timeout=remaining, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if self._left.done():
+                raise Problem(499, "nobody waits for the answer")
+            raise Problem(504, f"no answer within {self._seconds:g} s")
+        finally:
+            if task.cancel():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+
+async def read_request(request: Request, kind: type[Body]) -> Body:
+    """Read and check the body of a request, or the query of its address if it is a GET.
+
+    Raises:
+        Problem: it is too large (413), not JSON (415), or malformed (400).
+    """
+    is_get = request.method == "GET"
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not is_get and media_type != "application/json":
+        raise Problem(415, "send JSON: Content-Type: application/json")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MAX_BODY:
+            raise Problem(413, f"the body has more than {_MAX_BODY} bytes")
+    try:
+        if is_get:
+            pairs = parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, errors="strict")
+            return kind.model_validate(dict(pairs))
+        return kind.model_validate_json(bytes(body))
+    except UnicodeDecodeError as error:
+        raise Problem(400, "the address is not valid UTF-8") from error
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise Problem(400, f"{field}: {problem['msg']}" if field else problem["msg"]) from error
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """Make a response of a JSON value, or of bytes that hold one."""
+    written = content if isinstance(content, bytes) else orjson.dumps(content)
+    return Response(written, status, media_type="application/json")
+
+
+class Guard:
+    """Middleware: refuses requests without the key (401), and those of another site's page in a browser (403).
+
+    Args:
+        app: the application behind it.
+        key: what clients send as `Authorization: Bearer KEY`; None asks for none.
+        only_loopback: answer only to loopback names, so that no other name that leads to this machine reaches it.
+    """
+
+    def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool) -> None:
+        self._app, self._key, self._only_loopback = app, key, only_loopback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        problem = self._refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (problem.response() if problem else self._app)(scope, receive, send)
+
+    def _refusal(self, path: str, headers: Headers) -> Problem | None:
+        if self._only_loopback:
+            host = headers.get("host", "").rsplit(":", 1)[0].strip("[]")
+            if not is_loopback(host):
+                return Problem(403, f"this server answers to 127.0.0.1 and localhost, not to {host!r}")
+        if self._key is not None and path not in ("/", "/healthz"):
+            sent = headers.get("authorization", "").removeprefix("Bearer ")
+            if not secrets.compare_digest(sent.encode(), self._key.encode()):
+                return Problem(401, "send the key of this server: Authorization: Bearer KEY")
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or an address is this machine's own, which other machines do not reach."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,133 @@
+"""Search the index of a service: one query, in the protocol of `dspy.ColBERTv2`, or many at once.
+
+    GET  /search?query=…&k=10                     one query
+    POST /search {"query": "…", "k": 10}          the same
+    POST /search {"queries": ["…", …], "k": 10}   many queries
+
+One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
+with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from typing import Annotated, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import Self
+
+from knowgap.errors import MissingDependency
+from knowgap.retrieval.passage import Hit, Retriever
+from knowgap.service.requests import Patience, Problem
+
+try:
+    import prometheus_client as prometheus
+except ImportError as error:
+    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
+
+_AT_ONCE = 8  # searches; others wait
+_Query = Annotated[str, Field(max_length=32_768)]
+
+
+class SearchRequest(BaseModel):
+    """The fields of a request to /search: either a query or queries."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: _Query | None = None
+    queries: Annotated[list[_Query], Field(max_length=256)] | None = None
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.query is None) == (self.queries is None):
+            raise ValueError("a request has either a query, or a list of queries")
+        return self
+
+
+class Searching:
+    """An index that answers the searches of a service.
+
+    Args:
+        retriever: the index.
+        metrics: Prometheus' registry, in which searches are counted.
+        deadline: seconds within which a search is answered, waiting included.
+    """
+
+    def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
+        self._retriever, self._deadline = retriever, deadline
+        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._searches = prometheus.Counter(
+            "knowgap_searches", "Requests to search, by what became of them.", ["outcome"], registry=metrics
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return the engine, the digests and the search quality of the index."""
+        manifest = getattr(self._retriever, "manifest", None)
+        found = {"engine": getattr(manifest, "engine", type(self._retriever).__name__)}
+        for name in ("digest", "corpus_digest"):
+            found[name] = getattr(self._retriever, name, None) or getattr(manifest, name, None)
+        quality = getattr(self._retriever, "quality", None)
+        return found | {"quality": None if quality is None else str(quality)}
+
+    async def search(self, asked: SearchRequest, gone: Callable[[], Awaitable[object]]) -> bytes:
+        """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
+
+        Args:
+            asked: the request.
+            gone: returns when nobody waits for the answer any more.
+
+        Raises:
+            Problem: there is no answer.
+        """
+        outcome = "answered"
+        try:
+            async with Patience(gone, self._deadline) as patience:
+                return await patience.wait_for(self._in_a_thread(asked))
+        except (Exception, KeyboardInterrupt) as error:
+            problem = Problem.of(error)
+            outcome = problem.outcome
+            raise problem from error
+        finally:
+            self._searches.labels(outcome).inc()
+
+    async def _in_a_thread(self, asked: SearchRequest) -> bytes:
+        """Search in a daemon thread: one that hangs does not keep the process from ending, but keeps its place."""
+        await self._free.acquire()
+        loop, answer = asyncio.get_running_loop(), Future[bytes]()
+        answer.set_running_or_notify_cancel()
+
+        def work() -> None:
+            try:
+                answer.set_result(self._search(asked))
+            except BaseException as error:
+                answer.set_exception(error)
+            with contextlib.suppress(RuntimeError):  # the server has ended, and its loop is closed
+                loop.call_soon_threadsafe(self._free.release)
+
+        threading.Thread(target=work, name="knowgap search", daemon=True).start()
+        return await asyncio.wrap_future(answer)
+
+    def _search(self, asked: SearchRequest) -> bytes:
+        queries = asked.queries if asked.queries is not None else [asked.query or ""]
+        results = [[_record(hit) for hit in hits] for hits in self._retriever.search(queries, asked.k)]
+        return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
+
+
+def _record(hit: Hit) -> dict[str, Any]:
+    passage = hit.passage
+    text = f"{passage.title} | {passage.text}" if passage.title else passage.text
+    return {
+        "pid": passage.id,
+        "text": text,
+        "long_text": text,
+        "title": passage.title,
+        "passage": passage.text,
+        "score": hit.score,
+        "rank": hit.rank,
+    }

@@ -1,1 +1,0 @@
-"""An index over HTTP: server and client."""

@@ -1,0 +1,208 @@
+"""Searches of the service: the protocol of dspy.ColBERTv2, what is refused, and searches that hang."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import dspy
+import httpx
+import pytest
+
+from knowgap.errors import IndexFolderError, IndexMissing
+from knowgap.retrieval import BM25Index, RemoteRetriever
+from knowgap.service import Server
+from tests.retrieval.conformance import QUERIES, corpus
+
+SECONDS = 60  # a bound for waiting; nothing here takes that long
+
+
+@pytest.fixture(scope="module")
+def index():
+    return BM25Index.from_passages(corpus())
+
+
+@pytest.fixture(scope="module")
+def server(index):
+    with Server(index=index, port=0) as server:
+        yield server
+
+
+class _Slow:
+    """A retriever that waits until it is told to go on."""
+
+    def __init__(self):
+        self.begun, self.go_on, self.queries = threading.Event(), threading.Event(), []
+
+    def search(self, queries, k):
+        self.queries += queries
+        self.begun.set()
+        assert self.go_on.wait(SECONDS)
+        return [[] for _ in queries]
+
+
+@pytest.mark.parametrize("post", [False, True])
+def test_dspy_is_a_client(server, index, post):
+    client = dspy.ColBERTv2(url=f"{server.url}/search", post_requests=post)
+    (expected,) = index.search([QUERIES[1]], 4)
+    records = client(QUERIES[1], k=4)
+    assert [record.pid for record in records] == [hit.passage.id for hit in expected]
+    assert records[0].long_text == f"{expected[0].passage.title} | {expected[0].passage.text}"
+    with dspy.context(rm=client):
+        prediction = dspy.Retrieve(k=3)(QUERIES[1])
+    assert prediction.passages == [record.long_text for record in records[:3]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "",
+        "?k=3",
+        "?query=a&k=0",
+        "?query=a&k=1001",
+        "?query=a&k=x",
+        "?query=a&colour=red",
+        "?query=%ED%A0%80",
+        "?query=%FF",
+        f"?query={'a' * 32_769}",
+        b"",
+        b"{",
+        b"[]",
+        b'{"queries": "one"}',
+        b'{"queries": [1]}',
+        b'{"query": null}',
+        b'{"query": "a", "queries": ["a"]}',
+        b'{"query": "a", "k": NaN}',
+        b'{"query": "a", "k": Infinity}',
+        b'{"query": "a", "k": 2.5}',
+        b'{"query": "\\ud800"}',
+        b'{"query": "\xff"}',
+        b'{"query": ' + b"[" * 100_000,
+        json.dumps({"queries": ["a"] * 257}).encode(),
+        json.dumps({"queries": ["a" * 32_769]}).encode(),
+    ],
+    ids=lambda asked: repr(asked[:30]),
+)
+def test_refuses_a_bad_request(server, asked):
+    url, headers = f"{server.url}/search", {"Content-Type": "application/json"}
+    bad = httpx.get(url + asked) if isinstance(asked, str) else httpx.post(url, content=asked, headers=headers)
+    assert (bad.status_code, bad.json()["error"]["code"]) == (400, 400)
+    assert bad.json()["error"]["message"]
+
+
+def test_says_what_is_wrong_with_a_request(server):
+    def message(response):
+        return response.json()["error"]["message"]
+
+    url = f"{server.url}/search"
+    assert "k: " in message(httpx.get(f"{url}?query=a&k=0"))
+    assert "either a query, or a list" in message(httpx.post(url, json={"k": 3}))
+    assert httpx.post(url, json={"queries": [], "k": 3}).json() == {"results": []}
+    too_large = (b" " * (2 << 20) for _ in range(3))
+    assert httpx.post(url, content=too_large, headers={"Content-Type": "application/json"}).status_code == 413
+    no_program = httpx.post(f"{server.url}/v1/ask", json={"question": "Why?"})
+    assert (no_program.status_code, message(no_program)) == (
+        404,
+        "there is no /v1/ask; this server has /healthz, /metrics, /search",
+    )
+    assert 'knowgap_searches_total{outcome="answered"}' in httpx.get(f"{server.url}/metrics").text
+
+
+def test_stopping_answers_what_has_begun():
+    slow = _Slow()
+    server = Server(index=slow, port=0, grace=SECONDS).start()
+    with RemoteRetriever(server.url) as remote, ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(remote.search, ["a question"], 3)
+        assert slow.begun.wait(SECONDS)
+        stopped = pool.submit(server.stop)
+        assert not answer.done()
+        slow.go_on.set()
+        assert answer.result(SECONDS) == [[]]
+        stopped.result(SECONDS)
+        with pytest.raises(IndexMissing, match="no index server answers"):
+            remote.search(["another"], 3)
+
+
+def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
+    monkeypatch.setattr("knowgap.service.searching._AT_ONCE", 1)
+    late, left = _Slow(), _Slow()
+    with Server(index=late, port=0, deadline=0.2) as server, RemoteRetriever(server.url) as remote:
+        assert (remote.digest, remote.corpus_digest, remote.quality) == (None, None, None)
+        for query in ("begun", "waiting"):
+            with pytest.raises(IndexFolderError, match=r"no answer within 0\.2 s"):
+                remote.search([query], 3)
+        late.go_on.set()
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+    assert late.queries == ["begun"]
+
+    server = Server(index=left, port=0)
+    with server, RemoteRetriever(server.url) as remote, ThreadPoolExecutor(2) as pool:
+        first = pool.submit(remote.search, ["first"], 3)
+        assert left.begun.wait(SECONDS)
+        with socket.create_connection(server.url.removeprefix("http://").split(":")) as client:
+            client.sendall(b"GET /search?query=gone HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            client.shutdown(socket.SHUT_WR)
+            client.recv(1)  # returns when the server has closed the connection
+        last = pool.submit(remote.search, ["last"], 3)
+        left.go_on.set()
+        assert (first.result(SECONDS), last.result(SECONDS)) == ([[]], [[]])
+    assert left.queries == ["first", "last"]
+
+
+def test_a_failing_search_is_reported_and_the_server_lives(caplog):
+    class Broken:
+        def search(self, queries, k):
+            raise RuntimeError("the disk is gone")
+
+    with Server(index=Broken(), port=0) as server, RemoteRetriever(server.url) as remote:
+        for _ in range(2):
+            with pytest.raises(IndexFolderError, match="the request failed"):
+                remote.search(["a"], 1)
+    assert "the disk is gone" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET"],
+)
+def test_a_connection_that_sends_no_head_is_closed(index, monkeypatch, sent):
+    """Enough of them would otherwise keep everybody else out for ever."""
+    monkeypatch.setattr("knowgap.service.listening._HEAD_TIMEOUT", 0.2)
+    with Server(index=index, port=0) as server:
+        with socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=SECONDS) as client:
+            client.sendall(sent)
+            while client.recv(1 << 16):
+                pass
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+_HANGING = """
+import threading
+from knowgap.service import Server
+
+class Hanging:
+    def search(self, queries, k):
+        print("begun", flush=True)
+        threading.Event().wait()
+
+server = Server(index=Hanging(), port=0, grace=0.5)
+print(server.url, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_a_signal_ends_it_though_a_search_hangs():
+    with subprocess.Popen(
+        [sys.executable, "-c", _HANGING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        url = process.stdout.readline().decode().strip()
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(httpx.get, f"{url}/search?query=a", timeout=SECONDS)
+            assert process.stdout.readline() == b"begun\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(SECONDS) in (-signal.SIGTERM, 0, 1)  # uvicorn raises the signal again
+            assert answer.exception(SECONDS) is not None or answer.result().status_code >= 500

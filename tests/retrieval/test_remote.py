@@ -1,0 +1,81 @@
+"""An index behind `knowgap serve`, or behind another server of the same protocol, as a retriever."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import httpx
+import pytest
+
+from knowgap.errors import IndexFolderError
+from knowgap.retrieval import BM25Index, Passage, RemoteRetriever
+from knowgap.service import Server
+from tests.retrieval.conformance import QUERIES, RetrieverConformance, corpus
+
+
+class TestRemoteInBatches(RetrieverConformance):
+    batch = True
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def stop_afterwards(cls):
+        with ExitStack() as cls.running:
+            yield
+
+    @classmethod
+    def make(cls, passages, folder):
+        server = cls.running.enter_context(Server(index=BM25Index.from_passages(passages), port=0))
+        url = server.url if cls.batch else f"{server.url}/search"
+        return cls.running.enter_context(RemoteRetriever(url, batch=cls.batch))
+
+
+class TestRemoteOneByOne(TestRemoteInBatches):
+    batch = False
+
+
+def test_remote_equals_local(monkeypatch):
+    index = BM25Index.from_passages(corpus())
+    digests = {"digest": index.manifest.digest, "corpus_digest": index.manifest.corpus_digest}
+    with Server(index=index, port=0, key="sesame") as server:
+        described = httpx.get(f"{server.url}/healthz").json()
+        assert described == {"status": "ok", "program": None, "index": {"engine": "bm25", **digests, "quality": None}}
+        with RemoteRetriever(server.url, key="sesame") as remote:
+            assert remote.search(QUERIES, 7) == index.search(QUERIES, 7)
+            assert {"digest": remote.digest, "corpus_digest": remote.corpus_digest} == digests
+            assert remote.quality is None
+            monkeypatch.setattr(index, "quality", "fast", raising=False)
+            assert remote.quality == "fast"
+            assert remote.search([f"{QUERIES[0]}\ud800"], 2) == index.search([f"{QUERIES[0]}?"], 2)
+        with RemoteRetriever(server.url) as remote, pytest.raises(IndexFolderError, match="send the key"):
+            remote.search(QUERIES, 7)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b'{"topk": [{"pid": 7, "text": "Aldren | A river.", "score": 2}]}', Passage("7", "Aldren", "A river.")),
+        (b'{"topk": [{"pid": 7, "text": "No title.", "score": 2}]}', Passage("7", "", "No title.")),
+        (b'{"topk": [{"pid": 7, "text": "a", "score": "high"}]}', "something else than passages"),
+        (b'{"topk": 3}', "something else than passages"),
+        (b"[]", "refused the search"),
+        (b"<html>", "refused the search"),
+    ],
+)
+def test_other_servers(answer, expected):
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path.startswith("/api/search?") else 404)
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.handle_request)
+        with RemoteRetriever(f"http://127.0.0.1:{server.server_address[1]}/api/search", batch=False) as remote:
+            if isinstance(expected, Passage):
+                assert remote.search(["a"], 1)[0][0].passage == expected
+            else:
+                with pytest.raises(IndexFolderError, match=expected):
+                    remote.search(["a"], 1)
