@@ -18,7 +18,7 @@ import dspy
 import numpy as np
 from table import Table, data_folder, note
 
-from knowgap.compiling.evaluation.metrics.f1 import token_f1
+from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.lms import extractive_lm
 from knowgap.lms.embedded.span_head import span_head
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage

@@ -9,8 +9,6 @@ from knowgap.compiling.evaluation.statistics import Interval, few_questions
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 
-__all__ = ["model_card"]
-
 _SPLITS = {
     "test": "test (held out)",
     "dev": "dev (choices were made on it)",

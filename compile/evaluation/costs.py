@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from knowgap.programs.trace.trace import Cost
 
-__all__ = ["COSTS", "CostItem", "mean_costs"]
-
 
 class CostItem(NamedTuple):
     """One cost of a question.

@@ -13,8 +13,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.streaming import Streamable
 from knowgap.retrieval.candidates import CandidateRetriever
 
-__all__ = ["AnyProgram", "DelegatingProgram", "ask_among"]
-
 
 class DelegatingProgram(Streamable):
     """Stands in for a program: questions go to a function, everything else is the program's.

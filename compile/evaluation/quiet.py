@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, TextIO, cast
 
-__all__ = ["quiet"]
-
 _CHATTY = ("dspy", "tqdm", "gepa", "optuna")
 
 

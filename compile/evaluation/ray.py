@@ -22,8 +22,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage, without_history
 from knowgap.retrieval.index.search_settings import Quality
 
-__all__ = ["Cluster", "connect"]
-
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
 Cluster = Callable[[Callable[..., Program], "Path | str | None", "Quality | None", Any], Ask]
 

@@ -10,16 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel
 
-__all__ = [
-    "Comparison",
-    "Interval",
-    "few_questions",
-    "mean_interval",
-    "paired_comparison",
-    "pareto_front",
-    "undecidable",
-]
-
 T = TypeVar("T")
 _RESAMPLES = 10_000
 _CONFIDENCE = 0.95

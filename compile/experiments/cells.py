@@ -28,8 +28,6 @@ from knowgap.programs.reading.passage_filtering import fit_to_reranker
 from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build, outside_retriever
 from knowgap.retrieval.index.search_settings import Quality
 
-__all__ = ["AS_PAPER", "Cell", "ExperimentSetup", "prepare", "task_preset"]
-
 AS_PAPER = ("corpus", "questions", "models")
 """Parts of the setting of which only the user can know that they are the paper's own."""
 

@@ -13,8 +13,6 @@ from knowgap.compiling.experiments.probes import PROBES, probe_metric
 from knowgap.errors import UnknownName
 from knowgap.programs.rq_rag import RQRAG
 
-__all__ = ["action_share", "measure", "score_metrics"]
-
 _ACTIONS = ("direct", *(action for action in RQRAG.actions.choices if action != "all"))
 
 

@@ -6,8 +6,6 @@ from knowgap.compiling.evaluation.provenance import lm_name, model_name
 from knowgap.compiling.experiments.cells import Cell, ExperimentSetup
 from knowgap.compiling.experiments.table import ExperimentTable, PaperSetting
 
-__all__ = ["CANDIDATES", "paper_differences"]
-
 CANDIDATES = "each question's own paragraphs"
 """The corpus of a row that searches candidates only, in the words of the tables."""
 

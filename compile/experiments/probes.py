@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics import Metric
-from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics import Metric, f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.base import Program
@@ -37,8 +36,6 @@ from knowgap.signatures import (
     PromptedKnowledge,
     SelfKnowledge,
 )
-
-__all__ = ["PROBES", "Extraction", "MissingInformation", "OwnKnowledge", "Probe", "SubModules", "probe_metric"]
 
 _FUNCTION_WORDS = frozenset(
     {

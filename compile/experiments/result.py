@@ -16,8 +16,6 @@ from knowgap.compiling.experiments.table import ExperimentTable
 from knowgap.programs.trace.usage import Usage
 from knowgap.storage.files import write_file
 
-__all__ = ["CellResult", "ExperimentResult", "Figure", "correct_p_values"]
-
 SIGNIFICANT = 0.05
 
 

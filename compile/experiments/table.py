@@ -38,8 +38,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["TASKS", "Column", "ExperimentTable", "PaperSetting", "Row", "read_table", "shipped_tables"]
-
 TASKS = {
     "multi_hop": "short",
     "multi_hop_deep": "short",

@@ -1,4 +1,4 @@
-"""Metrics, one file each, in DSPy's form: `metric(example, prediction, trace=None) -> float` in [0, 1].
+"""Metrics in DSPy's form: `metric(example, prediction, trace=None) -> float` in [0, 1].
 
 The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields that a metric names. The prediction has
 `answer`; without one it scores 0. DSPy passes a `trace` while it bootstraps; no metric uses it. A metric that is not
@@ -17,18 +17,27 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from knowgap.compiling.evaluation.metrics.accuracy import accuracy
-from knowgap.compiling.evaluation.metrics.asqa import str_em, str_hit
+from knowgap.compiling.evaluation.metrics.answers import (
+    UpperBound,
+    accuracy,
+    exact_match,
+    f1,
+    popqa_match,
+    str_em,
+    str_hit,
+)
 from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
-from knowgap.compiling.evaluation.metrics.evidence import found, shown, shown_precision
-from knowgap.compiling.evaluation.metrics.exact_match import exact_match
-from knowgap.compiling.evaluation.metrics.f1 import f1
-from knowgap.compiling.evaluation.metrics.judge import JudgedAccuracy
+from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy, RAGQuestEval
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
-from knowgap.compiling.evaluation.metrics.popqa_match import popqa_match
-from knowgap.compiling.evaluation.metrics.rag_quest_eval import RAGQuestEval
-from knowgap.compiling.evaluation.metrics.retrieval import mrr, precision, recall, s_precision
-from knowgap.compiling.evaluation.metrics.upper_bound import UpperBound
+from knowgap.compiling.evaluation.metrics.retrieval import (
+    found,
+    mrr,
+    precision,
+    recall,
+    s_precision,
+    shown,
+    shown_precision,
+)
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.plugins import blaming, find
 

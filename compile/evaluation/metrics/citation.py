@@ -19,8 +19,6 @@ from knowgap.programs.reading.citations import MAX_CITATIONS, is_needed, strip_c
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
-__all__ = ["CitationPrecision", "CitationRecall", "score_citations"]
-
 _BETWEEN = "\u2060"  # no word ends here
 
 

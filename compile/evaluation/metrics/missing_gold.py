@@ -11,8 +11,6 @@ import dspy
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.errors import DataError
 
-__all__ = ["check_gold", "without_missing_gold"]
-
 _BY_PASSAGES = frozenset({"recall", "precision", "mrr", "s_precision", *EVIDENCE})
 """Metrics that compare passages with the gold ones, without their cut-offs."""
 

@@ -6,8 +6,6 @@ import re
 import string
 from typing import Any
 
-__all__ = ["normalize_answer", "predicted_answer", "reference_answers"]
-
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 

@@ -1,8 +1,9 @@
-"""Recall, precision, reciprocal rank and S-Precision of the gold passages.
+"""Metrics of the gold passages.
 
-All compare an example's `gold_ids` with the passages of a prediction in their order, each id counted once. A gold id
-may be that of a document which was split: each of its passages then counts as that gold passage. They are not defined
-for a question without gold passages.
+`recall`, `precision`, `mrr` and `s_precision` compare an example's `gold_ids` with the passages of a prediction in
+their order, each id counted once. A gold id may be that of a document which was split: each of its passages then counts
+as that gold passage. `found`, `shown` and `shown_precision` read in the trace what was found and shown to the model on
+the way. None is defined for a question without gold passages.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from knowgap.errors import DataError
+from knowgap.programs.trace.evidence import found_passages, shown_passages
 from knowgap.retrieval.passage import gold_name
-
-__all__ = ["found_gold", "gold_ids", "mrr", "passage_ids", "precision", "recall", "s_precision"]
 
 
 def passage_ids(prediction: Any) -> list[str]:
@@ -79,3 +79,21 @@ def s_precision(example: Any, prediction: Any, trace: Any = None) -> float:
     """
     gold = gold_ids(example)
     return float({gold_name(each, gold) for each in passage_ids(prediction)} == gold)
+
+
+def found(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Fraction of the gold passages that some search of the question returned."""
+    gold = gold_ids(example)
+    return len(found_gold(found_passages(prediction.trace), gold)) / len(gold)
+
+
+def shown(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Fraction of the gold passages that stood before the model, whole or in part."""
+    gold = gold_ids(example)
+    return len(found_gold(shown_passages(prediction.trace), gold)) / len(gold)
+
+
+def shown_precision(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Fraction of the retrieved passages before the model that are gold, each counted once; 0 if none stood there."""
+    gold, passages = gold_ids(example), shown_passages(prediction.trace)
+    return sum(gold_name(each, gold) is not None for each in passages) / len(passages) if passages else 0.0

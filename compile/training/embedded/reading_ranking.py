@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.compiling.evaluation.metrics.f1 import token_f1
+from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.training.embedded.reading_examples import ReadingExample, hotpot_records, in_layout
 from knowgap.lms.embedded.reading import coverages, features

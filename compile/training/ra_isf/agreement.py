@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics import f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.statistics import Interval, mean_interval
 from knowgap.compiling.training.ra_isf.labelling import LabelledExample

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics.f1 import f1
+from knowgap.compiling.evaluation.metrics import f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compiling.evaluation.provenance import examples_digest, lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples, map_ordered

@@ -8,7 +8,7 @@ import pytest
 
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.metrics import normalize_answer
-from knowgap.compiling.evaluation.metrics.f1 import token_f1
+from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
 from knowgap.lms.embedded.reading import features, read
 from knowgap.lms.embedded.solving import answer, bridge, uncovered

@@ -1,9 +1,10 @@
-"""RAGQuestEval: does the answer say what the reference says? (CRUD-RAG: Lyu et al., 2024; Adaptive-Note, appendix C).
+"""Metrics that ask a language model about an answer: whether it is right, and RAGQuestEval.
 
-Questions are drawn from the reference answer and answered twice, once from the reference and once from the prediction.
-Questions that the reference itself does not answer are left out. Question recall (Q-R) is the fraction of the others
-that the prediction answers; token precision, recall and F1 (T-P, T-R, T-F1) compare the two answers, averaged over the
-questions that the prediction answers.
+RAGQuestEval asks whether the answer says what the reference says (CRUD-RAG: Lyu et al., 2024; Adaptive-Note, appendix
+C). Questions are drawn from the reference answer and answered twice, once from the reference and once from the
+prediction. Questions that the reference itself does not answer are left out. Question recall (Q-R) is the fraction of
+the others that the prediction answers; token precision, recall and F1 (T-P, T-R, T-F1) compare the two answers,
+averaged over the questions that the prediction answers.
 """
 
 from __future__ import annotations
@@ -14,16 +15,46 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
-from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
+from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
 from knowgap.errors import DataError, UnknownName
 from knowgap.programs.reading.knowledge_tokens import split_words
 from knowgap.programs.replies.asking import call_predictor
-from knowgap.signatures import AnswerFromText, QuestionsOnText
-
-__all__ = ["QuestScores", "RAGQuestEval", "compare_answers", "split_tokens"]
+from knowgap.signatures import AnswerFromText, JudgeAnswer, QuestionsOnText
 
 _UNANSWERED = frozenset({"", "unanswerable", "无法推断"})
+
+
+class JudgedAccuracy:
+    """1.0 if a language model finds that the prediction implies a reference, else 0.0 (MIGRES, Acc†, table 11).
+
+    Args:
+        judge: called with `question`, `prediction` and `reference`, returns an object with `correct: bool`; default: a
+            `dspy.Predict` of `JudgeAnswer`.
+        lm: the language model that judges; default: the one in DSPy's settings.
+    """
+
+    def __init__(self, judge: Callable[..., Any] | None = None, lm: dspy.BaseLM | None = None) -> None:
+        self.judge = judge or functools.partial(call_predictor, dspy.Predict(JudgeAnswer))
+        self.lm = lm
+
+    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        """Ask the judge once, showing it all acceptable answers.
+
+        A prediction without an answer scores 0 and is not shown; an unreadable verdict scores 0 as well.
+        """
+        answer = predicted_answer(prediction)
+        if answer is None:
+            return 0.0
+        reference = " or ".join(reference_answers(example))
+        # Without a trace, so that the judge's call is no demonstration for the program that is being compiled.
+        with dspy.context(trace=None, **({"lm": self.lm} if self.lm is not None else {})):
+            try:
+                verdict = self.judge(question=example.question, prediction=answer, reference=reference)
+            except AdapterParseError:
+                return 0.0
+        return float(verdict.correct is True)
 
 
 class QuestScores(NamedTuple):

@@ -1,0 +1,159 @@
+"""Metrics that compare an answer with the references."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import dspy
+
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
+from knowgap.errors import DataError
+from knowgap.programs.reading.citations import strip_citations
+
+_CLOSED = frozenset({"yes", "no", "noanswer"})
+_YES_NO = re.compile(r"\b(yes|true|no|false)\b", re.IGNORECASE)
+_CHOICES = (
+    re.compile(r"^\W*([A-H1-8])\W*$", re.IGNORECASE),  # the letter and nothing else
+    re.compile(r"\(([A-H1-8])\)", re.IGNORECASE),  # (B)
+    re.compile(r"\b(?:answer|option|choice)\b(?:\s+is)?\W*([A-H1-8])\b(?!\s+[a-z])"),  # the answer is B
+    re.compile(r"^\s*([A-H1-8])[.):]"),  # B. photosynthesis
+)
+
+
+def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if the normalised answer equals a normalised reference, else 0.0."""
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    normalized = normalize_answer(answer)
+    return float(any(normalized == normalize_answer(reference) for reference in reference_answers(example)))
+
+
+def token_f1(answer: str, reference: str) -> float:
+    """Harmonic mean of token precision and recall of two normalised answers, in [0, 1].
+
+    Tokens are counted with multiplicity. If either answer is `yes`, `no` or `noanswer` and the two differ, the score is
+    0, as in the HotpotQA evaluation script (Yang et al., 2018).
+    """
+    left, right = normalize_answer(answer), normalize_answer(reference)
+    if left != right and (left in _CLOSED or right in _CLOSED):
+        return 0.0
+    left_tokens, right_tokens = left.split(), right.split()
+    same = sum((Counter(left_tokens) & Counter(right_tokens)).values())
+    if same == 0:
+        return 0.0
+    precision, recall = same / len(left_tokens), same / len(right_tokens)
+    return 2 * precision * recall / (precision + recall)
+
+
+def f1(example: Any, prediction: Any, trace: Any = None) -> float:
+    """The best `token_f1` of the prediction over the example's answer and aliases."""
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    return max(token_f1(answer, reference) for reference in reference_answers(example))
+
+
+def read_yes_no(text: str) -> str | None:
+    """The first `yes`, `no`, `true` or `false` in the text, as "yes" or "no"; None if there is none."""
+    match = _YES_NO.search(text)
+    if match is None:
+        return None
+    return "yes" if match.group(1).lower() in ("yes", "true") else "no"
+
+
+def read_choice(text: str) -> str | None:
+    """The letter (upper case) or digit of the option that the text chooses; None if it names none."""
+    for pattern in _CHOICES:
+        if match := pattern.search(text):
+            return match.group(1).upper()
+    return None
+
+
+def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if the prediction chooses the right one of the closed answers, else 0.0.
+
+    A reference of "yes" or "no" is compared with the first yes or no in the prediction. A reference of one letter or
+    digit is compared with the option that the prediction names; if it names none, the text of the option (an alias)
+    counts too. Any other reference is matched exactly after normalisation.
+    """
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    gold = str(example.answer).strip()
+    if gold.lower() in ("yes", "no"):
+        return float(read_yes_no(answer) == gold.lower())
+    if re.fullmatch(r"[A-H1-8]", gold) and (choice := read_choice(answer)) is not None:
+        return float(choice == gold)
+    return exact_match(example, prediction)
+
+
+def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if the prediction contains an acceptable answer, as it is, in lower case or capitalised, else 0.0.
+
+    This is the accuracy of Mallen et al. (2023), section 3: a substring, without normalisation.
+    """
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    references = reference_answers(example)
+    return float(any(form in answer for r in references for form in (r, r.lower(), r.capitalize())))
+
+
+def str_em(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Fraction of the question's readings for which the prediction contains some short answer.
+
+    Source: Stelmakh et al. (2022), section 5; normalised as SQuAD's answers, and with ALCE's preparation (Gao et al.,
+    2023): only the prediction's first paragraph counts, without its citations. The example has `short_answers:
+    list[list[str]]`, one list for each reading.
+
+    Raises:
+        DataError: the example has no short answers.
+    """
+    readings = getattr(example, "short_answers", None)
+    if not readings:
+        raise DataError(f"question {example.question!r} has no short answers to look for", field="short_answers")
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    text = normalize_answer(strip_citations(answer.strip().split("\n")[0]))
+    answered = [any(normalize_answer(short) in text for short in shorts) for shorts in readings]
+    return sum(answered) / len(answered)
+
+
+def str_hit(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if every reading of the question is answered (`str_em` is 1), else 0.0."""
+    return float(str_em(example, prediction) == 1.0)
+
+
+class UpperBound:
+    """The best score of a prediction's `answers`: of RQ-RAG's trajectories, or of the samples of ALCE's RERANK.
+
+    With exact match, it is 1.0 if some trajectory leads to a right answer, as RQ-RAG defines the bound (Chan et al.,
+    2024, section 2.3; figures in section 4.3). A data set that is scored by another metric has its bound by that one.
+
+    Args:
+        metric: scores one answer.
+        name: what the documentation of this bound calls the metric.
+    """
+
+    def __init__(self, metric: Callable[..., float], name: str = "") -> None:
+        self.metric = metric
+        self.__doc__ = f"The best {name or 'score'} of all the answers that a program weighed: the bound of its choice."
+
+    def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
+        """Score every answer once, and take the best; blank answers score 0.
+
+        A prediction without `answers: list[str]` is scored by its `answer`.
+        """
+        answers = getattr(prediction, "answers", None) or [predicted_answer(prediction)]
+        weighed = dict.fromkeys(answer for answer in answers if isinstance(answer, str) and answer.strip())
+        return max((self.metric(example, _saying(prediction, answer)) for answer in weighed), default=0.0)
+
+
+def _saying(prediction: Any, answer: str) -> Any:
+    """A prediction with another answer, and with all other fields if it is one of DSPy's."""
+    return prediction.copy(answer=answer) if isinstance(prediction, dspy.Prediction) else dspy.Prediction(answer=answer)
