@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program as Program
     from knowgap.programs.blend_filter import BlendFilter as BlendFilter
     from knowgap.programs.migres import MIGRES as MIGRES
+    from knowgap.programs.prediction import Citation as Citation
     from knowgap.programs.ra_isf import RAISF as RAISF
-    from knowgap.programs.reading.cited_prediction import Citation as Citation
     from knowgap.programs.rq_rag import RQRAG as RQRAG
     from knowgap.programs.trace.trace import Trace as Trace
     from knowgap.retrieval.bm25 import BM25Index as BM25Index

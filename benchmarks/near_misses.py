@@ -23,8 +23,6 @@ from table import Table
 from knowgap import signatures
 from knowgap.programs.base import Program
 
-__all__ = ["FORMS", "NearMiss", "all_signatures", "deciding_fields", "is_read", "near_misses"]
-
 FORMS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": XMLAdapter}
 
 BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing"})
@@ -55,11 +53,11 @@ WRITTEN: dict[str, list[tuple[Any, list[Any]]]] = {
     "bool": [
         (
             True,
-            ["True.", "yes", "YES", "**True**", "True, it is.", "Answer: yes", "`true`", "Sí", "Ja", "Oui,", "是"],
+            ["True.", "yes", "YES", "**True**", "True, it is.", "Answer: yes", "`true`"],
         ),
         (
             False,
-            ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", "Nein.", "Non", "нет", 0, "falso"],
+            ["False.", "no", "No,", "**False**", "No, it isn’t", "answer: no", 0],
         ),
     ],
     "scale": [

@@ -23,8 +23,8 @@ from knowgap.compiling.data import load_dataset
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics import mrr, recall
 from knowgap.compiling.evaluation.statistics import mean_interval
+from knowgap.programs.filtering import filter_sentences, rerank
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.reading.passage_filtering import filter_sentences, rerank
 from knowgap.programs.trace.recorder import TraceRecorder, recording
 from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever
 from knowgap.retrieval.dense import DenseIndex

@@ -9,8 +9,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
-from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
@@ -23,8 +23,6 @@ from knowgap.signatures import (
     ProposeQuestions,
     UpdateNote,
 )
-
-__all__ = ["AdaptiveNote"]
 
 QUESTIONS = 2
 """New questions per step (table A3)."""

@@ -14,13 +14,11 @@ import dspy
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError, shorten
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold
-from knowgap.programs.outputs import is_blank, without_surrogates
-from knowgap.programs.reading.cited_prediction import CitedPrediction
-from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
-from knowgap.programs.reading.passage_filtering import fit_to_reranker
-from knowgap.programs.reading.passage_numbering import number_passages
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold, fit_to_reranker
+from knowgap.programs.passages import knowledge_tokens, number_passages
+from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.replies.cancelling import check_cancelled
+from knowgap.programs.replies.outputs import is_blank, without_surrogates
 from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
@@ -30,8 +28,6 @@ from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
 from knowgap.signatures import STYLES
-
-__all__ = ["Program"]
 
 
 @functools.cache

@@ -11,8 +11,8 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
-from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.passages import cited, distinct
+from knowgap.programs.replies.outputs import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Filtered, Judged, Reasoned, Rejected
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -27,8 +27,6 @@ from knowgap.signatures import (
     ReasonRelevance,
     ShortenAnswer,
 )
-
-__all__ = ["BlendFilter"]
 
 _TOKEN = re.compile(r"[A-Za-z]{1,4}|\d{1,2}|\S")
 _SHORT_WORDS = 8

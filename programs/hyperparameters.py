@@ -14,18 +14,7 @@ from dspy.predict.parameter import Parameter
 from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
-
-__all__ = [
-    "Choice",
-    "Hyperparameter",
-    "Integer",
-    "OptionalReal",
-    "Real",
-    "RealNumber",
-    "Setting",
-    "Switch",
-    "Threshold",
-]
+from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 
 T = TypeVar("T")
 
@@ -209,3 +198,21 @@ class Setting(Parameter):
     def load_state(self, state: dict[str, Any]) -> None:
         """Take over a saved value, checked against the present bounds."""
         self.value = self.declaration.check(state["value"])
+
+
+def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
+    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, where the reranker is another.
+
+    Args:
+        values: of hyperparameters, from a preset or a table.
+        reranker: None for the embedded one.
+
+    Returns:
+        The values that hold, and what was left out, in words; empty if nothing was.
+    """
+    delta = values.get("delta")
+    if delta is None or is_bge_base(reranker):
+        return dict(values), ""
+    name = getattr(reranker, "name", reranker) or "the embedded one"
+    remark = f"delta={delta:g} is left out: it is on the scale of BGE-reranker-base, and the reranker is {name}"
+    return {key: value for key, value in values.items() if key != "delta"}, remark

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import dspy
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
-from knowgap.programs.outputs import text_of
+from knowgap.programs.replies.outputs import text_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program

@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
-from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.citations import Claims, entailed_claims, extracted_step, merge_claims, read_claims
-from knowgap.programs.reading.passage_filtering import (
+from knowgap.programs.citations import Claims, entailed_claims, extracted_step, merge_claims, read_claims
+from knowgap.programs.filtering import (
     ReadPassage,
     compress,
     filter_sentences,
     rerank,
     resolve_threshold,
 )
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
@@ -36,8 +36,6 @@ from knowgap.signatures import (
     ProposeQueries,
     SummarisePassage,
 )
-
-__all__ = ["MIGRES", "is_answered", "known_passage"]
 
 _OWN = "model:"
 """How the ids of passages begin that the model wrote from its own knowledge."""

@@ -12,9 +12,9 @@ import dspy
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
-from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.cancelling import check_cancelled
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.sub_modules.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
 from knowgap.programs.sub_modules.trained import Decomposer, RelevanceJudge, SelfKnowledgeJudge, judged_by, trained_name
 from knowgap.programs.trace.recorder import run_concurrently
@@ -34,8 +34,6 @@ from knowgap.signatures import (
     Synthesise,
 )
 from knowgap.signatures.values import strip_list_marks
-
-__all__ = ["RAISF"]
 
 
 class RAISF(Program):

@@ -13,8 +13,8 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Switch
 from knowgap.programs.logprobs import Token, ask_for_tokens
-from knowgap.programs.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.replies.generator import Generator, Transcript, Written, count_written, write_branches
+from knowgap.programs.replies.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import (
@@ -27,8 +27,6 @@ from knowgap.programs.trajectory import (
 )
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
-
-__all__ = ["RQRAG"]
 
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
 _OPTION = re.compile(r"^\s*\(?([A-Za-z0-9])[.):]\s", re.MULTILINE)

@@ -8,21 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.passages import distinct
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import Searched
-
-__all__ = [
-    "STRATEGIES",
-    "BranchReply",
-    "Selection",
-    "Trajectory",
-    "perplexity",
-    "probability",
-    "select_trajectory",
-    "summed_confidence",
-    "trajectory_weights",
-]
 
 STRATEGIES = ("perplexity", "confidence", "ensemble")
 """Lowest perplexity of the generated text, highest confidence in the answer, highest sum of confidences per answer."""

@@ -7,8 +7,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["AnswerFromNote", "CompareNotes", "InitNote", "ProposeQuestions", "UpdateNote"]
-
 
 # Equation 1.
 class InitNote(dspy.Signature):

@@ -4,8 +4,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["STYLES", "UNKNOWN", "AnswerDirectly", "AnswerFromPassages", "ReasonedAnswer"]
-
 STYLES = {
     "short": (
         "the answer itself in one or a few words, no sentence around it: worded as in what you read, if it stands "

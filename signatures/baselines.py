@@ -4,18 +4,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
 
-__all__ = [
-    "AnswerBySearching",
-    "AnswerWithCitations",
-    "DecomposeInOrder",
-    "FollowUp",
-    "NextSentence",
-    "NextStep",
-    "RankPassages",
-    "ReadingNotes",
-    "ReasonDirectly",
-]
-
 
 # Chain of thought: Wei et al., 2022.
 class ReasonDirectly(dspy.Signature):

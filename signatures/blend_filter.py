@@ -9,16 +9,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = [
-    "EXPECTED_RELEVANT",
-    "AssessAndFilter",
-    "FilterKnowledge",
-    "InternalKnowledge",
-    "KnowledgeRelevance",
-    "ReasonRelevance",
-    "ShortenAnswer",
-]
-
 EXPECTED_RELEVANT = {False: "one or several", True: "one, several, or none"}
 """How many relevant passages the filter is told to expect; none at all only for StrategyQA (appendix B)."""
 

@@ -2,8 +2,6 @@
 
 import dspy
 
-__all__ = ["AnswerFromText", "JudgeAnswer", "QuestionsOnText"]
-
 
 # The metric Acc† of MIGRES, table 11.
 class JudgeAnswer(dspy.Signature):

@@ -8,16 +8,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage, Statement
 
-__all__ = [
-    "ExtractSnippet",
-    "ExtractUsefulInfo",
-    "LastAnswer",
-    "MissingInfo",
-    "PromptedKnowledge",
-    "ProposeQueries",
-    "SummarisePassage",
-]
-
 
 def _unsaid() -> None:
     """The value of a judgement that a reply lacks: the text beside it decides, as the judgement does without a text."""

@@ -4,15 +4,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage, SubAnswer
 
-__all__ = [
-    "AnswerIfSettled",
-    "ReadQuestion",
-    "WriteComparison",
-    "WriteOneHop",
-    "WriteTwoHops",
-    "WriteYesNo",
-]
-
 _POSSIBLE = "False if the passages give no good question of this kind; leave the other fields empty then"
 _QUESTION = (
     "one sentence that is understood by itself: full names, with what tells them from others of that name; no word of "

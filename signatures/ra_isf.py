@@ -8,17 +8,6 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage, SubAnswer
 
-__all__ = [
-    "INTERMEDIATE",
-    "AnswerFromRelevant",
-    "ChainedDecompose",
-    "Decompose",
-    "JointRelevance",
-    "PassageRelevance",
-    "SelfKnowledge",
-    "Synthesise",
-]
-
 INTERMEDIATE = "who or what is asked for, by its full name or exact value, no sentence around it"
 """How the answer to a sub-question is worded: so that the next question can name it."""
 

@@ -9,8 +9,6 @@ from pydantic import BaseModel, Field
 
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["AnswerWithConfidence", "DecomposeQuery", "DisambiguateQuery", "RewriteQuery", "Searched"]
-
 
 class Searched(BaseModel):
     """A query and which passages it found."""

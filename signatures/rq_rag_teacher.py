@@ -10,8 +10,6 @@ from pydantic import BaseModel, Field
 from knowgap.signatures.rq_rag import Searched
 from knowgap.signatures.types import SourcePassage
 
-__all__ = ["AnswerFromSearches", "PlanSearches", "QueriesForParts", "QueriesForReadings", "Turn"]
-
 
 class Turn(BaseModel):
     """One message of a conversation."""

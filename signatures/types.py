@@ -10,8 +10,6 @@ from pydantic import BaseModel, Field, model_validator
 
 from knowgap.signatures.values import read_ids, read_text
 
-__all__ = ["SourcePassage", "Statement", "SubAnswer"]
-
 
 class SourcePassage(BaseModel):
     """A passage as the model sees it, under a number that it can cite."""

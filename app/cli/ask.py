@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import dspy
 
     from knowgap.programs.base import Program
-    from knowgap.programs.reading.cited_prediction import Citation
+    from knowgap.programs.prediction import Citation
     from knowgap.retrieval.documents.sources import Source
 
 __all__ = ["COMMANDS", "ask", "ls", "mcp", "serve"]

@@ -14,7 +14,7 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.errors import MissingDependency
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
-from knowgap.programs.reading.cited_prediction import cite_answer
+from knowgap.programs.prediction import cite_answer
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.trace import Cost, Trace
 from knowgap.programs.trace.view import describe_step

@@ -24,7 +24,7 @@ from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, 
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
-from knowgap.programs.reading.passage_filtering import fit_to_reranker
+from knowgap.programs.hyperparameters import fit_to_reranker
 from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build, outside_retriever
 from knowgap.retrieval.index.search_settings import Quality
 

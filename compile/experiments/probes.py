@@ -21,8 +21,8 @@ from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.migres import is_answered, known_passage
-from knowgap.programs.outputs import text_of
-from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.passages import cited, distinct
+from knowgap.programs.replies.outputs import text_of
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Passage, gold_name

@@ -16,7 +16,7 @@ from knowgap.compiling.questions.material import Material
 from knowgap.compiling.questions.records import Draft
 from knowgap.compiling.teacher.asking import ask_teacher
 from knowgap.errors import LanguageModelError
-from knowgap.programs.outputs import text_of
+from knowgap.programs.replies.outputs import text_of
 from knowgap.retrieval.lexical import words
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES, JudgeAnswer

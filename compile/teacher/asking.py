@@ -9,7 +9,7 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
 from knowgap.lms.providers import as_language_model_error
-from knowgap.programs.reading.passage_numbering import number_passages
+from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.trace.usage import without_history
 

@@ -1,1 +1,1 @@
-"""What the methods are measured against: one baseline per file, same retriever, same language model, same trace."""
+"""What the methods are measured against: same retriever, same language model, same trace."""

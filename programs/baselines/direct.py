@@ -1,4 +1,4 @@
-"""The baseline without retrieval: the model's own answer."""
+"""The baselines without retrieval: the model's own answer, and one that it reasons out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.programs.base import Program
-from knowgap.programs.outputs import text_of
-from knowgap.signatures import AnswerDirectly
-
-__all__ = ["Direct"]
+from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.trace.steps import Reasoned
+from knowgap.signatures import AnswerDirectly, ReasonDirectly
 
 
 class Direct(Program):
@@ -30,3 +29,20 @@ class Direct(Program):
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages."""
         return self.conclude(text_of(self.ask(self.answer, question=question, style=self.wording)), [])
+
+
+class ChainOfThought(Direct):
+    """Reason step by step from memory, then answer.
+
+    Source: Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models" (NeurIPS 2022).
+    """
+
+    name = "cot"
+    signature = ReasonDirectly
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` without passages; the prediction adds `reasoning`."""
+        output = self.ask(self.answer, question=question, style=self.wording)
+        reasoning = text_of(output, "reasoning")
+        self.record(Reasoned(what="chain of thought", text=reasoning))
+        return self.conclude(text_of(output), [], reasoning=reasoning)

@@ -10,13 +10,11 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Real
 from knowgap.programs.logprobs import ask_for_tokens
-from knowgap.programs.outputs import clean_lines, probability_of, text_of
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.outputs import clean_lines, probability_of, text_of
 from knowgap.programs.trace.steps import Judged, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import NextSentence, ShortenAnswer
-
-__all__ = ["FLARE"]
 
 
 class _Draft(NamedTuple):

@@ -8,13 +8,11 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import NextStep, ReasonedAnswer
-
-__all__ = ["IRCoT"]
 
 
 class IRCoT(Program):

@@ -8,12 +8,10 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.outputs import text_of
+from knowgap.programs.replies.outputs import text_of
 from knowgap.programs.trace.steps import Answered, Queried, Reasoned, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import ReasonedAnswer
-
-__all__ = ["IterRetGen"]
 
 
 class IterRetGen(Program):

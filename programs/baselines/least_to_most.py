@@ -8,11 +8,9 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.outputs import clean_lines, text_of
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Answered, Decomposed
 from knowgap.signatures import STYLES, UNKNOWN, DecomposeInOrder, SubAnswer, Synthesise
-
-__all__ = ["LeastToMost"]
 
 
 class LeastToMost(Program):

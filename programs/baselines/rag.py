@@ -1,4 +1,4 @@
-"""Plain retrieval-augmented generation: retrieve once, read, answer."""
+"""Plain retrieval-augmented generation: retrieve once, read, answer; also with reasoning or notes before the answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.outputs import text_of
-from knowgap.retrieval.passage import RetrieverLike
-from knowgap.signatures import AnswerFromPassages
-
-__all__ = ["RAG"]
+from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.trace.steps import Noted, Reasoned
+from knowgap.retrieval.passage import Passage, RetrieverLike
+from knowgap.signatures import AnswerFromPassages, ReadingNotes, ReasonedAnswer
 
 
 class RAG(Program):
@@ -32,7 +31,46 @@ class RAG(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` from one retrieval."""
+        passages, output = self._read(question)
+        return self.conclude(text_of(output), passages)
+
+    def _read(self, question: str) -> tuple[list[Passage], dspy.Prediction | None]:
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
-        return self.conclude(text_of(output), passages)
+        return passages, self.ask(self.answer, question=question, passages=passages, style=self.wording)
+
+
+class RAGChainOfThought(RAG):
+    """Retrieve k passages for the question and reason over them before answering (BlendFilter's CoT baseline)."""
+
+    name = "rag_cot"
+    signature = ReasonedAnswer
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` from one retrieval; the prediction adds `reasoning`."""
+        passages, output = self._read(question)
+        reasoning = text_of(output, "reasoning")
+        self.record(Reasoned(what="chain of thought", text=reasoning))
+        return self.conclude(text_of(output), passages, reasoning=reasoning)
+
+
+class ChainOfNote(RAG):
+    """Retrieve once, then write a note on each passage and answer from the notes, all in one call.
+
+    Source: Yu et al., "Chain-of-Note: Enhancing Robustness in Retrieval-Augmented Language Models" (EMNLP 2024),
+    section 3.2, with its three kinds of note: the passage answers, gives background, or is beside the point; 5
+    passages. A baseline of Adaptive-Note (table 1) and RQ-RAG (table 2).
+
+    Simplified: the model is prompted, not fine-tuned on notes written by a larger one, and always answers, while the
+    paper's model may say that it does not know.
+    """
+
+    name = "chain_of_note"
+    signature = ReadingNotes
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer `question` from one retrieval; the prediction adds `note`."""
+        passages, output = self._read(question)
+        note = text_of(output, "note")
+        self.record(Noted(note=note, passages=[passage.id for passage in passages]))
+        return self.conclude(text_of(output), passages, note=note)

@@ -8,13 +8,11 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
-from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
-
-__all__ = ["SelfAsk"]
 
 
 class SelfAsk(Program):

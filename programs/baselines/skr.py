@@ -17,13 +17,11 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.outputs import text_of
+from knowgap.programs.replies.outputs import text_of
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, Retriever, RetrieverLike
 from knowgap.signatures import AnswerDirectly, AnswerFromPassages
-
-__all__ = ["SKR", "LabelledQuestion", "LabelledQuestions"]
 
 
 class LabelledQuestion(BaseModel):

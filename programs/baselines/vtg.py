@@ -8,17 +8,15 @@ from typing import Any
 import dspy
 
 from knowgap.programs.base import Program
+from knowgap.programs.citations import Claims, extracted_step, read_claims, supported
 from knowgap.programs.hyperparameters import Integer, Real
-from knowgap.programs.outputs import clean_lines, text_of
-from knowgap.programs.reading.citations import Claims, extracted_step, read_claims, supported
-from knowgap.programs.reading.passage_numbering import distinct
+from knowgap.programs.passages import distinct
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Missing, Queried, Rejected, Stopped
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.signatures import AnswerWithCitations, LastAnswer, ProposeQueries
-
-__all__ = ["VTG"]
 
 
 class VTG(Program):

@@ -14,8 +14,6 @@ from dspy.utils.exceptions import AdapterParseError
 from knowgap.programs.replies.fields import Form, read_fields
 from knowgap.programs.replies.marks import without_marks
 
-__all__ = ["CachingChatAdapter", "adapter_in_use", "lenient"]
-
 
 class _Lenient:
     """Reads replies with `read_fields`, and shows inputs without field marks, which a passage could forge an answer by.

@@ -12,8 +12,6 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.programs.replies.calls import patient
 
-__all__ = ["call_predictor", "default_sampling", "lm_of"]
-
 _REFUSING: WeakSet[Any] = WeakSet()
 """Models that have refused a temperature of 0."""
 

@@ -24,8 +24,6 @@ from pydantic.fields import FieldInfo
 
 from knowgap.signatures import values
 
-__all__ = ["Form", "read_fields"]
-
 Form = Literal["chat", "json", "xml"]
 Raw = dict[str, Any]
 """Values of the fields as they stand in the reply: text, or decoded JSON."""
@@ -154,7 +152,7 @@ def _marker(names: tuple[str, ...], at_line_start: bool) -> re.Pattern[str]:
 def _label(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"^[ \t>#]*(?:[-*•][ \t]+|\d[.)][ \t]+)?[*_`\"']{{0,3}}({_alternatives(names)})[*_`\"']{{0,3}}[ \t]*"
-        r"(?:\([^)\n]{0,40}\)[ \t]*)?(?:[:：=][*_]{0,3}|#*[ \t]*$)",
+        r"(?:\([^)\n]{0,40}\)[ \t]*)?(?:[:=][*_]{0,3}|#*[ \t]*$)",
         re.I | re.M,
     )
 
@@ -201,7 +199,7 @@ def _objects(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     whole = bool(found) and _named(found[0], names).keys() >= {*names} and not _key_places(text[end:], names[-1])
     if not whole and re.match(r"\s*(?:```\w*\s*)?\{", text):
         yield from filter(None, [_between_keys(text, names)])
-    if not found and re.search(r"[{,]\s*[“„]", text):
+    if not found and re.search(r"[{,]\s*“", text):
         text = text.translate(values.STRAIGHT_QUOTES)
         found, _ = _decoded(text)
     yield from filter(None, (_named(value, names) for value in reversed(found)))
@@ -311,7 +309,7 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     [(name, kind)] = required
     text = values.unwrap(text)
     if kind is bool:
-        return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!。，]|\Z)", text) else {}
+        return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
     if get_origin(kind) is not list:
         return {}
     lines = [line for line in text.splitlines() if line.strip()]

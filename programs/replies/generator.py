@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from knowgap.programs.reading.knowledge_tokens import knowledge_tokens
+from knowgap.programs.passages import knowledge_tokens
 from knowgap.programs.replies.cancelling import check_cancelled
 from knowgap.programs.trace.recorder import current_recorder
 from knowgap.programs.trace.usage import Usage

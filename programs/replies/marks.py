@@ -11,9 +11,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.programs.outputs import map_texts
-
-__all__ = ["without_marks"]
+from knowgap.programs.replies.outputs import map_texts
 
 _MARKER = re.compile(r"\[(?=\[[ \t]*#)")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from knowgap.programs.outputs import clean_lines
+from knowgap.programs.replies.outputs import clean_lines
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import UNKNOWN, SubAnswer
 

@@ -104,7 +104,7 @@ def test_no_degree(written):
         ("No follow-up is needed", False),
         ("A follow-up question is needed", True),
         ("It isn't needed any more", False),
-        ({"needed": "Nein"}, False),
+        ({"needed": "No"}, False),
         ([1], True),
     ],
 )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer
-from knowgap.programs.reading.citations import MAX_CITATIONS, is_needed, strip_citations
+from knowgap.programs.citations import MAX_CITATIONS, is_needed, strip_citations
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel

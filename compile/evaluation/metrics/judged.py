@@ -19,7 +19,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.compiling.evaluation.metrics.normalize import predicted_answer, reference_answers
 from knowgap.errors import DataError, UnknownName
-from knowgap.programs.reading.knowledge_tokens import split_words
+from knowgap.programs.passages import split_words
 from knowgap.programs.replies.asking import call_predictor
 from knowgap.signatures import AnswerFromText, JudgeAnswer, QuestionsOnText
 

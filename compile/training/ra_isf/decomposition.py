@@ -9,8 +9,8 @@ import dspy
 
 from knowgap.compiling.teacher.asking import ask_teacher, teacher_identity
 from knowgap.compiling.training.ra_isf.labelling import Item, Labeller
-from knowgap.programs.outputs import clean_lines
 from knowgap.programs.ra_isf import RAISF
+from knowgap.programs.replies.outputs import clean_lines
 from knowgap.programs.sub_modules.sub_questions import REFERENCE
 
 __all__ = ["decomposes", "refer_to_answers", "worded_sub_questions"]

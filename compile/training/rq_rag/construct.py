@@ -22,7 +22,7 @@ from knowgap.compiling.evaluation.runner import check_examples, map_ordered
 from knowgap.compiling.teacher.asking import ask_teacher
 from knowgap.compiling.training.rq_rag.records import DROPPED, DataConfig, SearchStep, TranscriptRecord
 from knowgap.errors import UsageError
-from knowgap.programs.outputs import clean_lines, text_of
+from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trajectory import Trajectory
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.signatures import STYLES

@@ -3,13 +3,9 @@
 import pytest
 from support import TableRetriever
 
-from knowgap.programs.baselines.chain_of_note import ChainOfNote
-from knowgap.programs.baselines.cot import ChainOfThought
-from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.baselines.rag_cot import RAGChainOfThought
-from knowgap.programs.baselines.self_refine import SelfRefine
-from knowgap.programs.baselines.self_rerank import SelfRerank
+from knowgap.programs.baselines.direct import ChainOfThought, Direct
+from knowgap.programs.baselines.rag import RAG, ChainOfNote, RAGChainOfThought
+from knowgap.programs.baselines.self_rag import SelfRefine, SelfRerank
 from knowgap.programs.trace.steps import Answered, Filtered, Malformed, Noted, Retrieved
 
 REPLY = {"reasoning": "It says so.", "note": "1: she directed it. 2: she was born in Tarn.", "answer": " Tarn "}

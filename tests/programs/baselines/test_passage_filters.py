@@ -3,9 +3,7 @@
 import pytest
 from support import TableReranker, TableRetriever
 
-from knowgap.programs.baselines.snippet import Snippet
-from knowgap.programs.baselines.summ import Summ
-from knowgap.programs.baselines.vanilla_s import VanillaS
+from knowgap.programs.baselines.alce import Snippet, Summ, VanillaS
 from knowgap.programs.trace.steps import Compressed, Malformed, Reranked, Retrieved
 from knowgap.retrieval.passage import Passage
 

@@ -4,7 +4,7 @@ import dspy
 import pytest
 from support import ScriptedEngine, TableEntailment, TableReranker
 
-from knowgap.programs.baselines.rerank import CitationRerank
+from knowgap.programs.baselines.alce import CitationRerank
 from knowgap.programs.trace.steps import Answered, Extracted, Malformed, Selected
 
 BORN, LIE = "Mira Osk was born in Tarn.", "Mira Osk was born in Lund."

@@ -4,7 +4,7 @@ import pytest
 from migres_script import BORN, GAP, PAINTED, QUESTION, SECOND, THIRD, ask, decide, learn, small, two_steps
 from support import TableEntailment, TableReranker, TableRetriever, play
 
-from knowgap.programs.baselines.vanilla_s import VanillaS
+from knowgap.programs.baselines.alce import VanillaS
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted, Queried, Rejected, Reranked
 from knowgap.retrieval import EmbeddedReranker

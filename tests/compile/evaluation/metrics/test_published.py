@@ -22,7 +22,7 @@ from knowgap.compiling.evaluation.metrics import (
 from knowgap.compiling.evaluation.metrics.citation import score_citations
 from knowgap.compiling.evaluation.metrics.judged import QuestScores, compare_answers, split_tokens
 from knowgap.errors import DataError, UnknownName
-from knowgap.programs.reading.citations import strip_citations
+from knowgap.programs.citations import strip_citations
 from knowgap.retrieval.passage import Passage
 
 

@@ -4,7 +4,7 @@ import pytest
 from support import UNREADABLE, OverlapRetriever, play
 
 from knowgap.programs.baselines.rag import RAG
-from knowgap.programs.reading.knowledge_tokens import knowledge_tokens, split_words
+from knowgap.programs.passages import knowledge_tokens, split_words
 from knowgap.retrieval.passage import Passage
 
 FERRY = Passage("ferry", "The Grey Ferry", "Ada Moor painted it in 1911; it hangs in Tarn.")  # 3 and 10 words

@@ -11,7 +11,7 @@ from support import ProgramEngine, TableEntailment, lm_of, scripted_lm
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.reading.cited_prediction import cite_answer
+from knowgap.programs.prediction import cite_answer
 from knowgap.retrieval.passage import Hit, Passage
 
 MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")

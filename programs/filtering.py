@@ -6,33 +6,20 @@ Source: MIGRES, section 3.2 (sentence-level reranking and filtering) and table 5
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import dspy
 
 from knowgap.errors import UsageError
-from knowgap.programs.outputs import text_of
+from knowgap.programs.base import Program
+from knowgap.programs.replies.outputs import text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage
-from knowgap.retrieval.rerankers.reranker import is_bge_base
+from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences
-
-if TYPE_CHECKING:
-    from knowgap.programs.base import Program
-    from knowgap.retrieval.rerankers.reranker import Reranker
-
-__all__ = [
-    "ReadPassage",
-    "ScoredPassage",
-    "compress",
-    "filter_sentences",
-    "fit_to_reranker",
-    "rerank",
-    "resolve_threshold",
-]
 
 
 class ScoredPassage(NamedTuple):
@@ -61,24 +48,6 @@ def resolve_threshold(reranker: Reranker, delta: float | None) -> float:
     if threshold is None:
         raise UsageError(f"the reranker {reranker.name} has no default threshold: set delta, or calibrate it")
     return threshold
-
-
-def fit_to_reranker(values: Mapping[str, Any], reranker: Reranker | str | None) -> tuple[dict[str, Any], str]:
-    """Leave out MIGRES' δ, which is on the scale of BGE-reranker-base, where the reranker is another.
-
-    Args:
-        values: of hyperparameters, from a preset or a table.
-        reranker: None for the embedded one.
-
-    Returns:
-        The values that hold, and what was left out, in words; empty if nothing was.
-    """
-    delta = values.get("delta")
-    if delta is None or is_bge_base(reranker):
-        return dict(values), ""
-    name = getattr(reranker, "name", reranker) or "the embedded one"
-    remark = f"delta={delta:g} is left out: it is on the scale of BGE-reranker-base, and the reranker is {name}"
-    return {key: value for key, value in values.items() if key != "delta"}, remark
 
 
 def rerank(

@@ -8,27 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import dspy
 
-from knowgap.programs.reading.passage_numbering import cited, distinct
+from knowgap.programs.passages import cited, distinct
 from knowgap.programs.trace.steps import Extracted
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
-
-__all__ = [
-    "MAX_CITATIONS",
-    "Claims",
-    "citation_recall",
-    "entailed_claims",
-    "extracted_step",
-    "fewest_entailing",
-    "is_needed",
-    "joined",
-    "merge_claims",
-    "read_claims",
-    "strip_citations",
-    "supported",
-]
 
 T = TypeVar("T")
 
@@ -138,44 +123,3 @@ def citation_recall(entailment: EntailmentModel, claims: Mapping[str, Sequence[P
     """
     entailed = supported(entailment, claims, threshold).values()
     return sum(entailed) / len(entailed) if entailed else 0.0
-
-
-def fewest_entailing(
-    entailment: EntailmentModel, statements: Sequence[str], passages: Sequence[Passage], threshold: float
-) -> list[list[Passage]]:
-    """The passages that each statement may cite: those that entail it alone, or the few that do so together.
-
-    Where only all passages together entail a statement, those that are not needed for that are left out one by one,
-    first those that entail it least.
-
-    Args:
-        entailment: gives the probability that a premise entails a hypothesis.
-        statements: what is to be supported.
-        passages: the candidates.
-        threshold: probability from which a statement counts as entailed.
-
-    Returns:
-        For each statement its passages in their order; none if it is not entailed, or only by more than
-        `MAX_CITATIONS` passages together.
-    """
-    claims = entailed_claims(entailment, {statement: list(passages) for statement in statements}, threshold)
-    return [_needed(entailment, statement, claims.get(statement, []), threshold) for statement in statements]
-
-
-def _needed(
-    entailment: EntailmentModel, statement: str, passages: Sequence[Passage], threshold: float
-) -> list[Passage]:
-    """Those of the passages that a statement cannot do without; none if they are too many."""
-
-    def holds(some: Sequence[Passage]) -> bool:
-        return entailment.entails([(joined(some), statement)])[0] >= threshold
-
-    alone = entailment.entails([(str(passage), statement) for passage in passages])
-    if any(probability >= threshold for probability in alone):
-        return list(passages)
-    kept = list(passages)
-    for position in sorted(range(len(passages)), key=lambda i: (alone[i], -i)):
-        place = kept.index(passages[position])
-        if not is_needed(place, kept, holds):
-            del kept[place]
-    return kept if len(kept) <= MAX_CITATIONS else []

@@ -11,8 +11,6 @@ from pydantic import BaseModel
 
 from knowgap.signatures.values import strip_list_marks
 
-__all__ = ["clean_lines", "is_blank", "map_texts", "probability_of", "text_of", "without_surrogates"]
-
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
     """The text of an output field, stripped; empty if there is none or the output could not be read."""
@@ -20,10 +18,9 @@ def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
 
 
 def probability_of(output: dspy.Prediction | None, field: str = "confidence") -> float:
-    """A stated probability, 0 to 1: a value above 1 is read as a percentage, a missing one as 0."""
+    """A stated probability, 0 to 1; a missing one is 0."""
     stated = output.get(field) if output is not None else None
-    value = float(stated) if isinstance(stated, (int, float)) and abs(stated) < 1e6 else 0.0
-    return min(1.0, max(0.0, value / 100 if value > 1 else value))
+    return min(1.0, max(0.0, float(stated))) if isinstance(stated, (int, float)) else 0.0
 
 
 def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] = ()) -> tuple[list[str], list[str]]:
@@ -56,7 +53,7 @@ def clean_lines(lines: Iterable[str] | None, limit: int, exclude: Iterable[str] 
 
 
 def _key(line: str) -> str:
-    return " ".join(line.casefold().split()).rstrip(".?!。？！؟ ")
+    return " ".join(line.casefold().split()).rstrip(".?! ")
 
 
 def is_blank(text: str) -> bool:

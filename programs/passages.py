@@ -1,14 +1,15 @@
-"""Passages under the numbers by which a language model cites them, and back."""
+"""Passages as a language model reads them: under the numbers by which it cites them, and how many words they have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import SourcePassage
 
-__all__ = ["cited", "distinct", "number_passages"]
+_WORDS = re.compile(r"[\u3400-\u9fff\uf900-\ufaff]|[^\W\u3400-\u9fff\uf900-\ufaff]+")
 
 
 def number_passages(inputs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Passage]]:
@@ -34,3 +35,21 @@ def cited(passages: Sequence[Passage], numbers: Iterable[int]) -> list[Passage]:
 def distinct(passages: Iterable[Passage]) -> list[Passage]:
     """Each passage once, in order of first appearance."""
     return list({passage.id: passage for passage in passages}.values())
+
+
+def split_words(text: str) -> list[str]:
+    """Split text into words and single Chinese or Japanese ideographs, without punctuation.
+
+    These are the tokens of external knowledge: the same for every language model, with no vocabulary to load.
+    """
+    return _WORDS.findall(text)
+
+
+def knowledge_tokens(passages: Iterable[Passage], model_texts: Collection[str] = ()) -> int:
+    """Number of tokens of external knowledge that a language model reads (MIGRES, table 5).
+
+    Returns:
+        The number of words in the titles and texts of passages, without those whose text is in `model_texts`.
+    """
+    external = [passage for passage in passages if passage.text not in model_texts]
+    return sum(len(split_words(passage.title)) + len(split_words(passage.text)) for passage in external)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from knowgap.errors import shorten
-from knowgap.programs.reading.citations import fewest_entailing, joined, strip_citations
+from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_citations
 from knowgap.programs.trace.steps import Prompted
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -20,8 +20,6 @@ from knowgap.signatures import UNKNOWN
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
-
-__all__ = ["Citation", "CitedPrediction", "cite_answer"]
 
 _UNANSWERED = frozenset({"", UNKNOWN, "unanswerable"})
 _IN_SENTENCES = ("long", "news")
@@ -154,17 +152,40 @@ def cite_answer(
     if answer.strip().rstrip(".").casefold() in _UNANSWERED:
         return []
     model = entailment or _embedded()
-    hypotheses = _hypotheses(question, answer, style)
-    entailing = fewest_entailing(model, list(hypotheses.values()), passages, model.default_threshold)
     citations = []
-    for (statement, hypothesis), found in zip(hypotheses.items(), entailing, strict=True):
-        alone = model.entails([(str(passage), hypothesis) for passage in found])
-        together = bool(found) and max(alone) < model.default_threshold
-        premise = joined(found or passages)
-        score = max(alone) if found and not together else model.entails([(premise, hypothesis)])[0]
+    for statement, hypothesis in _hypotheses(question, answer, style).items():
+        found, score, together = _support(model, hypothesis, passages)
         written = tuple(passage.id for passage in found if passage.id in own)
         citations.append(Citation(statement, tuple(found), score, together, written))
     return citations
+
+
+def _support(
+    model: EntailmentModel, hypothesis: str, passages: Sequence[Passage]
+) -> tuple[Sequence[Passage], float, bool]:
+    """The passages that entail a hypothesis, with which probability, and whether only all of them together do.
+
+    Where only all passages together entail it, those that are not needed for that are left out one by one, first those
+    that entail it least.
+    """
+
+    def entails(some: Sequence[Passage]) -> float:
+        return model.entails([(joined(some), hypothesis)])[0]
+
+    threshold = model.default_threshold
+    alone = model.entails([(str(passage), hypothesis) for passage in passages])
+    found = [passage for passage, probability in zip(passages, alone, strict=True) if probability >= threshold]
+    if found:
+        return found, max(alone), False
+    score = entails(passages)
+    if score < threshold:
+        return [], score, False
+    needed = list(passages)
+    for position in sorted(range(len(passages)), key=lambda i: (alone[i], -i)):
+        place = needed.index(passages[position])
+        if not is_needed(place, needed, lambda some: entails(some) >= threshold):
+            del needed[place]
+    return (needed, entails(needed), True) if len(needed) <= MAX_CITATIONS else ([], score, False)
 
 
 @functools.cache

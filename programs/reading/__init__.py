@@ -1,1 +1,0 @@
-"""What of the retrieved passages a model reads, and what it cites."""
