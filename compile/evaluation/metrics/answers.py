@@ -11,7 +11,7 @@ import dspy
 
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
 from knowgap.errors import DataError
-from knowgap.programs.reading.citations import strip_citations
+from knowgap.programs.citations import strip_citations
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
 _YES_NO = re.compile(r"\b(yes|true|no|false)\b", re.IGNORECASE)
