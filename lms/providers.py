@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sqlite3
 import sys
@@ -17,6 +18,7 @@ from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeout
 
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError, shorten
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
+from knowgap.lms.metering import ask_patiently
 from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT, HF_OPTIONS
 
 __all__ = [
@@ -113,7 +115,7 @@ def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str
 def check_reachable(lm: dspy.BaseLM) -> None:
     """Ask an endpoint for one word, so that long work does not fail halfway.
 
-    The call is repeated like any other of this `lm`. A model that runs in this process passes without a call.
+    The call is repeated after faults that may pass. A model that runs in this process passes without a call.
 
     Raises:
         LanguageModelUnreachable: nothing answers.
@@ -122,7 +124,7 @@ def check_reachable(lm: dspy.BaseLM) -> None:
     if not isinstance(getattr(lm, "engine", "auto"), str):
         return
     try:
-        lm("Answer with one word: ready", cache=False)
+        ask_patiently(lm, functools.partial(lm.copy(num_retries=0), "Answer with one word: ready", cache=False))
     except LMError as error:
         raise as_language_model_error(error, lm) from error
 

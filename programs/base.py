@@ -14,16 +14,16 @@ import dspy
 from typing_extensions import Self
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError, shorten
+from knowgap.lms.cancelling import check_cancelled
+from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold, fit_to_reranker
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction
-from knowgap.programs.replies.cancelling import check_cancelled
+from knowgap.programs.replies.asking import ask_until_read
 from knowgap.programs.replies.outputs import is_blank, without_surrogates
-from knowgap.programs.replies.repeating import ask_until_read
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
-from knowgap.programs.trace.usage import without_history
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
@@ -165,7 +165,11 @@ class Program(Streamable, dspy.Module):
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
         recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=current_listener())
-        with recording(recorder), without_history() if dspy.settings.disable_history else nullcontext():
+        with (
+            recording(recorder),
+            nullcontext() if keeps_history() else without_history(),
+            track_usage(recorder.tracker),
+        ):
             recorder.add(Asked(question=question))
             output: Any = super().__call__(question=question)
         wrapped = isinstance(output, tuple)  # by an optimizer
@@ -207,7 +211,7 @@ class Program(Streamable, dspy.Module):
         self._configure_decision(predictor)
         request = functools.partial(ask_until_read, predictor, inputs)
         prediction, problem, usage = show_request(self._name_of(predictor), recorder.place(), request)
-        recorder.count_calls(usage, time.perf_counter() - started)
+        recorder.count_request(usage, time.perf_counter() - started)
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
             recorder.cost.unreadable += usage.asked

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import dspy
 
 from knowgap.errors import UsageError
+from knowgap.lms.cancelling import check_cancelled
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.cancelling import check_cancelled
 from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.sub_modules.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
 from knowgap.programs.sub_modules.trained import Decomposer, RelevanceJudge, SelfKnowledgeJudge, judged_by, trained_name

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
-from knowgap.programs.replies.cancelling import check_cancelled, run_cancellable
+from knowgap.lms.cancelling import check_cancelled, run_cancellable
 from knowgap.programs.trace.recorder import listening
 from knowgap.programs.trace.steps import Step
 from knowgap.retrieval.passage import Passage

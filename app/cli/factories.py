@@ -89,7 +89,6 @@ def load_lm(
 
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
     from knowgap.lms.options import parse_options
-    from knowgap.programs.replies.calls import patient
 
     if generator is not None:
         refuse(
@@ -108,7 +107,7 @@ def load_lm(
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
     lm = make_lm(name or "extractive", api_base=api_base, **given)
     if asks:
-        check_reachable(patient(lm))
+        check_reachable(lm)
     return lm
 
 

@@ -16,9 +16,9 @@ from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, fatal_cause, is_connection_error, resolve_lm
 from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
+from knowgap.lms.metering import without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import without_history
 from knowgap.storage.progress import Progress
 
 __all__ = ["compile_program"]

@@ -18,8 +18,8 @@ from knowgap.compiling.evaluation.metrics import JUDGING_CALLS
 from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_example
 from knowgap.errors import UsageError
+from knowgap.lms.metering import Prices, dollars, token_prices, without_history
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Prices, dollars, token_prices, without_history
 
 CALL = 600
 """Prompt tokens of a call without its passages, at most: instructions, fields, question, notes."""

@@ -24,7 +24,7 @@ from knowgap.compiling.evaluation.runner import (
     run_questions,
 )
 from knowgap.errors import DataError, UsageError
-from knowgap.programs.trace.usage import without_history
+from knowgap.lms.metering import without_history
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import RecordFile, read_records
 

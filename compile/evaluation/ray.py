@@ -18,8 +18,8 @@ import dspy
 
 from knowgap.compiling.evaluation.delegating_program import ask_among
 from knowgap.errors import MissingDependency, UsageError, shorten
+from knowgap.lms.metering import Usage, UsageTracker, track_usage, without_history
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage, without_history
 from knowgap.retrieval.index.search_settings import Quality
 
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]

@@ -21,10 +21,10 @@ from knowgap.compiling.evaluation.metrics import EVIDENCE, Metric
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.errors import DataError, EmptyQuestion, KnowgapError, LanguageModelUnreachable, UsageError, shorten
+from knowgap.lms.cancelling import run_cancellable
+from knowgap.lms.metering import is_garbled
 from knowgap.lms.providers import as_language_model_error, is_generator, unreadable_replies
 from knowgap.programs.base import Program
-from knowgap.programs.replies.calls import is_garbled
-from knowgap.programs.replies.cancelling import run_cancellable
 from knowgap.programs.trace.evidence import FAILED, evidence_fates
 from knowgap.programs.trace.steps import Retrieved
 from knowgap.programs.trace.trace import Cost, Trace

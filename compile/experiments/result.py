@@ -13,7 +13,7 @@ from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.statistics import Comparison, Interval
 from knowgap.compiling.experiments.table import ExperimentTable
-from knowgap.programs.trace.usage import Usage
+from knowgap.lms.metering import Usage
 from knowgap.storage.files import write_file
 
 SIGNIFICANT = 0.05

@@ -33,13 +33,13 @@ from knowgap.compiling.experiments.paper_differences import paper_differences
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
 from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
 from knowgap.errors import UsageError
+from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.plugins import reference_of
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.trace import Cost
-from knowgap.programs.trace.usage import Prices, UsageTracker, track_usage
 from knowgap.storage.progress import Progress
 
 

@@ -12,9 +12,9 @@ from knowgap.compiling.questions.author import prompts
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import KINDS
 from knowgap.compiling.questions.writing import passages_of, shares
+from knowgap.lms.metering import Prices
 from knowgap.lms.prompts import count_tokens
 from knowgap.programs.passages import number_passages
-from knowgap.programs.trace.usage import Prices
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import RetrieverLike
 

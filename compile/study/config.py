@@ -14,8 +14,8 @@ from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.study.storage import HEARTBEAT
 from knowgap.compiling.study.trials import parse_rule
 from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import Prices, Usage, token_prices
 from knowgap.lms.providers import EXTRACTIVE
-from knowgap.programs.trace.usage import Prices, Usage, token_prices
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -11,8 +11,8 @@ from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.runner import check_examples
 from knowgap.compiling.study.config import DemoConfig
 from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import Prices
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Prices
 
 _SHOWN_DEMOS = 4  # demonstrations that an optimizer shows at most
 

@@ -16,8 +16,8 @@ from knowgap.compiling.study.shared_study import InitialTrial, MadeDemos, SetUp
 from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
 from knowgap.compiling.thresholds.delta_calibration import calibrate
 from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Prices, UsageTracker, track_usage
 from knowgap.storage.progress import Progress
 
 __all__ = ["bootstrap_demos", "make_set_up"]

@@ -39,7 +39,7 @@ from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
 from knowgap.compiling.study.trials import FINGERPRINT, INITIAL, LEFT_OUT, SPENT, is_sealed
 from knowgap.errors import StudyError
-from knowgap.programs.trace.usage import Usage
+from knowgap.lms.metering import Usage
 
 if TYPE_CHECKING:
     from optuna import Study

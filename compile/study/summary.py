@@ -19,7 +19,7 @@ from knowgap.compiling.study.search.space import PROGRAM
 from knowgap.compiling.study.shared_study import MadeDemos, check_trials, read_set_up
 from knowgap.compiling.study.trials import LEFT_OUT, PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
-from knowgap.programs.trace.usage import Usage
+from knowgap.lms.metering import Usage
 
 if TYPE_CHECKING:
     from optuna import Study

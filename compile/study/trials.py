@@ -14,7 +14,7 @@ from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.errors import StudyError, UsageError
-from knowgap.programs.trace.usage import Usage
+from knowgap.lms.metering import Usage
 
 if TYPE_CHECKING:
     from optuna import Study

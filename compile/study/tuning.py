@@ -37,8 +37,8 @@ from knowgap.compiling.study.summary import StudyFacts, read_study
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.compiling.study.worker import Worker
 from knowgap.errors import StudyError, UnknownName, UsageError
+from knowgap.lms.metering import token_prices, without_history
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import token_prices, without_history
 from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from knowgap.compiling.study.trials import (
     seal,
 )
 from knowgap.errors import LanguageModelUnreachable
+from knowgap.lms.metering import Usage, UsageTracker, track_usage
 from knowgap.programs.base import Program
-from knowgap.programs.trace.usage import Usage, UsageTracker, track_usage
 from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:

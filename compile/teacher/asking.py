@@ -8,10 +8,10 @@ import dspy
 from dspy.utils.exceptions import LMError
 
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
+from knowgap.lms.metering import without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
-from knowgap.programs.replies.repeating import ask_until_read
-from knowgap.programs.trace.usage import without_history
+from knowgap.programs.replies.asking import ask_until_read
 
 __all__ = ["ask_teacher", "teacher_identity"]
 

@@ -21,9 +21,9 @@ from knowgap.compiling.evaluation.runner import (
 )
 from knowgap.compiling.evaluation.shared_cache import cache_results
 from knowgap.errors import LanguageModelUnreachable, UsageError
+from knowgap.lms.metering import without_history
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
-from knowgap.programs.trace.usage import without_history
 from knowgap.storage.progress import Progress
 
 __all__ = ["ThresholdCalibration", "calibrate_thresholds"]

@@ -26,10 +26,10 @@ from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.local.engine import HFEngine
 from knowgap.lms.local.loading import LocalModel, load_model
 from knowgap.lms.local.prompts import chat_ids
+from knowgap.lms.metering import without_history
 from knowgap.lms.providers import make_lm
 from knowgap.programs.base import Program
 from knowgap.programs.replies.adapter import adapter_in_use
-from knowgap.programs.trace.usage import without_history
 from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
 

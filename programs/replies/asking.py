@@ -1,17 +1,25 @@
-"""Call a predictor so that its reply is read as models write it, at temperature 0 unless something else was said."""
+"""Ask a predictor: at temperature 0 unless something else was said, and once more where a reply cannot be read.
+
+Replies that cannot be read, or were cut off, are kept out of DSPy's cache.
+"""
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import dspy
-from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
+from dspy.clients.execution import IGNORED_CACHE_KEYS, prepare
+from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError, LMUnsupportedFeatureError
 
+from knowgap.errors import shorten
+from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, metered, metering, trackers, unmetered
 from knowgap.programs.replies.adapter import adapter_in_use
-from knowgap.programs.replies.calls import patient
 
+_LOG = logging.getLogger("knowgap")
 _REFUSING: WeakSet[Any] = WeakSet()
 """Models that have refused a temperature of 0."""
 
@@ -31,15 +39,43 @@ def default_sampling(lm: Any) -> dict[str, Any]:
 
 def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
     """The language model that answers a predictor called with these inputs."""
-    return inputs.get("lm") or getattr(_predict_of(predictor), "lm", None) or dspy.settings.lm
+    return unmetered(inputs.get("lm") or getattr(_predict_of(predictor), "lm", None) or dspy.settings.lm)
 
 
 def _predict_of(predictor: dspy.Module) -> dspy.Module:
     return predictor if isinstance(predictor, dspy.Predict) else next(iter(predictor.predictors()), predictor)
 
 
+class Reply(NamedTuple):
+    """What a request to the language model brought.
+
+    Attributes:
+        prediction: the outputs; None if they could not be read.
+        problem: why they could not be read.
+        usage: all calls of the request.
+    """
+
+    prediction: dspy.Prediction | None
+    problem: str
+    usage: Usage
+
+
+class _CallTracker(UsageTracker):
+    """Counts the calls of one request, and keeps their entries, from which their keys in the cache are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entries: list[Mapping[str, Any]] = []
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        super().append(entry)
+        self.entries.append(entry)
+
+
 def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
     """Call a predictor under the adapter of DSPy's settings, which then reads replies as models write them.
+
+    The calls are counted by the trackers around this one, and repeated after faults that may pass.
 
     Args:
         predictor: a `dspy.Predict`, or a module with one.
@@ -49,19 +85,79 @@ def call_predictor(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction:
         AdapterParseError: the reply cannot be read.
         LMError: the language model does not answer.
     """
+    return _call(predictor, inputs, None)
+
+
+def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTracker | None) -> dspy.Prediction:
     lm = lm_of(predictor, inputs)
-    bound = {} if lm is dspy.settings.lm else {"lm": patient(lm)}
-    given = {**inputs, **bound}
+    if not isinstance(lm, dspy.BaseLM):
+        return predictor(**inputs)  # DSPy says what is wrong with it
+    asked = metered(lm, tracker, num_retries=0)
+    given = {**inputs, "lm": asked} if "lm" in inputs or getattr(_predict_of(predictor), "lm", None) else dict(inputs)
     config = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
     sampling = {} if said or lm in _REFUSING else default_sampling(lm)
-    with dspy.context(adapter=adapter_in_use(), lm=dspy.settings.lm if bound else patient(lm)):
+    with metering(), dspy.context(adapter=adapter_in_use(), lm=asked):
         if not sampling:
-            return predictor(**given)
+            return ask_patiently(lm, functools.partial(predictor, **given))
+        chosen = {**given, "config": {**inputs.get("config", {}), **sampling}}
         try:
-            return predictor(**{**given, "config": {**inputs.get("config", {}), **sampling}})
+            return ask_patiently(lm, functools.partial(predictor, **chosen))
         except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
             if "temperature" not in str(error).lower():
                 raise
         _REFUSING.add(lm)
-        return predictor(**given)
+        return ask_patiently(lm, functools.partial(predictor, **given))
+
+
+def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
+    """Call a predictor, once more if its reply cannot be read or was cut off at the limit of tokens.
+
+    Such replies are removed from DSPy's cache, so that the second call, and the next run, reach the model. Nothing is
+    repeated if the model was called twice already: DSPy asks for JSON where it cannot read a reply in the chat format.
+    Of two replies, the second one counts if it can be read.
+
+    Raises:
+        LMError: the language model does not answer.
+    """
+    first = _ask(predictor, inputs)
+    if (first.prediction is not None and not first.usage.cut) or first.usage.calls > 1:
+        return first
+    second = _ask(predictor, inputs)
+    usage = first.usage + second.usage
+    if second.prediction is None:
+        return Reply(first.prediction, second.problem, usage)
+    if dspy.settings.trace:  # from which an optimizer makes demonstrations
+        dspy.settings.trace[:] = [call for call in dspy.settings.trace if call[2] is not first.prediction]
+    return second._replace(usage=usage)
+
+
+def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
+    tracker, prediction, problem = _CallTracker(), None, ""
+    try:
+        prediction = _call(predictor, inputs, tracker)
+    except (AdapterParseError, ValueError, RecursionError, MemoryError) as error:
+        # After a reply, these errors come from parsing it: thousands of open brackets, endless numbers. Before one,
+        # something is wrong with the request itself.
+        if not tracker.usage.asked:
+            raise
+        problem = shorten(error, 300) or type(error).__name__
+        _LOG.debug("an unreadable reply: %s", error)
+    if prediction is not None and not tracker.usage.asked:  # the model's class has a `__call__` of its own
+        around = Usage(uncounted_calls=1)
+        for each in (tracker, *trackers()):
+            each.add(around)
+    if prediction is None or tracker.usage.cut:
+        _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
+    return Reply(prediction, problem, tracker.usage)
+
+
+def _remove_from_cache(lm: Any, entries: list[Mapping[str, Any]]) -> None:
+    """Remove the replies of these calls, as DSPy's history describes them, from its cache in memory and on disk."""
+    if not isinstance(lm, dspy.LM):
+        return
+    module: Any = dspy
+    for entry in entries:
+        call = prepare(lm, entry["prompt"], entry["messages"], entry["kwargs"])
+        if call.cache:
+            module.cache.put(call.key(lm, False), None, IGNORED_CACHE_KEYS)  # DSPy takes None for no reply

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from knowgap.lms.cancelling import check_cancelled
+from knowgap.lms.metering import Usage
 from knowgap.programs.passages import knowledge_tokens
-from knowgap.programs.replies.cancelling import check_cancelled
 from knowgap.programs.trace.recorder import current_recorder
-from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.passage import Passage
 
 __all__ = ["Generator", "Transcript", "Written", "count_written", "write_branches"]
@@ -126,6 +126,7 @@ def count_written(written: Written, seconds: float, passages: Sequence[Passage])
         prompt_tokens=written.tokens_read,
         completion_tokens=len(written.logprobs),
     )
-    recorder.count_calls(usage, seconds)
+    recorder.tracker.add(usage)
+    recorder.count_request(usage, seconds)
     recorder.cost.knowledge_tokens += knowledge_tokens(passages, recorder.model_texts)
     recorder.cost.unreadable += bool(written.problem)

@@ -8,44 +8,28 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import os
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import dspy
 
+from knowgap.lms.cancelling import run_cancellable
+from knowgap.lms.metering import Usage, UsageTracker
 from knowgap.programs.trace.steps import Prompted, Step
-from knowgap.programs.trace.threads import run_in_threads
 from knowgap.programs.trace.trace import Cost, Trace
-from knowgap.programs.trace.usage import Usage
 from knowgap.retrieval.passage import Passage
-
-__all__ = [
-    "Listener",
-    "TraceRecorder",
-    "current_listener",
-    "current_recorder",
-    "listening",
-    "recording",
-    "run_concurrently",
-]
 
 T = TypeVar("T")
 
 Listener = Callable[[Step, Sequence[Passage]], None]
 """Called with each step and the passages that came with it right after both were recorded, in the same thread."""
 
-_SUMMED = (
-    "lm_calls",
-    "cached_calls",
-    "unreadable",
-    "cut",
-    "prompt_tokens",
-    "completion_tokens",
-    "retrievals",
-    "knowledge_tokens",
-)
+_SUMMED = ("unreadable", "retrievals", "knowledge_tokens")
 
 _RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
 _LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
@@ -60,6 +44,7 @@ class TraceRecorder:
         iteration: number of the iteration that the next steps belong to.
         branch: path of the branch that the next steps belong to.
         listener: gets each step as it happens.
+        tracker: counts the calls of the whole question; one of its own if None.
     """
 
     def __init__(
@@ -69,7 +54,9 @@ class TraceRecorder:
         iteration: int = 0,
         branch: str = "",
         listener: Listener | None = None,
+        tracker: UsageTracker | None = None,
     ):
+        self.tracker = tracker or UsageTracker()
         self.started, self.concurrent, self.listener = started, concurrent, listener
         self.iteration, self.branch = iteration, branch
         self.steps: list[Step] = []
@@ -99,13 +86,8 @@ class TraceRecorder:
         self._keep(passages)
         self._show({passage.id: len(passage.text) for passage in passages})
 
-    def count_calls(self, usage: Usage, seconds: float) -> None:
-        """Count the calls of one request to the language model, which took so many seconds."""
-        self.cost.lm_calls += usage.asked
-        self.cost.cached_calls += usage.cached_calls
-        self.cost.cut += usage.cut
-        self.cost.prompt_tokens += usage.prompt_tokens + usage.cached_prompt_tokens
-        self.cost.completion_tokens += usage.completion_tokens + usage.cached_completion_tokens
+    def count_request(self, usage: Usage, seconds: float) -> None:
+        """Add one request to the language model, which took so many seconds, to the longest chain of calls."""
         self.cost.critical_calls += usage.asked
         self.cost.critical_seconds += seconds
 
@@ -120,7 +102,7 @@ class TraceRecorder:
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
-        child = TraceRecorder(self.started, self.concurrent, self.iteration, path, self.listener)
+        child = TraceRecorder(self.started, self.concurrent, self.iteration, path, self.listener, self.tracker)
         child.model_texts = set(self.model_texts)
         child.cost.critical_calls = self.cost.critical_calls
         child.cost.critical_seconds = self.cost.critical_seconds
@@ -143,6 +125,11 @@ class TraceRecorder:
 
     def finish(self, program: str, question: str) -> Trace:
         """Make the trace of the whole question."""
+        usage = self.tracker.usage
+        self.cost.lm_calls, self.cost.cached_calls = usage.asked, usage.cached_calls
+        self.cost.uncounted_calls, self.cost.cut = usage.uncounted_calls, usage.cut
+        self.cost.prompt_tokens = usage.prompt_tokens + usage.cached_prompt_tokens
+        self.cost.completion_tokens = usage.completion_tokens + usage.cached_completion_tokens
         self.cost.passages = len(self.shown)
         self.cost.seconds = time.perf_counter() - self.started
         passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
@@ -223,3 +210,75 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
         dspy_trace += [call for part in parts for call in part]
         del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]
     return results
+
+
+HELPERS = 512
+"""How many threads may help those that answer the questions of this process, at any moment."""
+
+_free = threading.BoundedSemaphore(HELPERS)
+
+
+def _renew() -> None:
+    global _free
+    _free = threading.BoundedSemaphore(HELPERS)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)  # a forked process has none of the threads
+
+
+def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
+    """Run tasks in this thread and in helping ones, each in a copy of the present context; return their results.
+
+    Helpers take tasks in order until none is left, and end. This thread does the same, so a task that no thread is free
+    for runs here. A thread thus waits only for tasks that are running, and tasks may start tasks of their own to any
+    depth without a deadlock.
+
+    Raises:
+        BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted,
+            no further task begins, and those that run are not waited for, and call no model and no index.
+    """
+    waiting = deque(enumerate([(contextvars.copy_context(), task) for task in tasks]))
+    results: dict[int, T] = {}
+    errors: dict[int, BaseException] = {}
+    interrupted = threading.Event()
+
+    def work() -> None:
+        while waiting:
+            try:
+                position, (context, task) = waiting.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                results[position] = context.run(run_cancellable, interrupted, task)
+            except BaseException as error:
+                errors[position] = error
+                if not isinstance(error, Exception):  # an interrupt, or the end of the process
+                    waiting.clear()
+                    raise
+
+    def help_out() -> None:
+        with suppress(BaseException):  # it is among the errors
+            work()
+        free.release()
+
+    free, helpers = _free, list[threading.Thread]()
+    try:
+        while len(helpers) < len(tasks) - 1 and free.acquire(blocking=False):
+            helper = threading.Thread(target=help_out, name="knowgap", daemon=True)
+            try:
+                helper.start()
+            except RuntimeError:  # the system gives no more threads
+                free.release()
+                break
+            helpers.append(helper)
+        work()
+        for helper in helpers:
+            helper.join()
+    except BaseException:
+        interrupted.set()
+        waiting.clear()
+        raise
+    for _, error in sorted(errors.items()):
+        raise error
+    return [results[position] for position in range(len(tasks))]

@@ -34,6 +34,9 @@ class Cost(BaseModel):
 
     lm_calls: int = 0
     cached_calls: int = 0
+    uncounted_calls: int = Field(
+        default=0, description="calls of models that went around the meter; they are in no other number"
+    )
     unreadable: int = Field(default=0, description="LM calls of requests to which no reply could be read")
     cut: int = Field(default=0, description="LM calls whose reply ended at the limit of tokens")
     prompt_tokens: int = 0

@@ -123,6 +123,7 @@ def trace_tree(trace: Trace) -> Tree:
     cost = trace.cost
     spoilt = f"{cost.unreadable} unreadable, {cost.cut} cut off, " if cost.unreadable or cost.cut else ""
     calls = f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
+    calls += f"{cost.uncounted_calls} uncounted calls, " if cost.uncounted_calls else ""
     calls += f"{cost.prompt_tokens + cost.completion_tokens} tokens"
     reading = f"{cost.retrievals} retrievals, {cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, "
     reading += f"{cost.seconds:.2f} s"

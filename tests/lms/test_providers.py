@@ -17,7 +17,6 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageEr
 from knowgap.lms import ExtractiveEngine, check_reachable, extractive_lm, make_lm, quiet_dspy
 from knowgap.lms.providers import unreadable_replies
 from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.replies.calls import patient
 
 BODIES = [b'{"id": "1", "choices": [{"mess', b"<html>busy</html>", b""]
 
@@ -102,7 +101,7 @@ def test_an_endpoint_that_does_not_answer():
         taken.bind(("127.0.0.1", 0))
         base = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
     lm = make_lm("openai/local", api_base=base)
-    for asked in (patient(lm), lm.copy(num_retries=0)):
+    for asked in (lm, lm.copy(num_retries=0)):
         with pytest.raises(LanguageModelUnreachable, match=f"does not answer at {base}") as error:
             check_reachable(asked)
         assert "\n" not in str(error.value)
@@ -191,7 +190,7 @@ def test_the_likely_causes_of_unreadable_replies(base, cut, causes):
 def test_garbled_answers_are_asked_again_and_then_lost(address, monkeypatch):
     quiet_dspy()
     waits = []
-    monkeypatch.setattr("knowgap.programs.replies.calls.pause", waits.append)
+    monkeypatch.setattr("knowgap.lms.metering.pause", waits.append)
     OneWord.asked = 0
     example = dspy.Example(question="Where?", answer="Tarn")
     records = []

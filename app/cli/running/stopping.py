@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from knowgap.cli.display import err
-from knowgap.programs.replies.cancelling import stop_all_calls
+from knowgap.lms.cancelling import stop_all_calls
 
 __all__ = ["STOPPED", "leave_ctrl_c_to_the_server", "say_stopped", "stopping_soon"]
 

@@ -57,8 +57,8 @@ def saying_what_is_waited_for(*, debug: bool = False) -> Iterator[None]:
 
     def watch() -> None:
         while not ended.wait(1.0):
-            calls: Any = sys.modules.get("knowgap.programs.replies.calls")  # loaded by the first program
-            current_wait = getattr(calls, "current_wait", lambda: None)  # not there while the module is being loaded
+            meter: Any = sys.modules.get("knowgap.lms.metering")  # loaded by the first program
+            current_wait = getattr(meter, "current_wait", lambda: None)  # not there while the module is being loaded
             announcer.look(current_wait(), time.monotonic())
 
     log, handler = logging.getLogger("knowgap"), _Remarks()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from knowgap.programs.trace.usage import Prices, dollars
+from knowgap.lms.metering import Prices, dollars
 
 if TYPE_CHECKING:
     from knowgap.compiling.study.trials import TrialResult

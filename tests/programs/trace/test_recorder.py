@@ -9,11 +9,18 @@ import dspy
 import pytest
 from support import scripted_lm
 
-from knowgap.programs.replies.cancelling import CallsCancelled, pause
-from knowgap.programs.trace import threads
-from knowgap.programs.trace.recorder import TraceRecorder, current_recorder, recording, run_concurrently
+from knowgap.lms.cancelling import CallsCancelled, pause
+from knowgap.lms.metering import Usage
+from knowgap.programs.trace import recorder as recorder_module
+from knowgap.programs.trace.recorder import (
+    HELPERS,
+    TraceRecorder,
+    current_recorder,
+    recording,
+    run_concurrently,
+    run_in_threads,
+)
 from knowgap.programs.trace.steps import Reasoned
-from knowgap.programs.trace.threads import HELPERS, run_in_threads
 
 
 @pytest.fixture(params=[True, False], ids=["concurrent", "one by one"])
@@ -34,7 +41,7 @@ def say(text):
 
 def charge(calls, seconds=0.0):
     cost = current_recorder().cost
-    cost.lm_calls += calls
+    current_recorder().tracker.add(Usage(calls=calls))
     cost.critical_calls += calls
     cost.critical_seconds += seconds
 
@@ -148,7 +155,7 @@ def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls, secon
         charge(1, 0.5)
         run_concurrently([flat, deep, lambda: charge(0, 4.0)])
         charge(1)
-    assert recorder.cost.lm_calls == 15
+    assert recorder.tracker.usage.calls == 15
     assert recorder.cost.critical_calls == calls
     assert recorder.cost.critical_seconds == pytest.approx(seconds)
 
@@ -186,9 +193,9 @@ def test_what_an_optimizer_collects_keeps_its_limit(recorder):
 @pytest.mark.parametrize("helpers", [0, 1, 5, HELPERS])
 def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
     """However deep and wide: with any number of helping threads, also none."""
-    monkeypatch.setattr(threads, "_free", threading.BoundedSemaphore(max(helpers, 1)))
+    monkeypatch.setattr(recorder_module, "_free", threading.BoundedSemaphore(max(helpers, 1)))
     if not helpers:
-        threads._free.acquire()
+        recorder_module._free.acquire()
     before, most = threading.active_count(), 0
 
     def spread(depth):
@@ -213,7 +220,7 @@ def test_without_further_threads_from_the_system_all_tasks_run_in_this_one(concu
 
 
 def test_after_an_interrupt_no_task_begins_and_none_is_waited_for(monkeypatch):
-    monkeypatch.setattr(threads, "_free", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(recorder_module, "_free", threading.BoundedSemaphore(1))
     both_run, released = threading.Barrier(2), threading.Event()
     others = []
 

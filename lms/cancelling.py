@@ -12,8 +12,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["CallsCancelled", "check_cancelled", "pause", "run_cancellable", "stop_all_calls"]
-
 T = TypeVar("T")
 
 _STOPPED = threading.Event()

@@ -1,6 +1,7 @@
 """Calls to a language model: repeated after faults, with pauses of a minute at most, and none once cancelled."""
 
 import asyncio
+import io
 import logging
 import threading
 import time
@@ -8,15 +9,15 @@ import time
 import dspy
 import pytest
 from endpoint import endpoint
+from rich.console import Console
 from support import ScriptedEngine, lm_of
 
 from knowgap.errors import LanguageModelUnreachable
-from knowgap.lms import check_reachable, make_lm, quiet_dspy
+from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
+from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
+from knowgap.lms.metering import Usage, UsageTracker, current_wait, track_usage
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
-from knowgap.programs.replies import calls
-from knowgap.programs.replies.calls import current_wait, patient
-from knowgap.programs.replies.cancelling import CallsCancelled, pause, run_cancellable
 from knowgap.retrieval.passage import Hit, Passage
 
 NOT_JSON = (200, {}, '{"choices": [{"mess')
@@ -33,9 +34,9 @@ def server(monkeypatch):
 @pytest.fixture
 def pauses(monkeypatch):
     made = []
-    monkeypatch.setattr(calls, "pause", made.append)
-    monkeypatch.setattr(calls, "_told", set())
-    monkeypatch.setattr(calls, "_answered", set())
+    monkeypatch.setattr(metering, "pause", made.append)
+    monkeypatch.setattr(metering, "_told", set())
+    monkeypatch.setattr(metering, "_answered", set())
     return made
 
 
@@ -62,35 +63,32 @@ def test_what_an_endpoint_asks_for_is_capped_and_said_once(server, pauses, caplo
         assert asked(server) == "Tarn"
     assert pauses == [60, 7]
     [said] = [record.getMessage() for record in caplog.records if record.name == "knowgap"]
-    assert said == "openai/local asks to be left alone for 3600 s (Retry-After): asking again after 60 s"
+    assert said == "openai/local asks for a pause of 3600 s (Retry-After): the next attempt is in 60 s"
 
 
 def test_the_fallback_to_json_is_repeated_by_itself(server, pauses, monkeypatch):
     monkeypatch.setattr("endpoint.reply", lambda text: '{"answer": "Isk"}' if "JSON object" in text else "{}")
     server.fault_of = lambda text: NOT_JSON if len(server.bodies) == 2 else None
-    assert asked(server, cache=False) == "Isk"
+    assert asked(server) == "Isk"
     assert ["JSON object" in prompt for prompt in server.prompts()] == [False, True, True]
 
 
 @pytest.mark.parametrize("fault", [(429, {"Retry-After": "0"}, "{}"), (500, {"Retry-After": "0"}, "{}"), "reset"])
-def test_the_first_question_is_repeated_too(server, pauses, monkeypatch, fault):
-    monkeypatch.setattr("dspy.clients.execution.time.sleep", pauses.append)
+def test_the_first_question_is_repeated_too(server, pauses, fault):
     lm = make_lm("openai/local", api_base=server.api_base)
-    for ask in (lm, patient(lm)):
-        server.faults = [fault, fault]
-        check_reachable(ask)
-    server.faults = [NOT_JSON, NOT_JSON]
-    check_reachable(patient(lm))
-    assert len(server.bodies) == 9
+    for faults in ([fault, fault], [NOT_JSON, NOT_JSON]):
+        server.faults = faults
+        check_reachable(lm)
+    assert len(server.bodies) == 6
     lm.close()
 
 
 def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(server, pauses):
     with endpoint() as gone:
         pass
-    lm = patient(make_lm("openai/local", api_base=gone.api_base))
+    lm = make_lm("openai/local", api_base=gone.api_base)
     for made, answered in (([], set()), ([1, 2, 4], {("openai/local", gone.api_base)})):
-        calls._answered |= answered
+        metering._answered |= answered
         with pytest.raises(LanguageModelUnreachable, match="does not answer at"):
             check_reachable(lm)
         assert pauses == made
@@ -172,7 +170,37 @@ def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(how):
 def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):
     cancelled = threading.Event()
     server.fault_of = lambda text: (500, {}, "busy")
-    monkeypatch.setattr(calls, "pause", lambda seconds: (cancelled.set(), pause(seconds)))
+    monkeypatch.setattr(metering, "pause", lambda seconds: (cancelled.set(), pause(seconds)))
     with pytest.raises(CallsCancelled):
         run_cancellable(cancelled, asked, server)
     assert len(server.bodies) == 1
+
+
+class Around(dspy.LM):
+    """A model whose class makes its calls itself."""
+
+    def __call__(self, *args, **kwargs):
+        return ["[[ ## answer ## ]]\nTarn"]
+
+
+def test_a_model_that_goes_around_the_meter_is_uncounted_and_not_free():
+    other = lm_of(ScriptedEngine(lambda *_: {"answer": "Tarn"}))
+    reader = dspy.Predict("question -> answer")
+    reader.lm = other
+    with dspy.context(lm=Around("openai/around")), track_usage(UsageTracker()) as tracker:
+        trace = Direct()(question="Where?").trace
+        reader(question="Where?")
+    assert (trace.cost.lm_calls, trace.cost.uncounted_calls) == (0, 1)
+    assert tracker.usage == Usage(uncounted_calls=2)
+    console = Console(file=io.StringIO())
+    console.print(trace)
+    assert "1 uncounted calls" in console.file.getvalue()
+
+
+def test_calls_that_a_program_makes_without_ask_are_in_its_trace():
+    class Plain(Direct):
+        def forward(self, question):
+            return dspy.Prediction(answer=dspy.Predict("question -> answer")(question=question).answer)
+
+    with dspy.context(lm=lm_of(ScriptedEngine(lambda *_: {"answer": "Tarn"}))):
+        assert Plain()(question="Where?").trace.cost.lm_calls == 1

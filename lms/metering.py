@@ -1,0 +1,354 @@
+"""The meter of language models: what calls use and cost, faults that are waited out, and what is being waited for.
+
+`metered` makes a copy of a language model of DSPy's that reports each call, the calls that a cache answers included.
+The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is the
+meter's. `track_usage` lets a tracker count the calls made in a context, in all of DSPy's threads. A tracker is also a
+callback of DSPy's, which sees the calls of models that no meter is on: it reports them as uncounted.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import dspy
+import numpy as np
+from dspy.dsp.utils.settings import main_thread_config
+from dspy.utils.callback import BaseCallback
+from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
+from pydantic import BaseModel, ConfigDict
+
+from knowgap.lms.cancelling import check_cancelled, pause
+
+N = TypeVar("N", float, np.ndarray)
+T = TypeVar("T")
+
+Prices = tuple[float, float]
+"""US dollars per million prompt tokens and per million completion tokens."""
+
+_LOG = logging.getLogger("knowgap")
+_LONGEST_PAUSE = 60.0
+"""Seconds; an endpoint may ask for hours (`Retry-After`)."""
+
+
+class Usage(BaseModel):
+    """Calls to a language model, their tokens and their price.
+
+    Attributes:
+        calls: calls that reached the language model.
+        cached_calls: calls answered from a cache instead.
+        cut: calls of either kind whose reply ended at the limit of tokens.
+        prompt_tokens: of the calls that reached it.
+        completion_tokens: of the calls that reached it.
+        cached_prompt_tokens: of the calls answered from a cache, as far as their replies say.
+        cached_completion_tokens: likewise.
+        money: US dollars for the calls that reached it, as far as prices are known.
+        unpriced_calls: calls whose price is not known.
+        uncounted_calls: calls of models that went around the meter: what they used and cost is not known. They are in
+            no other number.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    calls: int = 0
+    cached_calls: int = 0
+    cut: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_prompt_tokens: int = 0
+    cached_completion_tokens: int = 0
+    money: float = 0.0
+    unpriced_calls: int = 0
+    uncounted_calls: int = 0
+
+    @property
+    def asked(self) -> int:
+        """Calls in all: those that would have reached the language model without a cache."""
+        return self.calls + self.cached_calls
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens of the calls that reached the language model."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: value + getattr(other, name) for name, value in self})
+
+
+class UsageTracker(BaseCallback):
+    """Counts the calls made under `track_usage`, in any thread.
+
+    Args:
+        prices: overrides the prices that DSPy knows.
+    """
+
+    def __init__(self, prices: Prices | None = None):
+        self.usage, self._prices = Usage(), prices
+        self._lock = threading.Lock()
+        self._around: set[str] = set()
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        """Count a call, from the entry that DSPy makes for its history."""
+        self.add(_usage_of(entry, self._prices))
+
+    def add(self, usage: Usage) -> None:
+        """Count calls that were made elsewhere."""
+        with self._lock:
+            self.usage += usage
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Stop a cancelled question before its next call, and notice a model that no meter is on."""
+        check_cancelled()
+        if _meter_of(instance) is None:
+            self._around.add(call_id)
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """Report the call of a model that no meter is on."""
+        if call_id in self._around:
+            self._around.discard(call_id)
+            if exception is None:
+                self.add(Usage(uncounted_calls=1))
+
+
+class _Meter:
+    """Passes the entry of each call on: to trackers, and to the model's own history where one is kept."""
+
+    def __init__(self, lm: dspy.BaseLM, tracker: UsageTracker | None):
+        self.lm, self._tracker = lm, tracker
+
+    def __call__(self, entry: Mapping[str, Any]) -> None:
+        for tracker in (*trackers(), *([self._tracker] if self._tracker else ())):
+            tracker.append(entry)
+        if keeps_history():
+            self.lm.update_history(entry)
+
+
+def _meter_of(lm: Any) -> _Meter | None:
+    meter = getattr(lm, "update_history", None)
+    return meter if isinstance(meter, _Meter) else None
+
+
+def unmetered(lm: Any) -> Any:
+    """The language model that a metered one is a copy of; any other as it is."""
+    meter = _meter_of(lm)
+    return lm if meter is None else meter.lm
+
+
+def metered(lm: Any, tracker: UsageTracker | None = None, **changes: Any) -> Any:
+    """A copy of a language model that reports each of its calls to the trackers around it.
+
+    Args:
+        lm: a language model of DSPy's; anything else is returned as it is.
+        tracker: counts the calls of this copy, besides those around it.
+        **changes: as for `dspy.LM.copy`.
+    """
+    if not isinstance(lm, dspy.BaseLM):
+        return lm
+    lm = unmetered(lm)
+    return lm.copy(update_history=_Meter(lm, tracker), **changes)
+
+
+def trackers() -> list[UsageTracker]:
+    """The trackers that count the calls made here."""
+    return [callback for callback in dspy.settings.callbacks or () if isinstance(callback, UsageTracker)]
+
+
+def keeps_history() -> bool:
+    """Whether DSPy is to keep a history of the calls made here."""
+    return not dspy.settings.disable_history and dspy.settings.max_history_size > 0
+
+
+@contextmanager
+def metering() -> Iterator[None]:
+    """Let DSPy make the entries that meters read, also where it is to keep none of them."""
+    with dspy.context(disable_history=False, max_history_size=dspy.settings.max_history_size if keeps_history() else 0):
+        yield
+
+
+@contextmanager
+def track_usage(tracker: UsageTracker) -> Iterator[UsageTracker]:
+    """Let `tracker` count the calls made in this context, those included that a cache answers.
+
+    Requests of programs (`Program.ask`) are counted whichever model answers them; those of other modules if it is the
+    model of the context, and as uncounted if a predictor has a model of its own.
+    """
+    callbacks = [*(dspy.settings.callbacks or ()), tracker]
+    with metering(), dspy.context(callbacks=callbacks, lm=metered(dspy.settings.lm)):
+        yield tracker
+
+
+@contextmanager
+def without_history() -> Iterator[None]:
+    """Let DSPy keep neither a history nor a trace of the calls made in this context.
+
+    Trackers around it count as before, and a trace that somebody collects (`dspy.context(trace=[])`) is collected.
+    """
+    trace = dspy.settings.trace
+    with dspy.context(
+        disable_history=not trackers(),
+        max_history_size=0,
+        trace=None if trace is main_thread_config.trace else trace,
+    ):
+        yield
+
+
+def token_prices(model: str) -> Prices | None:
+    """The prices of a model by its name, from the table that comes with DSPy; None if it is not there.
+
+    A model in this process costs nothing.
+    """
+    from dspy.clients.model_metadata import model_info, rate
+
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "true")  # else DSPy looks for newer prices on the network
+    provider, _, name = model.partition("/")
+    if provider in ("knowgap", "hf"):
+        return 0.0, 0.0
+    info = model_info(provider, name) if name else {}
+    prompt, completion = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")
+    return None if prompt is None or completion is None else (prompt * 1e6, completion * 1e6)
+
+
+def dollars(prompt_tokens: N, completion_tokens: N, prices: Prices) -> N:
+    """The price of tokens in US dollars: of numbers, or of arrays of them."""
+    return (prompt_tokens * prices[0] + completion_tokens * prices[1]) / 1e6
+
+
+def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
+    """The usage of one call; a call that a cache answered is billed nothing, but its response tells its tokens."""
+    billed, response = entry.get("usage"), entry.get("response")
+    responses = response if isinstance(response, tuple) else (response,)
+    parts = [billed] if billed else [_get(part, "usage") for part in responses]
+    prompt = sum(_get(part, "prompt_tokens") or _get(part, "input_tokens") or 0 for part in parts)
+    completion = sum(_get(part, "completion_tokens") or _get(part, "output_tokens") or 0 for part in parts)
+    choices = [choice for part in responses for choice in (part, *(_get(part, "choices") or ()))]
+    cut = int(any(_get(choice, "finish_reason") == "length" for choice in choices))
+    if _get(response, "cache_hit") or (not billed and prompt + completion > 0):
+        return Usage(cached_calls=1, cut=cut, cached_prompt_tokens=prompt, cached_completion_tokens=completion)
+    price = dollars(prompt, completion, prices) if prices is not None else entry.get("cost")
+    return Usage(
+        calls=1,
+        cut=cut,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        money=price or 0.0,
+        unpriced_calls=price is None,
+    )
+
+
+def _get(source: Any, name: str) -> Any:
+    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
+
+
+class Wait(NamedTuple):
+    """How long calls have been waiting for a language model: no reply has come for so many seconds."""
+
+    model: str
+    seconds: float
+
+
+class _RequestsUnderWay:
+    """When the requests under way began, and when the last reply came."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: dict[object, tuple[float, str]] = {}
+        self._last_reply = 0.0
+
+    @contextmanager
+    def request(self, model: str) -> Iterator[None]:
+        key = object()
+        with self._lock:
+            self._begun[key] = time.monotonic(), model
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._begun[key]
+                self._last_reply = time.monotonic()
+
+    def wait(self) -> Wait | None:
+        with self._lock:
+            if not self._begun:
+                return None
+            begun, model = min(self._begun.values())
+            return Wait(model, time.monotonic() - max(begun, self._last_reply))
+
+
+_under_way = _RequestsUnderWay()
+_told: set[str] = set()
+"""Models whose `Retry-After` has been said."""
+_answered: set[tuple[str, Any]] = set()
+"""Models with their addresses that have answered: where another one refuses the connection, its server is not there."""
+
+
+def current_wait() -> Wait | None:
+    """What this process waits for; None if no request to a language model is under way."""
+    return _under_way.wait()
+
+
+def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
+    """Make a request to a language model; repeat it after a fault that may pass, as often as `lm.num_retries` says.
+
+    Faults that may pass are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between
+    two attempts are 1, 2, 4, … seconds, or what the endpoint asks for, a minute at most. A server that refuses
+    connections and has never answered is not waited for.
+
+    Args:
+        lm: the model that answers.
+        request: makes the request once, without DSPy's own repetitions (`metered(lm, num_retries=0)`).
+
+    Raises:
+        LMError: the last attempt failed, or the fault would not pass.
+        CallsCancelled: the question is cancelled.
+    """
+    key = lm.model, lm.kwargs.get("api_base")
+    with _under_way.request(lm.model):
+        attempt = 0
+        while True:
+            check_cancelled()
+            try:
+                reply = request()
+            except LMError as error:
+                passes = is_retryable_lm_error(error) or is_garbled(error)
+                absent = key not in _answered and _refuses_connections(error)
+                if attempt >= lm.num_retries or absent or not passes:
+                    raise
+                seconds = _pause_after(lm.model, error, attempt)
+            else:
+                _answered.add(key)
+                return reply
+            pause(seconds)
+            attempt += 1
+
+
+def _pause_after(model: str, error: LMError, attempt: int) -> float:
+    """Seconds until the next attempt; what an endpoint asks for is logged once."""
+    asked = error.retry_after
+    if asked is None:
+        return min(2.0**attempt, _LONGEST_PAUSE)
+    seconds = min(asked, _LONGEST_PAUSE)
+    if model not in _told:
+        _told.add(model)
+        _LOG.warning(
+            "%s asks for a pause of %.0f s (Retry-After): the next attempt is in %.0f s", model, asked, seconds
+        )
+    return seconds
+
+
+def _refuses_connections(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, (ConnectionRefusedError, socket.gaierror)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def is_garbled(error: BaseException) -> bool:
+    """Whether an endpoint answered with status 200 and a body that is no JSON: cut off, a page of HTML, or empty."""
+    return isinstance(error, LMProviderError) and error.status == 200
