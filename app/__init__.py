@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from knowgap.compiling import load_artifact, save_artifact
     from knowgap.compiling import tune as tune
     from knowgap.compiling.data import Dataset as Dataset
-    from knowgap.compiling.data import index_corpus as index_corpus
+    from knowgap.compiling.data import build_index as build_index
     from knowgap.compiling.data import load_dataset as load_dataset
     from knowgap.compiling.data import read_corpus as read_corpus
     from knowgap.compiling.evaluation.metrics import get_metric as get_metric

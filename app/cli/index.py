@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import Report, out, progress, show_table
+from knowgap.cli.display import out, progress, show_table
 from knowgap.cli.documents.reading import find_sources, said_of_update, show_reading
 from knowgap.cli.given import grouped, refuse
 from knowgap.errors import UsageError
@@ -108,51 +108,26 @@ def index(
         if engine not in _CHECKPOINT_ARGUMENTS:
             raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINT_ARGUMENTS)}; {engine} takes none")
         options[_CHECKPOINT_ARGUMENTS[engine]] = checkpoint
-    if corpus is not None:
-        facts, said = _index_corpus(corpus, folder, engine, splitting, overwrite, options)
-    else:
+    if corpus is None:
         refuse(["split", "passage_tokens"], "goes with --corpus: questions of a data set name its passages")
-        facts, said = _index_data(data or "", folder, engine, overwrite, options)
+    from knowgap.compiling.data import build_index
+    from knowgap.retrieval.documents.reading import Reading
+
+    source, reading = corpus if corpus is not None else _passages_of(data or ""), Reading()
+    with progress("indexing") as report:
+        options |= {"overwrite": overwrite, "reading": reading, "progress": report, **vars(splitting)}
+        built: Any = build_index(source, folder, engine=engine, **options)
+    show_reading(reading)
+    with factories.closing(built):
+        digest = getattr(built, "digest", None) or built.manifest.digest
+        facts = {"index": str(folder), "engine": engine, "passages": len(built), "digest": digest}
+    update = reading.update
     if as_json:
-        out.print_json(json.dumps(facts))
+        read = {name: value for name, value in vars(reading).items() if name != "update"}
+        out.print_json(json.dumps({**facts, "update": update and asdict(update), "reading": read}))
     else:
+        said = f"{facts['passages']} passages indexed" if update is None else said_of_update(update)
         out.print(f"{said} in {folder} ({engine})", markup=False)
-
-
-def _index_corpus(
-    corpus: Path, folder: Path, engine: str, splitting: SplittingOptions, overwrite: bool, options: dict[str, Any]
-) -> tuple[dict[str, Any], str]:
-    """Index a corpus, or what has changed of it; returns facts and a sentence on the index."""
-    from knowgap.compiling.data.indexing import index_corpus
-
-    with progress("indexing") as report:
-        done = index_corpus(
-            corpus, folder, engine=engine, overwrite=overwrite, progress=report, **vars(splitting), **options
-        )
-    show_reading(done.reading)
-    facts = _facts(done.index, folder, engine)
-    facts["reading"], facts["update"] = dict(vars(done.reading)), done.update and asdict(done.update)
-    return facts, f"{facts['passages']} passages indexed" if done.update is None else said_of_update(done.update)
-
-
-def _index_data(
-    data: str, folder: Path, engine: str, overwrite: bool, options: dict[str, Any]
-) -> tuple[dict[str, Any], str]:
-    """Index the passages of a data set; returns facts and a sentence on the index."""
-    from knowgap.retrieval.index.engines import engine_class
-
-    build = engine_class(engine).build
-    with progress("indexing") as report:
-        built = build(_reporting(_passages_of(data), report), folder, overwrite=overwrite, progress=report, **options)
-    facts = _facts(built, folder, engine)
-    return facts, f"{facts['passages']} passages indexed"
-
-
-def _facts(index: Any, folder: Path, engine: str) -> dict[str, Any]:
-    """What is printed of an index, which is closed."""
-    with factories.closing(index):
-        digest = getattr(index, "digest", None) or index.manifest.digest
-        return {"index": str(folder), "engine": engine, "passages": len(index), "digest": digest}
 
 
 def _recorded_engine(folder: Path) -> str:
@@ -162,7 +137,7 @@ def _recorded_engine(folder: Path) -> str:
     return recorded_engine(folder) or o.NEW_INDEX
 
 
-def _passages_of(data: str) -> Iterable[Passage]:
+def _passages_of(data: str) -> Sequence[Passage]:
     """The passages of a data set."""
     from knowgap.compiling.data import load_dataset
 
@@ -170,14 +145,6 @@ def _passages_of(data: str) -> Iterable[Passage]:
     if not dataset.corpus:
         raise UsageError(f"{data} brings no passages: name a file of them with --corpus")
     return dataset.corpus
-
-
-def _reporting(passages: Iterable[Passage], report: Report) -> Iterator[Passage]:
-    """Pass passages on, and report how many were read after every 10,000."""
-    for count, passage in enumerate(passages, start=1):
-        if count % 10_000 == 0:
-            report(count, None, "reading passages")
-        yield passage
 
 
 @grouped

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from knowgap.compiling.data.corpus import read_corpus
 from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset
-from knowgap.compiling.data.indexing import IndexedCorpus, index_corpus
+from knowgap.compiling.data.indexing import build_index
 from knowgap.compiling.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.compiling.data.load import DATASETS, load_dataset
 
@@ -43,9 +43,8 @@ __all__ = [
     "LAYOUTS",
     "SPLITS",
     "Dataset",
-    "IndexedCorpus",
+    "build_index",
     "detect_layout",
-    "index_corpus",
     "load_dataset",
     "read_corpus",
 ]

@@ -25,8 +25,6 @@ from knowgap.retrieval.documents.reading import Reading, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["Split", "document_folder", "read_corpus", "read_corpus_lines"]
-
 Split = Literal["auto", "never"]
 """Whether long texts of JSON Lines and TSV are split into passages; documents of other kinds always are."""
 
@@ -54,7 +52,7 @@ def read_corpus(path: str | Path, *, split: Split = "never") -> Iterator[Passage
         return
     reading = Reading()
     for file in read_documents(folder, splitter, reading):
-        yield from file.passages or ()
+        yield from (passage for passage, _ in file.placed or ())
     for name, problem in reading.problems.items():
         warnings.warn(f"{name}: {problem}; left out", stacklevel=2)
     if not reading.documents:

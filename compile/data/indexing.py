@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
-from knowgap.compiling.data.corpus_changes import CorpusChanges, Update
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.documents.folder import shown_name
-from knowgap.retrieval.documents.reading import ReadFile, Reading, passage_digest, read_documents
-from knowgap.retrieval.documents.sources import FileRecord, PassageRecord, Source, Sources
+from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, read_documents
+from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
 from knowgap.retrieval.index.engines import engine_class, open_index
 from knowgap.retrieval.index.manifest import Manifest
@@ -24,42 +22,24 @@ from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
 
-__all__ = ["IndexedCorpus", "index_corpus", "recorded_engine"]
-
 _AT_ONCE = 512  # passages
-_LINES_AT_ONCE = 4096
+_REPORTED = 10_000  # passages
 _COMPACTED_FROM = 0.2  # of the passages of an index, changed at once
 
 
-@dataclass(frozen=True)
-class IndexedCorpus:
-    """What `index_corpus` has done.
-
-    Attributes:
-        index: the index, open.
-        engine: its engine.
-        reading: which documents were read, left out, unreadable or split.
-        update: what has changed; None if the index was built.
-    """
-
-    index: Retriever
-    engine: str
-    reading: Reading
-    update: Update | None
-
-
-def index_corpus(
-    corpus: str | Path,
-    path: str | Path,
+def build_index(
+    source: str | Path | Dataset | Iterable[Passage],
+    folder: str | Path,
     *,
     engine: str | None = None,
     split: Split = "auto",
     passage_tokens: int = PASSAGE_TOKENS,
     overwrite: bool = False,
+    reading: Reading | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> IndexedCorpus:
-    """Build the index of a corpus; or, if the index is there, change it as far as the corpus has changed.
+) -> Retriever:
+    """Build an index; or, if it is there, change it as far as its documents have changed.
 
     The ids of passages depend on their own document alone. A passage that is the same as before is not encoded again:
     ColBERT, dense and Qdrant indexes are changed in place; BM25 and hybrid indexes are built again as a whole. Files
@@ -67,39 +47,74 @@ def index_corpus(
     the passages that it had.
 
     Args:
-        corpus: a folder of documents, one document, or a file of JSON Lines or TSV.
-        path: the folder of the index.
+        source: a folder of documents, one document, or a file of JSON Lines or TSV; a data set; or passages. Those of a
+            data set and passages are indexed as they are.
+        folder: the folder of the index.
         engine: a key of `ENGINES`; None is that of the index which is there, or `colbert`.
         split: whether texts of JSON Lines and TSV that are longer than a passage are split; other documents always are.
         passage_tokens: a passage has at most so many tokens, and never more than the encoder reads.
-        overwrite: build the index anew in any case.
+        overwrite: replace another index in the folder.
+        reading: is filled with what was read, left out, unreadable and split, and with what has changed.
         progress: called now and then.
         **options: arguments of the engine's `build`.
 
     Raises:
-        DataError: a corpus that cannot be read, or without anything that can be indexed.
-        UsageError: another index is at the path.
+        DataError: a source that cannot be read, or without anything that can be indexed.
+        UsageError: another index is in the folder.
         KnowgapError: what the engine's `build` and `open` raise.
+
+    >>> import knowgap
+    >>> index = knowgap.build_index([knowgap.Passage("orle", "Orle", "A town on the Isk.")], "my-index", engine="bm25")
+    >>> len(index)
+    1
     """
-    corpus, path = Path(corpus), Path(path)
-    sources = None if overwrite else Sources.of_index(path)
-    recorded = sources.settings() if sources is not None else {}
-    engine = engine or (recorded_engine(path) if sources is not None else None) or "colbert"
-    settings = {"engine": engine, "split": split, "passage_tokens": passage_tokens}
+    folder, report = Path(folder), progress or no_progress
+    if not isinstance(source, (str, Path)):
+        passages = source.corpus if isinstance(source, Dataset) else source
+        build = engine_class(engine or "colbert").build
+        return build(_reported(passages, report), folder, overwrite=overwrite, progress=progress, **options)
+    source, reading = Path(source), Reading() if reading is None else reading
+    old = None if overwrite else Sources.of_index(folder)
+    made_with = old.settings() if old is not None else {}
+    engine_name: str = engine or made_with.get("engine") or "colbert"
+    settings: dict[str, Any] = {
+        "engine": engine_name,
+        "split": split,
+        "passage_tokens": passage_tokens,
+        "corpus": str(source.resolve()),
+    }
     settings["options"] = {name: _recordable(value) for name, value in options.items()}
-    settings["corpus"] = str(corpus.resolve())
-    encoder = options.get("encoder", options.get("checkpoint"))
-    job = _Job(corpus, path, settings, options, Splitter(engine_window(engine, encoder), passage_tokens), progress)
-    if sources is None:
-        return IndexedCorpus(job.build(overwrite), engine, job.reading, None)
-    _check_same(path, recorded, settings, corpus, sources)
-    index, update = job.change(sources)
-    return IndexedCorpus(index, engine, job.reading, update)
+    splitter = Splitter(engine_window(engine_name, options.get("encoder", options.get("checkpoint"))), passage_tokens)
+    if old is not None:
+        _check_same(folder, made_with, settings, source, old)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
+    try:
+        changes = _Changes(old, beside)
+        passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known))
+        build = engine_class(engine_name).build
+        if old is None:
+            some = _at_least_one(_reported(passages, report), source, reading)
+            index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
+        else:
+            new, in_place = list(passages), hasattr(engine_class(engine_name), "add")
+            if not changes.any or in_place:
+                encoders = {name: value for name, value in options.items() if name in ("encoder", "checkpoint")}
+                index = open_index(folder, engine=engine_name, **encoders)
+                _change(index, new, list(changes.stale), report)
+            else:
+                every = _with_kept(beside, new, folder)
+                index = build(every, folder, overwrite=True, progress=progress, **options)
+            reading.update = changes.summary(rebuilt=changes.any and not in_place)
+        beside.move_to(folder)
+    finally:
+        beside.path.unlink(missing_ok=True)
+    return index
 
 
-def recorded_engine(path: str | Path) -> str | None:
-    """The engine of the index that `index_corpus` made at a path; None if it has made none there."""
-    sources = Sources.of_index(path)
+def recorded_engine(folder: str | Path) -> str | None:
+    """The engine of the index of documents in a folder; None if there is none."""
+    sources = Sources.of_index(folder)
     return sources.settings().get("engine") if sources is not None else None
 
 
@@ -111,163 +126,135 @@ def _recordable(value: Any) -> Any:
         return str(getattr(value, "__name__", value))
 
 
-def _check_same(path: Path, recorded: dict[str, Any], settings: dict[str, Any], corpus: Path, sources: Sources) -> None:
+def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any], source: Path, old: Sources) -> None:
     """Refuse to change an index that was made of something else or in another way."""
     for name in ("engine", "split", "passage_tokens", "options"):
         if recorded.get(name) != settings[name]:
             raise UsageError(
-                f"{path}: another index stands there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
+                f"{folder}: another index stands there ({name.replace('_', '-')} {recorded.get(name)!r}, not "
                 f"{settings[name]!r}); choose another path, or overwrite it"
             )
     if recorded.get("corpus") != settings["corpus"]:
-        folder = document_folder(corpus)
-        names = {shown_name(corpus.name)} if folder is None else folder.files.keys()
-        known = sources.files()
+        documents, known = document_folder(source), old.files()
+        names = {shown_name(source.name)} if documents is None else documents.files.keys()
         if len(names & known.keys()) * 2 < len(known):
-            raise UsageError(
-                f"{path}: another index stands there, of {recorded.get('corpus')}; choose another path, or overwrite it"
-            )
+            was = recorded.get("corpus")
+            raise UsageError(f"{folder}: another index stands there, of {was}; choose another path, or overwrite it")
 
 
-@dataclass
-class _Job:
-    """One call of `index_corpus`."""
+def _files(
+    source: Path, whole: bool, splitter: Splitter, reading: Reading, known: dict[str, FileRecord]
+) -> Iterator[ReadFile]:
+    """The files of a corpus; those that have not changed come without passages."""
+    documents = document_folder(source)
+    if documents is not None:
+        yield from read_documents(documents, splitter, reading, known)
+        return
+    name = shown_name(source.name)
+    record = FileRecord(file_digest(source) if source.is_file() else None)
 
-    corpus: Path
-    path: Path
-    settings: dict[str, Any]
-    options: dict[str, Any]
-    splitter: Splitter
-    progress: Progress | None
-    reading: Reading = field(default_factory=Reading)
+    def placed() -> Iterator[tuple[Passage, Source]]:
+        for line, passage in read_corpus_lines(source):
+            pieces = [Piece(passage, 0, len(passage.text))] if whole else splitter.split_passage(passage)
+            reading.count(len(pieces))
+            yield from ((piece.passage, Source(name, piece.start, piece.end, "line", line, line)) for piece in pieces)
 
-    @property
-    def engine(self) -> str:
-        return self.settings["engine"]
+    yield ReadFile(name, record, None if known.get(name) == record else placed())
 
-    def build(self, overwrite: bool) -> Retriever:
-        """Build the index of all documents."""
-        return self._build(((file, file.passages or []) for file in self._files({})), overwrite)
 
-    def change(self, sources: Sources) -> tuple[Retriever, Update]:
-        """Change the index that is there, in place or by building it again."""
-        known = sources.files()
-        files, looked_at = self._files(known), list[ReadFile]()
+class _Changes:
+    """Compares the files of a corpus with those that an index was made of, and records where its passages come from.
+
+    Attributes:
+        known: the files that the index was made of.
+        stale: ids of passages that are to be removed.
+        any: whether anything has changed.
+    """
+
+    def __init__(self, old: Sources | None, beside: Sources) -> None:
+        self._old, self._beside = old, beside
+        self.known = old.files() if old is not None else {}
+        self.stale: dict[str, None] = {}
+        self.any = False
+        self._files = self._added = self._replaced = self._kept = 0
+
+    def follow(self, files: Iterable[ReadFile]) -> Iterator[Passage]:
+        """Yield the passages that the index does not have, or has with another content."""
+        gone = dict(self.known)
         for file in files:
-            looked_at.append(file)
-            if file.record != known.get(file.name):
-                break
-        else:
-            if {file.name for file in looked_at} == known.keys():
-                kept = sum(len(sources.records(name)) for name in known)
-                return self._open(), Update(0, 0, 0, kept, False)
-        changes, every = CorpusChanges(sources, known), itertools.chain(looked_at, files)
-        if not hasattr(engine_class(self.engine), "add"):
-            return self._build_again(changes, every), changes.summary(rebuilt=True)
-        return self._change_in_place(changes, every), changes.summary(rebuilt=False)
+            self.any |= gone.pop(file.name, None) != file.record
+            before = self._digests(file.name)
+            self._beside.write_file(file.name, file.record)
+            if file.placed is None:
+                self._kept += len(before)
+                if self._old is not None:
+                    self._beside.copy_passages(file.name, self._old)
+                continue
+            self._files += 1
+            self.stale.update(dict.fromkeys(before))
+            for part in batches(file.placed):
+                self._beside.write_passages(file.name, part)
+                for passage, _ in part:
+                    self.stale.pop(passage.id, None)
+                    if before.get(passage.id) == passage_digest(passage):
+                        self._kept += 1
+                        continue
+                    self._added += 1
+                    self._replaced += passage.id in before
+                    yield passage
+        for name in gone:
+            self.stale.update(dict.fromkeys(self._digests(name)))
+        self._files, self.any = self._files + len(gone), self.any or bool(gone)
 
-    def _change_in_place(self, changes: CorpusChanges, files: Iterable[ReadFile]) -> Retriever:
-        beside = changes.sources.copy_to(self._beside)
-        new: list[Passage] = []
-        try:
-            for file in files:
-                new += changes.compare(file)
-                if file.record != changes.known.get(file.name):
-                    beside.write(file.name, file.record, file.records, continued=file.continued)
-            beside.forget(changes.gone())
-            index: Any = self._open()
-            report = self.progress or no_progress
-            for start in range(0, len(new), _AT_ONCE):
-                report(start, len(new), "encoding passages")
-                index.add(new[start : start + _AT_ONCE], replace=True)
-            report(len(new), len(new), "encoding passages")
-            index.delete(changes.stale)
-            beside.move_to(self.path)
-        finally:
-            beside.path.unlink(missing_ok=True)
-        if hasattr(index, "compact") and 0 < _COMPACTED_FROM * len(index) < len(new) + len(changes.stale):
-            index.compact()
-        return index
+    def _digests(self, file: str) -> dict[str, str]:
+        return self._old.digests(file) if self._old is not None and file in self.known else {}
 
-    def _build_again(self, changes: CorpusChanges, files: Iterable[ReadFile]) -> Retriever:
-        """Build the index again; the passages of files that have not changed are those of the old index."""
-        store = PassageStore(self.path / Manifest.read(self.path).root)
+    def summary(self, *, rebuilt: bool) -> Update:
+        """The figures, after all files were compared."""
+        return Update(self._files, self._added, len(self.stale) + self._replaced, self._kept, rebuilt)
 
-        def with_passages() -> Iterator[tuple[ReadFile, list[Passage]]]:
-            for file in files:
-                changes.compare(file)
-                passages, records = file.passages, file.records
-                if passages is None:
-                    records = changes.sources.records(file.name)
-                    places = [store.position(record.id) for record in records]
-                    passages = [store[place] for place in places if place is not None]
-                yield replace(file, passages=passages, records=records), passages
-            changes.gone()
 
-        return self._build(with_passages(), overwrite=True)
+def _change(index: Any, new: list[Passage], stale: list[str], report: Progress) -> None:
+    """Change an index in place."""
+    for start in range(0, len(new), _AT_ONCE):
+        report(start, len(new), "encoding passages")
+        index.add(new[start : start + _AT_ONCE], replace=True)
+    if stale:
+        index.delete(stale)
+    if hasattr(index, "compact") and 0 < _COMPACTED_FROM * len(index) < len(new) + len(stale):
+        index.compact()
 
-    def _build(self, files: Iterable[tuple[ReadFile, list[Passage]]], overwrite: bool) -> Retriever:
-        """Build the index of files and their passages, and then record where these come from."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        beside = Sources.create(self._beside, self.settings)
 
-        def passages() -> Iterator[Passage]:
-            count, report = 0, self.progress or no_progress
-            for file, of_file in files:
-                beside.write(file.name, file.record, file.records, continued=file.continued)
-                yield from of_file
-                count += len(of_file)
-                report(count, 0, f"passages, the last of {file.name}")
-            if not count:
-                problems = (f" ({name}: {problem})" for name, problem in self.reading.problems.items())
-                raise DataError(f"holds no documents that can be read{next(problems, '')}", path=self.corpus)
+def _with_kept(beside: Sources, new: list[Passage], folder: Path) -> Iterator[Passage]:
+    """All passages in the order of the files: the new ones, and those of the old index that stay."""
+    fresh, store = {passage.id: passage for passage in new}, PassageStore(folder / Manifest.read(folder).root)
+    for name in beside.files():
+        for id in beside.digests(name):
+            place = store.position(id)
+            if id in fresh:
+                yield fresh[id]
+            elif place is not None:
+                yield store[place]
 
-        try:
-            build = engine_class(self.engine).build
-            index = build(passages(), self.path, overwrite=overwrite, progress=self.progress, **self.options)
-            beside.move_to(self.path)
-        finally:
-            beside.path.unlink(missing_ok=True)
-        return index
 
-    @property
-    def _beside(self) -> Path:
-        """Where the sources are written before they are moved into the index."""
-        return self.path.with_name(f".{self.path.name}.sources")
+def _at_least_one(passages: Iterable[Passage], source: Path, reading: Reading) -> Iterator[Passage]:
+    """Pass passages on.
 
-    def _open(self) -> Retriever:
-        names = {"encoder", "checkpoint"} & self.options.keys()
-        return open_index(self.path, engine=self.engine, **{name: self.options[name] for name in names})
+    Raises:
+        DataError: there are none.
+    """
+    empty = True
+    for passage in passages:
+        empty = False
+        yield passage
+    if empty:
+        problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
+        raise DataError(f"holds no documents that can be read{next(problems, '')}", path=source)
 
-    def _files(self, known: dict[str, FileRecord]) -> Iterator[ReadFile]:
-        """The files of the corpus; those that have not changed come without passages."""
-        folder = document_folder(self.corpus)
-        if folder is not None:
-            yield from read_documents(folder, self.splitter, self.reading, known)
-            return
-        name = shown_name(self.corpus.name)
-        digest = file_digest(self.corpus) if self.corpus.is_file() else None
-        record = FileRecord(digest)
-        if known.get(name) == record:
-            yield ReadFile(name, record)
-            return
-        pieces = self._pieces()
-        for continued in itertools.chain([False], itertools.repeat(True)):
-            part = list(itertools.islice(pieces, _LINES_AT_ONCE))
-            if not part:
-                return
-            passages = [piece.passage for _, piece in part]
-            records = [
-                PassageRecord(piece.passage.id, passage_digest(piece.passage), source)
-                for line, piece in part
-                for source in [Source(name, piece.start, piece.end, "line", line, line)]
-            ]
-            yield ReadFile(name, record, passages, records, continued)
 
-    def _pieces(self) -> Iterator[tuple[int, Piece]]:
-        """Lines and passages of a file of JSON Lines or TSV."""
-        for line, document in read_corpus_lines(self.corpus):
-            whole = self.settings["split"] == "never"
-            pieces = [Piece(document, 0, len(document.text))] if whole else self.splitter.split_passage(document)
-            self.reading.count(len(pieces))
-            yield from ((line, piece) for piece in pieces)
+def _reported(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]:
+    """Pass passages on, and report how many there were."""
+    for count, passage in enumerate(passages, start=1):
+        if count % _REPORTED == 0:
+            report(count, 0, "reading passages")
+        yield passage

@@ -6,17 +6,15 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from knowgap.retrieval.documents.conversion import Converter, Text
 from knowgap.retrieval.documents.folder import Folder, Unreadable, kind_of, read_bytes
-from knowgap.retrieval.documents.sources import FileRecord, PassageRecord, Source
+from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Piece, Splitter
 from knowgap.retrieval.passage import Passage
-
-__all__ = ["ReadFile", "Reading", "passage_digest", "read_documents"]
 
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 _BOMS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
@@ -36,6 +34,7 @@ class Reading:
         documents: how many documents were read: files, or records of JSON Lines and TSV.
         split: how many of them became several passages.
         parts: into how many passages these were split.
+        update: what has changed in an index that was there; None if it was built.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -45,6 +44,7 @@ class Reading:
     documents: int = 0
     split: int = 0
     parts: int = 0
+    update: Update | None = None
 
     def count(self, passages: int) -> None:
         """Count a document that became so many passages."""
@@ -55,28 +55,37 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Update:
+    """What an index was changed by.
+
+    Attributes:
+        files: how many files are new, changed or gone.
+        added: how many passages were added, those that replace others included.
+        removed: how many passages were removed, those that were replaced included.
+        kept: how many passages stayed as they were.
+        rebuilt: whether the index was built again as a whole, because its engine cannot be changed in place.
+    """
+
+    files: int
+    added: int
+    removed: int
+    kept: int
+    rebuilt: bool
+
+
+@dataclass(frozen=True)
 class ReadFile:
     """A file that was read, or tried.
 
     Args:
         name: its name, relative to the folder.
         record: what is recorded of it.
-        passages: its passages; None where it could not be read, or was not, because it has not changed.
-        records: what is recorded of each of them.
-        continued: whether the passages follow those of an earlier part of the same file.
+        placed: its passages with their places; None if it could not be read, or was not, because it has not changed.
     """
 
     name: str
     record: FileRecord
-    passages: list[Passage] | None = None
-    records: list[PassageRecord] | None = None
-    continued: bool = False
-
-
-def passage_digest(passage: Passage) -> str:
-    """A digest of title and text."""
-    text = f"{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
-    return hashlib.sha256(text).hexdigest()[:20]
+    placed: Iterable[tuple[Passage, Source]] | None = None
 
 
 def read_documents(
@@ -112,9 +121,7 @@ def read_documents(
                 lasting = "documents]" not in str(problem) and digest is not None
                 yield ReadFile(name, FileRecord(digest if lasting else None, str(problem)))
                 continue
-            passages = [piece.passage for piece, _ in pieces]
-            records = [PassageRecord(each.passage.id, passage_digest(each.passage), source) for each, source in pieces]
-            yield ReadFile(name, FileRecord(digest), passages, records)
+            yield ReadFile(name, FileRecord(digest), [(piece.passage, source) for piece, source in pieces])
 
 
 def _read_file(

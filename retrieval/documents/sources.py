@@ -7,22 +7,23 @@ itself: an index without it is searched like any other, and without places.
 from __future__ import annotations
 
 import errno
+import hashlib
+import itertools
 import json
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
+from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import sync
 
-__all__ = ["FileRecord", "PassageRecord", "Source", "Sources", "sources_of"]
-
 NAME = "sources.db"
+Item = TypeVar("Item")
 _IDS_AT_ONCE = 500
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
@@ -68,21 +69,6 @@ class Source:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class PassageRecord:
-    """What is recorded of a passage.
-
-    Args:
-        id: its id.
-        digest: of its title and text.
-        source: its place.
-    """
-
-    id: str
-    digest: str
-    source: Source
-
-
 @contextmanager
 def _telling_of_full_disks(path: Path) -> Iterator[None]:
     """Raise what SQLite says of a file that cannot be written as an `OSError` that names it."""
@@ -106,7 +92,7 @@ class FileRecord:
 
 
 class Sources:
-    """The sources of the passages of an index; read anew at each call, from any thread.
+    """The sources of the passages of an index, which any thread may read.
 
     Args:
         path: the file.
@@ -131,22 +117,18 @@ class Sources:
             database.executemany("insert into settings values (?, ?)", rows)
         return cls(path)
 
-    def copy_to(self, path: Path) -> Sources:
-        """Copy the file to a path, in place of one that is there."""
-        shutil.copyfile(self.path, path)
-        return Sources(path)
-
-    def move_to(self, folder: Path) -> Sources:
+    def move_to(self, folder: Path) -> None:
         """Put the file into the folder of an index."""
         sync(self.path)
         os.replace(self.path, folder / NAME)
-        return Sources(folder / NAME)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, attached: Path | None = None) -> Iterator[sqlite3.Connection]:
         """Change the file, which lies beside the index; it is brought to disk before it is moved there."""
         with _telling_of_full_disks(self.path), closing(sqlite3.connect(self.path)) as database:
             database.execute("pragma synchronous = off")
+            if attached is not None:
+                database.execute("attach ? as old", (str(attached),))
             with database:
                 yield database
 
@@ -172,71 +154,80 @@ class Sources:
             rows = database.execute("select path, digest, problem from files order by path")
             return {path: FileRecord(digest, problem) for path, digest, problem in rows}
 
-    def records(self, file: str) -> list[PassageRecord]:
-        """What is recorded of the passages of a file, in the order of their places."""
+    def digests(self, file: str) -> dict[str, str]:
+        """The ids of the passages of a file with their digests, in the order of their places."""
         query = (
-            "select id, passages.digest, path, start, end, unit, first, last "
-            "from passages join files on file = number where path = ? order by first, start, id"
+            "select id, passages.digest from passages join files on file = number where path = ? "
+            "order by first, start, id"
         )
         with self._reading() as database:
-            rows = database.execute(query, (file,))
-            return [PassageRecord(identifier, digest, Source(*place)) for identifier, digest, *place in rows]
+            return {_id(key): digest for key, digest in database.execute(query, (file,))}
 
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
         """The places of those of the ids that are recorded."""
         query = (
             "select id, path, start, end, unit, first, last from passages join files on file = number where id in ({})"
         )
-        return {row[0]: Source(*row[1:]) for row in self._select(query, ids)}
-
-    def _select(self, query: str, ids: Iterable[str]) -> list[tuple[Any, ...]]:
-        wanted = [each for each in dict.fromkeys(ids) if each and _storable(each)]
-        rows: list[tuple[Any, ...]] = []
+        found: dict[str, Source] = {}
         with self._reading() as database:
-            for start in range(0, len(wanted), _IDS_AT_ONCE):
-                part = wanted[start : start + _IDS_AT_ONCE]
-                rows += database.execute(query.format(", ".join("?" * len(part))), part)
-        return rows
+            for part in batches(map(_key, dict.fromkeys(ids)), _IDS_AT_ONCE):
+                rows = database.execute(query.format(", ".join("?" * len(part))), part)
+                found.update((_id(key), Source(*place)) for key, *place in rows)
+        return found
 
-    def write(
-        self, file: str, record: FileRecord, passages: Iterable[PassageRecord] | None, *, continued: bool = False
-    ) -> None:
-        """Record a file.
-
-        Args:
-            file: its path.
-            record: what is recorded of it.
-            passages: its passages, in place of those that were recorded; None leaves these.
-            continued: whether the passages follow those that were recorded.
-        """
+    def write_file(self, file: str, record: FileRecord) -> None:
+        """Record a file, which has no passages yet."""
         with self._writing() as database:
-            database.execute(
-                "insert into files (path, digest, problem) values (?, ?, ?) "
-                "on conflict (path) do update set digest = excluded.digest, problem = excluded.problem",
-                (file, record.digest, record.problem),
-            )
-            [number] = database.execute("select number from files where path = ?", (file,)).fetchone()
-            if passages is not None and not continued:
-                database.execute("delete from passages where file = ?", (number,))
-            rows = (
-                (p.id, p.digest, number, s.start, s.end, s.unit, s.first, s.last)
-                for p in passages or ()
-                for s in [p.source]
-                if _storable(p.id)
-            )
-            database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            row = (file, record.digest, record.problem)
+            database.execute("insert into files (path, digest, problem) values (?, ?, ?)", row)
 
-    def forget(self, files: Iterable[str]) -> None:
-        """Remove what is recorded of files."""
-        paths = [(file,) for file in files]
+    def write_passages(self, file: str, placed: Iterable[tuple[Passage, Source]]) -> None:
+        """Record passages of a file, and their places."""
+        rows = (
+            (_key(passage.id), passage_digest(passage), file, s.start, s.end, s.unit, s.first, s.last)
+            for passage, s in placed
+        )
+        query = (
+            "insert or replace into passages values (?, ?, (select number from files where path = ?), ?, ?, ?, ?, ?)"
+        )
         with self._writing() as database:
-            database.executemany("delete from passages where file = (select number from files where path = ?)", paths)
-            database.executemany("delete from files where path = ?", paths)
+            database.executemany(query, rows)
+
+    def copy_passages(self, file: str, other: Sources) -> None:
+        """Record of a file's passages what another file of sources has recorded."""
+        query = (
+            "insert or replace into passages select p.id, p.digest, mine.number, start, end, unit, first, last "
+            "from old.passages p join old.files theirs on p.file = theirs.number "
+            "join files mine on mine.path = theirs.path where theirs.path = ?"
+        )
+        with self._writing(attached=other.path) as database:
+            database.execute(query, (file,))
 
 
-def _storable(text: str) -> bool:
-    """Whether SQLite takes a text; it takes no lone surrogates, which a JSON file can write."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def passage_digest(passage: Passage) -> str:
+    """A digest of title and text."""
+    text = f"{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:20]
+
+
+def batches(items: Iterable[Item], size: int = 4096) -> Iterator[list[Item]]:
+    """Yield lists of so many items; the last one may be shorter."""
+    rest = iter(items)
+    while part := list(itertools.islice(rest, size)):
+        yield part
+
+
+def _key(id: str) -> str | bytes:
+    """An id as SQLite takes it: as bytes if it has a lone surrogate, which a JSON file can write."""
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        return id.encode("utf-8", "surrogatepass")
+    return id
+
+
+def _id(key: str | bytes) -> str:
+    return key if isinstance(key, str) else key.decode("utf-8", "surrogatepass")
 
 
 def sources_of(retriever: Any) -> Sources | None:

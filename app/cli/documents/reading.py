@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from knowgap.cli.display import remark
 
 if TYPE_CHECKING:
-    from knowgap.compiling.data.corpus_changes import Update
-    from knowgap.retrieval.documents.reading import Reading
+    from knowgap.retrieval.documents.reading import Reading, Update
     from knowgap.retrieval.documents.sources import Source
     from knowgap.retrieval.passage import Passage
 

@@ -6,13 +6,15 @@ import json
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from knowgap.compiling.data.indexing import index_corpus
+from knowgap.compiling.data.indexing import build_index
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
+from knowgap.retrieval.documents.reading import Reading
 from knowgap.retrieval.documents.sources import Sources, sources_of
 from knowgap.retrieval.passage import document_id
 
@@ -34,6 +36,21 @@ class Embedder:
     def __call__(self, texts: list[str]) -> np.ndarray:
         self.encoded += texts
         return np.array([[text.lower().count(letter) + 0.01 for letter in "abcdefghijklmnopqrst"] for text in texts])
+
+
+class Done(NamedTuple):
+    index: Any
+    reading: Reading
+
+    @property
+    def update(self):
+        return self.reading.update
+
+
+def follow(*arguments: Any, **options: Any) -> Done:
+    """Build or change an index, and tell what was done."""
+    reading = Reading()
+    return Done(build_index(*arguments, reading=reading, **options), reading)
 
 
 @pytest.fixture
@@ -59,7 +76,7 @@ def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
 
     def index():
         embed.encoded.clear()
-        return index_corpus(docs, tmp_path / "ix", engine="dense", encoder=embed)
+        return follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
 
     assert index().update is None
     first = {passage.id for passage in DenseIndex.open(tmp_path / "ix", encoder=embed)}
@@ -85,22 +102,22 @@ def test_only_what_has_changed_is_encoded_again(docs: Path, tmp_path: Path):
 
 
 def test_an_engine_that_cannot_be_changed_is_built_again_as_if_it_were_new(docs: Path, tmp_path: Path):
-    index_corpus(docs, tmp_path / "ix", engine="bm25")
+    follow(docs, tmp_path / "ix", engine="bm25")
     (docs / "bridge.md").write_text(FILES["bridge.md"].replace("1931", "1932"), encoding="utf-8")
     (docs / "people" / "reth.txt").unlink()
-    done = index_corpus(docs, tmp_path / "ix")
-    assert (done.engine, done.update.rebuilt) == ("bm25", True)
+    done = follow(docs, tmp_path / "ix")
+    assert (done.index.manifest.engine, done.update.rebuilt) == ("bm25", True)
     assert (done.update.files, done.update.added, done.update.removed, done.update.kept) == (2, 1, 2, 2)
-    new = index_corpus(docs, tmp_path / "new", engine="bm25")
+    new = follow(docs, tmp_path / "new", engine="bm25")
     assert done.index.manifest.digest == new.index.manifest.digest
     assert Sources.of_index(tmp_path / "ix").files() == Sources.of_index(tmp_path / "new").files()
 
 
 @pytest.mark.skipif(find_spec("qdrant_client") is None, reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
 def test_a_qdrant_store_is_changed_in_place(docs: Path, tmp_path: Path):
-    index_corpus(docs, tmp_path / "ix", engine="qdrant").index.close()
+    follow(docs, tmp_path / "ix", engine="qdrant").index.close()
     (docs / "people" / "reth.txt").write_text("Jon Reth burnt the hall in 1871.", encoding="utf-8")
-    done = index_corpus(docs, tmp_path / "ix")
+    done = follow(docs, tmp_path / "ix")
     assert (done.update.added, done.update.removed, done.update.kept, done.update.rebuilt) == (1, 1, 3, False)
     assert ids(done.index) == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
     done.index.close()
@@ -108,42 +125,42 @@ def test_a_qdrant_store_is_changed_in_place(docs: Path, tmp_path: Path):
 
 def test_a_single_document_may_be_indexed(docs: Path, tmp_path: Path):
     (tmp_path / "link.md").symlink_to(docs / "bridge.md")
-    done = index_corpus(tmp_path / "link.md", tmp_path / "ix", engine="bm25")
+    done = follow(tmp_path / "link.md", tmp_path / "ix", engine="bm25")
     assert len(done.index) == 2
     assert Sources.of_index(tmp_path / "ix").files().keys() == {"link.md"}
 
 
 def test_an_update_that_was_cut_off_is_done_by_the_next(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     embed = Embedder()
-    index_corpus(docs, tmp_path / "ix", engine="dense", encoder=embed)
+    follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
     (docs / "people" / "venn.txt").write_text("Ada Venn was a painter.", encoding="utf-8")
     with monkeypatch.context() as patched:
         patched.setattr(DenseIndex, "delete", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            index_corpus(docs, tmp_path / "ix", engine="dense", encoder=embed)
-    done = index_corpus(docs, tmp_path / "ix", engine="dense", encoder=embed)
+            follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
+    done = follow(docs, tmp_path / "ix", engine="dense", encoder=embed)
     assert ids(done.index) == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".ix.sources")]
 
 
 def test_a_file_that_cannot_be_read_any_more_keeps_its_passages_and_is_named(docs: Path, tmp_path: Path):
-    index_corpus(docs, tmp_path / "ix", engine="bm25")
+    follow(docs, tmp_path / "ix", engine="bm25")
     (docs / "people" / "venn.txt").write_bytes(b"\0\1\2")
     for _ in range(2):
-        done = index_corpus(docs, tmp_path / "ix")
+        done = follow(docs, tmp_path / "ix")
         assert done.reading.problems == {"people/venn.txt": "is not text"}
         assert len(done.index) == 4
         assert done.index.search(["Ada Venn engineer"], 1)[0][0].passage.id.startswith("people/venn.txt#")
     (docs / "people" / "venn.txt").write_text("Ada Venn was a painter.", encoding="utf-8")
-    done = index_corpus(docs, tmp_path / "ix")
+    done = follow(docs, tmp_path / "ix")
     assert (done.reading.problems, done.update.added, done.update.removed) == ({}, 1, 1)
 
 
 def test_ids_do_not_depend_on_other_files_nor_on_where_the_folder_is(docs: Path, tmp_path: Path):
-    before = {passage.id for passage in _passages(index_corpus(docs, tmp_path / "ix", engine="bm25"), tmp_path / "ix")}
+    before = {passage.id for passage in _passages(follow(docs, tmp_path / "ix", engine="bm25"), tmp_path / "ix")}
     (docs / "aaa.txt").write_text("First of all.", encoding="utf-8")
     os.rename(docs, tmp_path / "moved")
-    done = index_corpus(tmp_path / "moved", tmp_path / "ix")
+    done = follow(tmp_path / "moved", tmp_path / "ix")
     assert (done.update.files, done.update.kept) == (1, 4)
     assert before < {passage.id for passage in _passages(done, tmp_path / "ix")}
 
@@ -157,7 +174,7 @@ def _passages(done, path: Path) -> list[Passage]:
 def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_path: Path):
     long = " ".join(f"Sentence {n} of the long story is here." for n in range(100)) + " The key is under the mat."
     corpus = write_jsonl(tmp_path / "docs.jsonl", {"short": "A short one.", "long": long})
-    done = index_corpus(corpus, tmp_path / "ix", engine="bm25")
+    done = follow(corpus, tmp_path / "ix", engine="bm25")
     reading = done.reading
     assert (reading.documents, reading.split) == (2, 1)
     assert len(done.index) == reading.parts + 1
@@ -168,41 +185,41 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
     assert done.index.missing_ids(["short", "long", "other"]) == ["other"]
 
     write_jsonl(corpus, {"short": "A shorter one.", "long": long + " And so it ends.", "new": "New."})
-    update = index_corpus(corpus, tmp_path / "ix").update
+    update = follow(corpus, tmp_path / "ix").update
     assert (update.files, update.added, update.removed, update.kept) == (1, 3, 2, reading.parts - 1)
 
-    whole = index_corpus(corpus, tmp_path / "whole", engine="bm25", split="never")
+    whole = follow(corpus, tmp_path / "whole", engine="bm25", split="never")
     assert len(whole.index) == 3
 
 
 def test_what_is_too_long_for_the_encoder_is_said_where_it_is_not_split(tmp_path: Path):
     corpus = write_jsonl(tmp_path / "docs.jsonl", {"short": "A short one.", "long": "A long story. " * 200})
     with pytest.warns(UserWarning, match="1 of 2 passages are longer than the 256 tokens that the encoder reads"):
-        index_corpus(corpus, tmp_path / "ix", engine="dense", split="never")
-    assert index_corpus(corpus, tmp_path / "split", engine="dense").reading.split == 1
+        follow(corpus, tmp_path / "ix", engine="dense", split="never")
+    assert follow(corpus, tmp_path / "split", engine="dense").reading.split == 1
 
 
 def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
-    index_corpus(docs, tmp_path / "ix", engine="bm25")
+    follow(docs, tmp_path / "ix", engine="bm25")
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.txt").write_text("Something else.", encoding="utf-8")
     with pytest.raises(UsageError, match="another index stands there, of "):
-        index_corpus(other, tmp_path / "ix")
+        follow(other, tmp_path / "ix")
     with pytest.raises(UsageError, match=r"another index stands there \(passage-tokens 256, not 64\)"):
-        index_corpus(docs, tmp_path / "ix", passage_tokens=64)
-    assert len(index_corpus(other, tmp_path / "ix", engine="bm25", overwrite=True).index) == 1
+        follow(docs, tmp_path / "ix", passage_tokens=64)
+    assert len(follow(other, tmp_path / "ix", engine="bm25", overwrite=True).index) == 1
 
 
 def test_a_folder_without_documents_is_refused_and_changes_nothing(docs: Path, tmp_path: Path):
-    index_corpus(docs, tmp_path / "ix", engine="bm25")
+    follow(docs, tmp_path / "ix", engine="bm25")
     for path in [*docs.rglob("*.txt"), *docs.rglob("*.md")]:
         path.unlink()
     (docs / "picture.png").write_bytes(b"x")
     with pytest.raises(DataError, match=r"holds no documents of a known kind \(1 of the unknown kind \.png\)"):
-        index_corpus(docs, tmp_path / "ix")
+        follow(docs, tmp_path / "ix")
     assert len(open_index(tmp_path / "ix")) == 4
     (docs / "empty.txt").write_bytes(b"")
     with pytest.raises(DataError, match=r"holds no documents that can be read \(empty\.txt: is empty\)"):
-        index_corpus(docs, tmp_path / "new", engine="bm25")
+        follow(docs, tmp_path / "new", engine="bm25")
     assert not (tmp_path / "new").exists()

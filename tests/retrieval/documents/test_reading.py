@@ -52,7 +52,7 @@ def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
     assert dict(reading.kinds) == {
         "text": 1, "Markdown": 1, "HTML": 1, "PDF": 1, "Word": 1, "PowerPoint": 1, "Excel": 1,
     }  # fmt: skip
-    texts = {name: [(p.title, p.text) for p in file.passages or ()] for name, file in found.items()}
+    texts = {name: [(p.title, p.text) for p, _ in file.placed or ()] for name, file in found.items()}
     assert texts["notes.txt"] == [("notes", "The Isk is a river.")]
     assert texts["guide.md"] == [("Guide", "Intro."), ("Guide / Tarn", "Tarn is a town.")]
     assert texts["sub/page.html"] == [("Orle & more / Bridge", "Built by Ada.a bridge")]
@@ -60,7 +60,7 @@ def test_each_kind_is_read_with_titles_and_places(tmp_path: Path):
     assert texts["letter.docx"] == [("Letter", "Dear Ada.")]
     assert texts["talk.pptx"] == [("talk / Opening", "Welcome to Tarn."), ("talk / Ending", "Goodbye.")]
     assert texts["towns.xlsx"] == [("towns / 2024", "| town | river |\n| --- | --- |\n| Tarn | Isk |")]
-    places = {name: [str(record.source) for record in file.records or ()] for name, file in found.items()}
+    places = {name: [str(source) for _, source in file.placed or ()] for name, file in found.items()}
     assert places["report.pdf"] == ["report.pdf, pages 1–2"]
     assert places["talk.pptx"] == ["talk.pptx, slide 1", "talk.pptx, slide 2"]
 
@@ -99,7 +99,7 @@ def test_encodings_are_told_by_their_mark_or_guessed_and_that_is_said(tmp_path: 
     for name, encoding in {"a": "utf-8-sig", "b": "utf-16", "c": "cp1252"}.items():
         (tmp_path / f"{name}.txt").write_bytes(text.encode(encoding))
     found, reading = read(tmp_path)
-    assert {file.passages[0].text for file in found.values() if file.passages} == {text}
+    assert {passage.text for file in found.values() for passage, _ in file.placed or ()} == {text}
     assert list(reading.notes) == ["c.txt"]
     assert reading.notes["c.txt"].startswith("is not UTF-8; read as ")
 
@@ -137,7 +137,8 @@ def test_names_cannot_command_a_terminal(tmp_path: Path):
         (tmp_path / os.fsdecode(name)).write_text("A text.", encoding="utf-8")
     found, _ = read(tmp_path)
     assert list(found) == [r"a\x1b[31m\x0a.txt", r"b\udcff.txt"]
-    assert found[r"b\udcff.txt"].passages[0].title == r"b\udcff"
+    [(passage, _)] = found[r"b\udcff.txt"].placed
+    assert passage.title == r"b\udcff"
 
 
 def test_a_file_may_not_be_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
