@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from bundled_models.reading_examples import squad_examples
+from bundled_models.statements import KINDS, Statement, answered, edits, hotpot_statements
 from scipy.special import expit
 from table import Table, data_folder, note
 
 from knowgap.compiling.evaluation.statistics import mean_interval
-from knowgap.compiling.training.embedded.reading_examples import squad_examples
-from knowgap.compiling.training.embedded.statements import KINDS, Statement, answered, edits, hotpot_statements
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.words import name_runs, negated
 from knowgap.retrieval.lexical import Stemmed, content_words, names, numbers

@@ -2,7 +2,7 @@
 
 A scripted teacher, which knows the gold sub-questions and answers, writes transcripts about worlds of the fictional
 encyclopedia that are not in the sample. A model of 3 layers, 128 wide, with random weights, is trained on them by
-`GeneratorTraining`, and answers the sample's test split, whose entities it has never seen: without search (depth 0), as
+`generator_job`, and answers the sample's test split, whose entities it has never seen: without search (depth 0), as
 a chain of decompositions, and as the whole tree of depth 2, by ensemble.
 """
 
@@ -24,10 +24,10 @@ from table import Table, note
 
 from knowgap.compiling import Evaluation, compare, evaluate
 from knowgap.compiling.data import load_dataset
-from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.rq_rag.construct import Construction, construct_transcripts
-from knowgap.compiling.training.rq_rag.records import DataConfig
-from knowgap.compiling.training.rq_rag.train import GeneratorTraining
+from knowgap.compiling.training import GeneratorConfig
+from knowgap.compiling.training.fit import fit
+from knowgap.compiling.training.generator import generator_job
+from knowgap.compiling.training.transcripts import Construction, construct_transcripts
 from knowgap.lms import TranscriptGenerator
 from knowgap.lms.prompts import read_prompt, write_reply
 from knowgap.programs.rq_rag import RQRAG
@@ -46,25 +46,25 @@ def add_arguments(group: Any) -> None:
 def measure(options: argparse.Namespace) -> Iterator[Table]:
     """Make transcripts, train, and score on the sample's test split."""
     worlds = 2 if options.quick else options.generator_worlds
-    config = TrainingConfig(
+    config = GeneratorConfig(
         epochs=1 if options.quick else options.generator_epochs,
         learning_rate=2e-3,
         batch_size=4,
-        warmup_ratio=0.03,
+        gradient_accumulation=1,
         max_length=600,
     )
     with TemporaryDirectory() as name:
         folder = Path(name)
         made = _construct(folder, worlds)
         _write_base_model(folder / "base", made)
-        training = GeneratorTraining(made.kept, str(folder / "base"), config=config)
-        result = training.run(folder / "generator", progress=lambda done, total=None, text="": note(f"{done} {text}"))
+        job, _ = generator_job(made.kept, folder / "generator", base=str(folder / "base"), config=config)
+        result = fit(job, lambda done, total, text: note(f"{done} {text}"))
         note(f"{result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.3f}")
         dataset = load_dataset("sample")
         index = BM25Index.build(dataset.corpus, folder / "sample")
         examples = dataset.questions("test", 10 if options.quick else None)
         generator = TranscriptGenerator(folder / "generator", max_new_tokens=32)
-        yield _scores(index, generator, examples, training)
+        yield _scores(index, generator, examples, job.examples)
 
 
 class _Teacher:
@@ -92,7 +92,7 @@ def _construct(folder: Path, worlds: int) -> Construction:
     passages = [passage for number in numbers for passage in write_articles(build_world(number))]
     index = BM25Index.build(passages, folder / "worlds")
     teacher = dspy.LM("benchmark/teacher", engine=_Teacher(examples), cache=False)
-    config = DataConfig(top_k=1, max_queries=2)
+    config = GeneratorConfig(top_k=1, max_queries=2)
     made = construct_transcripts(examples, index, teacher, folder / "transcripts.jsonl", config=config)
     note(f"transcripts: {made.counts()}")
     return made
@@ -139,9 +139,7 @@ def _score(program: RQRAG, examples: list[dspy.Example], name: str) -> tuple[lis
     return [name, *scores, f"{1 - unreadable / calls:.1%}", f"{calls / len(examples):.1f}"], result
 
 
-def _scores(
-    index: BM25Index, generator: TranscriptGenerator, examples: list[dspy.Example], training: GeneratorTraining
-) -> Table:
+def _scores(index: BM25Index, generator: TranscriptGenerator, examples: list[dspy.Example], transcripts: int) -> Table:
     """Score the generator under several ways to search."""
     ways: dict[str, dict[str, Any]] = {"without search": {"depth": 0}}
     ways |= {"a chain of decompositions": {"actions": "decompose"}, "the tree": {}}
@@ -151,7 +149,7 @@ def _scores(
         rows.append(row)
     tested = compare(results["without search"], results["the tree"], "f1")
     remark = (
-        f"{training.examples} transcripts. The tree against without search: {tested.difference:+.3f} F1, "
+        f"{transcripts} transcripts. The tree against without search: {tested.difference:+.3f} F1, "
         f"p = {tested.p_value:.3f} (paired). Upper bound: the best answer of any trajectory."
     )
     columns = ["search", "f1", "exact match", "upper bound", "can be read", "calls per question"]

@@ -21,13 +21,11 @@ from local_models import write_model
 from models.gold_teacher import GoldTeacher
 from table import Table, note, seconds
 
-from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.ra_isf.agreement import majority_agreement, measure_agreement
-from knowgap.compiling.training.ra_isf.decomposition import decomposes
-from knowgap.compiling.training.ra_isf.fitting import base_card, train_sub_model
-from knowgap.compiling.training.ra_isf.labelling import Item, Labelling, label_items, split_held_out
-from knowgap.compiling.training.ra_isf.relevance import judges_relevance, retrieve_items
-from knowgap.compiling.training.ra_isf.self_knowledge import answers_rightly
+from knowgap.compiling.training import TrainingConfig
+from knowgap.compiling.training.fit import fit
+from knowgap.compiling.training.labellers import answers_rightly, decomposes, judges_relevance, retrieve_items
+from knowgap.compiling.training.labelling import Item, Labelling, label_items, split_held_out
+from knowgap.compiling.training.sub_models import base_card, majority_agreement, measure_agreement, sub_model_job
 from knowgap.lms.ra_isf.card import PROMPTS, TASKS, Task
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.retrieval.bm25 import BM25Index
@@ -84,7 +82,7 @@ def _rows(task: Task, count: int, folder: Path, *, quick: bool) -> Iterator[list
         base = str(write_model(folder / "tiny", "causal", texts, layers=2, width=128, vocabulary=1000, **shape))
         config = TrainingConfig(epochs=1, batch_size=32, max_length=256) if quick else config
     card = base_card(task, base, config)
-    result = train_sub_model(card, base, train, folder / "model", config, progress=lambda done, total, text: (
+    result = fit(sub_model_job(card, base, train, folder / "model", config), lambda done, total, text: (
         note(f"{task}: {done}/{total} {text}") if done % (1 + total // 5) == 0 else None
     ))  # fmt: skip
     majority = majority_agreement(task, train, held_out).rows()

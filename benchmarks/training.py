@@ -22,6 +22,9 @@ from typing import Any
 
 from table import Table, note, seconds
 
+from knowgap.compiling.data import load_dataset
+from knowgap.retrieval import BM25Index
+
 KINDS = ("reranker", "colbert")
 
 
@@ -55,8 +58,19 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 
 def _command(kind: str, output: Path, *words: str) -> list[str]:
-    given = ["--data", "sample", "--output", str(output), "--max-length", "128"]
+    given = ["--data", "sample", "--output", str(output), "--set", "max_length=128"]
     return [sys.executable, "-m", "knowgap", "train", kind, *given, *words]
+
+
+def _set(**settings: Any) -> list[str]:
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
+
+def _index(folder: Path) -> Path:
+    """A BM25 index of the sample."""
+    if not (folder / "bm25").exists():
+        BM25Index.build(load_dataset("sample").corpus, folder / "bm25")
+    return folder / "bm25"
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -65,8 +79,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 def _kill(kind: str, folder: Path, kills: int, quick: bool) -> list[Any]:
     """A row: a training that is not disturbed, and the same one with so many kills."""
-    words = ["--engine", "bm25", "--batch-size", "4", "--negatives", "2", "--no-measure"]
-    words += ["--limit", "4", "--max-length", "48"] if quick else ["--limit", "8"]
+    words = ["--index", str(_index(folder)), *_set(batch_size=4, negatives=2, measured_on="none")]
+    words += ["--limit", "4", *_set(max_length=48)] if quick else ["--limit", "8"]
     rng, counts = random.Random(kind), []
     started = time.perf_counter()
     whole = folder / f"{kind}-whole"
@@ -99,7 +113,9 @@ def _kill(kind: str, folder: Path, kills: int, quick: bool) -> list[Any]:
 
 def _last(checkpoints: Path) -> int:
     """The step of the last whole checkpoint; -1 before the first."""
-    return max((int(path.parent.name[11:]) for path in checkpoints.glob("checkpoint-*/complete.json")), default=-1)
+    return max(
+        (int(path.parent.name[11:]) for path in checkpoints.glob("*/checkpoint-*/trainer_state.json")), default=-1
+    )
 
 
 def _record(folder: Path) -> dict[str, Any]:
@@ -108,8 +124,8 @@ def _record(folder: Path) -> dict[str, Any]:
 
 def _gains(kind: str, folder: Path, questions: int, quick: bool) -> Iterator[Sequence[Any]]:
     """Rows: where gold passages rank in the index (of ColBERT; quick: BM25), before and after the training."""
-    words = ["--limit", str(questions), "--json", *(["--engine", "bm25", "--max-length", "48"] if quick else [])]
-    words += ["--rerank", "8"] if quick and kind == "reranker" else []
+    words = ["--limit", str(questions), "--json"]
+    words += ["--index", str(_index(folder)), *_set(max_length=48, depth=8)] if quick else []
     command = _command(kind, folder / f"{kind}-{questions}", *words)
     run = subprocess.run(command, env=_environment(folder), check=True, stdout=subprocess.PIPE)
     result = json.loads(run.stdout)

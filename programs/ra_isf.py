@@ -15,8 +15,18 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.outputs import clean_lines, text_of
-from knowgap.programs.sub_modules.sub_questions import REFERENCE, Solution, SubQuestion, ready_questions, same_question
-from knowgap.programs.sub_modules.trained import Decomposer, RelevanceJudge, SelfKnowledgeJudge, judged_by, trained_name
+from knowgap.programs.sub_modules import (
+    REFERENCE,
+    Decomposer,
+    RelevanceJudge,
+    SelfKnowledgeJudge,
+    Solution,
+    SubQuestion,
+    judged_by,
+    ready_questions,
+    same_question,
+    trained_name,
+)
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Rejected, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.trainer import TrainingResult, train
+from safetensors.numpy import load_file
+
+from knowgap.compiling.training import TrainingConfig, TrainingResult
+from knowgap.compiling.training.fit import Job, fit
 
 SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in range(40)]
 CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps
@@ -25,17 +27,33 @@ def build_tiny_trainer(arguments: Any) -> Any:
     return Trainer(model=GPT2LMHeadModel(config), args=arguments, train_dataset=rows)
 
 
-def train_tiny(output: Path, *, config: TrainingConfig = CONFIG, killed_at: int | None = None, **more: Any) -> Any:
+def tiny_job(output: Path, **changes: Any) -> Job:
+    """The training of the model."""
+    settings: dict[str, Any] = {
+        "output": output,
+        "config": CONFIG,
+        "build": build_tiny_trainer,
+        "examples": len(SENTENCES),
+        "facts": {"kind": "tiny"},
+        "save": lambda trainer, folder: trainer.model.save_pretrained(str(folder)),
+    }
+    return Job(**{**settings, **changes})
+
+
+def train_tiny(output: Path, *, killed_at: int | None = None, **changes: Any) -> TrainingResult:
     """Train the model; the process is killed at a step, if one is given."""
 
     def progress(done: int, total: int | None = None, text: str = "") -> None:
         if done == killed_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    made_from = {"kind": "tiny", "data": "sentences"}
-    more = {"progress": progress, "made_from": made_from, "examples": len(SENTENCES), **more}
-    result: TrainingResult = train(output, config, build_tiny_trainer, **more)
-    return result
+    return fit(tiny_job(output, **changes), progress)
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two models have the same weights, to the last bit."""
+    weights, others = (load_file(folder / "model.safetensors") for folder in (one, other))
+    return weights.keys() == others.keys() and all((weights[name] == others[name]).all() for name in weights)
 
 
 def write_tiny_bert(folder: Path) -> Path:

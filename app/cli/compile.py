@@ -13,10 +13,10 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark
 from knowgap.cli.evaluate import Job, open_job, show_estimates
+from knowgap.cli.finetune import finetune, finetune_config
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.saving import score_and_save
 from knowgap.cli.running.study import estimate_study, run_study, show_study, study_config, study_label
-from knowgap.cli.training.finetune import finetune, finetune_config
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report
+from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report, train
 from knowgap.cli.display import err, remark
 from knowgap.cli.documents import questions
 from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
-from knowgap.cli.training import commands as training
 from knowgap.errors import KnowgapError
 from knowgap.plugins import import_from
 
@@ -95,17 +94,10 @@ for module in (demo, ask, index, questions, evaluate, compile, report, experimen
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
 
-train = typer.Typer(name="train", help=training.HELP, no_args_is_help=True)
-
-
-@train.callback()
-def _train() -> None:
-    """Hold the commands of the group, however few they are."""
-
-
-for name, function in training.COMMANDS.items():
-    train.command(name)(_interruptible(function))
-app.add_typer(train)
+training = typer.Typer(name="train", help=train.HELP, no_args_is_help=True)
+for name, function in train.COMMANDS.items():
+    training.command(name)(_interruptible(function))
+app.add_typer(training)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

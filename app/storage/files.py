@@ -16,6 +16,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "UNFINISHED",
     "acquire_lock",
     "file_digest",
+    "folder_digest",
     "json_digest",
     "naming",
     "release_lock",
@@ -209,3 +211,14 @@ def file_digest(path: Path) -> str:
         while block := file.read(1 << 20):
             sha.update(block)
     return sha.hexdigest()
+
+
+def folder_digest(folder: Path) -> str:
+    """The SHA-256 of the names and contents of a folder's files, in hexadecimal; kept until one of them changes."""
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return _files_digest(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
+
+
+@lru_cache(maxsize=32)
+def _files_digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+    return json_digest([[path.name, file_digest(path)] for path, *_ in files])

@@ -9,7 +9,7 @@ from typing import Any
 import dspy
 from dspy.lm15 import Message, Request, Response, Usage
 
-from knowgap.compiling.training.ra_isf.decomposition import refer_to_answers
+from knowgap.compiling.training.labellers import refer_to_answers
 from knowgap.lms.prompts import Prompt, read_prompt, write_reply
 from knowgap.retrieval.passage import Passage
 

@@ -1,31 +1,17 @@
-"""How a model is trained."""
+"""The settings of trainings: what every one has, and what each kind of model adds."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any, Literal
 
-from knowgap.errors import ValueOutOfBounds
+from pydantic import BaseModel, Field, ValidationError
 
-__all__ = ["TrainingConfig"]
-
-_BOUNDS: dict[str, tuple[float, float]] = {
-    "epochs": (0, 10_000),
-    "learning_rate": (0, 1),
-    "batch_size": (1, 100_000),
-    "gradient_accumulation": (1, 100_000),
-    "warmup_ratio": (0, 1),
-    "max_length": (1, 1_000_000),
-    "lora_rank": (1, 4096),
-    "seed": (0, 2**32 - 1),
-}
-_WHOLE = ("batch_size", "gradient_accumulation", "max_length", "lora_rank", "seed")
-_POSITIVE = ("epochs", "learning_rate")
+from knowgap.errors import UnknownName, ValueOutOfBounds
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """The settings of a training run; every kind of model has its own defaults.
+class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
+    """How a model is trained; every kind of model has its own defaults.
 
     Attributes:
         epochs: passes over the examples, above 0; may be a part of one.
@@ -33,36 +19,133 @@ class TrainingConfig:
         batch_size: examples that each process computes at once.
         gradient_accumulation: batches to one step of the optimizer.
         warmup_ratio: the share of the steps in which the learning rate rises, 0 to 1.
-        max_length: tokens of one example at most; the rest is cut off.
+        max_length: the most tokens of one example; the rest is cut off.
         lora_rank: train matrices of this rank beside the frozen weights (LoRA, arXiv:2106.09685), and add them to the
             weights at the end; None trains the weights themselves.
-        seed: of the order of examples, of new weights and of dropout.
+        seed: the seed of the order of examples, of new weights and of dropout.
 
     Raises:
-        ValueOutOfBounds: a value outside of its bounds.
+        ValueOutOfBounds: a value is outside of its bounds.
+        UnknownName: there is no such setting.
     """
 
-    epochs: float = 1.0
-    learning_rate: float = 2e-5
-    batch_size: int = 16
-    gradient_accumulation: int = 1
-    warmup_ratio: float = 0.1
-    max_length: int = 512
-    lora_rank: int | None = None
-    seed: int = 0
+    epochs: float = Field(default=1.0, gt=0, le=10_000)
+    learning_rate: float = Field(default=2e-5, gt=0, le=1)
+    batch_size: int = Field(default=16, ge=1, le=100_000)
+    gradient_accumulation: int = Field(default=1, ge=1, le=100_000)
+    warmup_ratio: float = Field(default=0.1, ge=0, le=1)
+    max_length: int = Field(default=512, ge=1, le=1_000_000)
+    lora_rank: int | None = Field(default=None, ge=1, le=4096)
+    seed: int = Field(default=0, ge=0, lt=2**32)
 
-    def __post_init__(self) -> None:
-        for name, (low, high) in _BOUNDS.items():
-            value = getattr(self, name)
-            if value is None and name == "lora_rank":
-                continue
-            kind, is_number = ("a whole number", int) if name in _WHOLE else ("a number", (int, float))
-            above = "above" if name in _POSITIVE else "from"
-            right = isinstance(value, is_number) and not isinstance(value, bool) and low <= value <= high
-            if not right or (name in _POSITIVE and value == low):
-                raise ValueOutOfBounds(f"{name} = {value!r}: must be {kind} {above} {low:g} to {high:g}")
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            [first, *_] = error.errors()
+            name = str(first["loc"][0])
+            if first["type"] == "extra_forbidden":
+                raise UnknownName.among("training setting", name, type(self).model_fields) from None
+            reason = first["msg"].replace("Input should be", "must be")
+            raise ValueOutOfBounds(f"{name} = {first['input']!r}: {reason}") from None
 
     def steps(self, examples: int, processes: int = 1) -> int:
         """How many steps of the optimizer so many examples take, on so many processes."""
         batches = math.ceil(examples / (self.batch_size * processes))
         return math.ceil(self.epochs * math.ceil(batches / self.gradient_accumulation))
+
+
+class RerankerConfig(TrainingConfig, frozen=True):
+    """How a reranker is trained.
+
+    Attributes:
+        negatives: wrong passages for each gold one.
+        depth: passages of the index that are reranked when the model is measured, and among which wrong ones are found.
+        measured_on: the split on whose questions the model is measured; `none` leaves that out.
+    """
+
+    batch_size: int = Field(default=32, ge=1, le=100_000)
+    max_length: int = Field(default=256, ge=1, le=1_000_000)
+    negatives: int = Field(default=4, ge=1)
+    depth: int = Field(default=50, ge=1)
+    measured_on: Literal["dev", "test", "none"] = "test"
+
+
+class ColBERTConfig(RerankerConfig, frozen=True):
+    """How a ColBERT checkpoint is trained; `max_length` is that of passages and queries.
+
+    Attributes:
+        dim: the width of the token vectors, where the checkpoint to start from is fitted to the passages; None takes
+            that of an index.
+    """
+
+    learning_rate: float = Field(default=1e-5, gt=0, le=1)
+    batch_size: int = Field(default=16, ge=1, le=100_000)
+    max_length: int = Field(default=180, ge=1, le=1_000_000)
+    dim: int | None = Field(default=None, ge=16, le=384)
+
+
+class SubModelConfig(TrainingConfig, frozen=True):
+    """How RA-ISF's sub-models are labelled and trained.
+
+    The learning rate is the paper's (section 4.5), which says nothing else. A cross-encoder, which the paper does not
+    have, takes 1e-4 unless another is given.
+
+    Attributes:
+        know_from: what counts as known: what the teacher answers rightly without passages (`answers`), or what it says
+            that it knows (`teacher`).
+        relevant_from: the teacher's judgement of each passage (`teacher`), or the gold passages of the data (`data`).
+        decompose_from: the sub-questions that the teacher writes (`teacher`), or those of the data (`data`).
+        chained: sub-questions may refer to the answers of earlier ones as `#1`.
+        top_k: passages that are retrieved and labelled for each question.
+        held_out: the share of the questions that the models are measured on instead.
+    """
+
+    epochs: float = Field(default=3.0, gt=0, le=10_000)
+    learning_rate: float = Field(default=5e-4, gt=0, le=1)
+    know_from: Literal["answers", "teacher"] = "answers"
+    relevant_from: Literal["teacher", "data"] = "teacher"
+    decompose_from: Literal["teacher", "data"] = "teacher"
+    chained: bool = True
+    top_k: int = Field(default=5, ge=1)
+    held_out: float = Field(default=0.2, ge=0.01, le=0.9)
+
+
+class GeneratorConfig(TrainingConfig, frozen=True):
+    """How RQ-RAG's generator is trained: the paper's settings (appendix B.1), and those of its transcripts.
+
+    A step has 32 transcripts, as the released script has over all of its GPUs. Transcripts of more than `max_length`
+    tokens are left out.
+
+    Attributes:
+        top_k: passages per query (appendix B.4: 3).
+        max_queries: the most queries of a transcript.
+        retention: the share of the questions that keep the data set's own answer instead of one made from what was
+            retrieved (section 4.4, figure 4a: 0 is best).
+        drop: leave out what does not match: appendix B.4 drops a question whose gold passages were not found; a new
+            answer that the passages do not support, or that is none of the known ones, is dropped as well.
+        mask_evidence: learn only what the model writes itself, and not the retrieved passages.
+        depth: the depth of the tree when the model is measured.
+        measured_on: the split on whose questions the model is measured; `none` leaves that out.
+    """
+
+    batch_size: int = Field(default=1, ge=1, le=100_000)
+    gradient_accumulation: int = Field(default=32, ge=1, le=100_000)
+    warmup_ratio: float = Field(default=0.03, ge=0, le=1)
+    max_length: int = Field(default=4096, ge=1, le=1_000_000)
+    top_k: int = Field(default=3, ge=1, le=20)
+    max_queries: int = Field(default=4, ge=1, le=8)
+    retention: float = Field(default=0.0, ge=0, le=1)
+    drop: bool = True
+    mask_evidence: bool = True
+    depth: int = Field(default=2, ge=0, le=5)
+    measured_on: Literal["dev", "test", "none"] = "test"
+
+
+class FinetuneConfig(TrainingConfig, frozen=True):
+    """How a language model is finetuned on the calls of a program; longer calls than `max_length` are left out."""
+
+    epochs: float = Field(default=3.0, gt=0, le=10_000)
+    batch_size: int = Field(default=4, ge=1, le=100_000)
+    warmup_ratio: float = Field(default=0.03, ge=0, le=1)
+    max_length: int = Field(default=2048, ge=1, le=1_000_000)

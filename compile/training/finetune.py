@@ -19,9 +19,9 @@ from knowgap.compiling.demonstrations.optimizers import reporting
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples
-from knowgap.compiling.training.config import TrainingConfig
-from knowgap.compiling.training.lora import add_lora, merge_lora
-from knowgap.compiling.training.trainer import TrainingResult, train
+from knowgap.compiling.training.config import FinetuneConfig, TrainingConfig
+from knowgap.compiling.training.fit import TrainingResult, fit
+from knowgap.compiling.training.language_model import Row, language_model_job, prompt_and_reply
 from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.local.engine import HFEngine
 from knowgap.lms.local.loading import LocalModel, load_model
@@ -33,11 +33,6 @@ from knowgap.programs.replies.adapter import adapter_in_use
 from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
 
-__all__ = ["FINETUNE_CONFIG", "FinetunedProgram", "LocalProvider", "finetune_program", "local_engine"]
-
-FINETUNE_CONFIG = TrainingConfig(epochs=3.0, learning_rate=2e-5, batch_size=4, warmup_ratio=0.03, max_length=2048)
-
-_IGNORED = -100  # the label of a token that the loss does not count
 Message = Mapping[str, str]
 
 
@@ -76,9 +71,8 @@ def finetune_program(
     metric: Metric | str,
     lm: dspy.LM,
     teacher_lm: dspy.BaseLM | None = None,
-    config: TrainingConfig = FINETUNE_CONFIG,
+    config: TrainingConfig | None = None,
     metric_threshold: float = 1.0,
-    overwrite: bool = False,
     num_threads: int = 4,
     progress: Progress | None = None,
 ) -> FinetunedProgram:
@@ -93,7 +87,6 @@ def finetune_program(
         teacher_lm: the model that runs the program; None for `lm` itself.
         config: the settings; a call longer than `max_length` tokens is left out.
         metric_threshold: the score from which a run counts as right.
-        overwrite: replace another model in the folder.
         num_threads: questions at a time.
         progress: is called after every question, and with every loss.
 
@@ -103,10 +96,10 @@ def finetune_program(
     Warns:
         UserWarning: some calls were too long.
     """
-    engine = local_engine(lm)
+    engine, config = local_engine(lm), config or FinetuneConfig()
     check_examples(trainset, "trainset")
     measure = reporting(next(iter(named_metrics(metric).values())), progress)
-    provider = LocalProvider(engine.path_or_id, Path(output), config, overwrite=overwrite, progress=progress)
+    provider = LocalProvider(engine.path_or_id, Path(output), config, progress)
     trained = lm.copy(provider=provider)
     student, teacher = program.deepcopy(), program.deepcopy()
     for each, model in ((student, trained), (teacher, teacher_lm or lm)):
@@ -145,20 +138,17 @@ class LocalProvider(Provider):
         base: the model to finetune, by folder or hub name.
         output: the folder of the finetuned model.
         config: the settings.
-        overwrite: replace another model in the folder.
         progress: is called with (steps done, steps in all, text).
 
     Attributes:
         result: what the training did, once it is done.
     """
 
-    def __init__(
-        self, base: str, output: Path, config: TrainingConfig, *, overwrite: bool, progress: Progress | None
-    ) -> None:
+    def __init__(self, base: str, output: Path, config: TrainingConfig, progress: Progress | None) -> None:
         super().__init__()
         self.finetunable = True
         self._base, self._output, self._config = base, output.resolve(), config
-        self._overwrite, self._progress = overwrite, progress
+        self._progress = progress
         self.result: TrainingResult | None = None
 
     @staticmethod
@@ -184,48 +174,24 @@ class LocalProvider(Provider):
         if len(short) < len(rows):
             left_out = f"{len(rows) - len(short)} of {len(rows)} calls are longer than {self._config.max_length} tokens"
             warnings.warn(f"{left_out}: left out", stacklevel=2)
-        self.result = train(
+        training = language_model_job(
+            short,
             self._output,
-            self._config,
-            lambda arguments: _trainer(arguments, self._base, short, self._config),
-            examples=len(short),
-            made_from={"kind": "finetune", "base": self._base, "data": json_digest(conversations)},
-            save=_save,
-            overwrite=self._overwrite,
-            progress=self._progress,
+            lambda: _load(self._base),
+            config=self._config,
+            facts={"kind": "finetune", "base": self._base, "data": json_digest(conversations)},
         )
+        self.result = fit(training, self._progress)
         return f"hf/{self._output}"
 
 
-def _row(local: LocalModel, conversation: Sequence[Message]) -> dict[str, list[int]]:
-    """The tokens of a conversation, and as labels those of its last message with the token that ends a reply."""
+def _row(local: LocalModel, conversation: Sequence[Message]) -> Row:
+    """The tokens of a conversation; its last message, with the token that ends a reply, is learnt."""
     *turns, reply = conversation
-    prompt = chat_ids(local, turns)
     completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
-    if local.is_seq2seq:
-        return {"input_ids": prompt, "attention_mask": [1] * len(prompt), "labels": completion}
-    ids = prompt + completion
-    return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": [_IGNORED] * len(prompt) + completion}
+    return prompt_and_reply(chat_ids(local, turns), completion, seq2seq=local.is_seq2seq)
 
 
-def _trainer(arguments: Any, base: str, rows: list[dict[str, list[int]]], config: TrainingConfig) -> Any:
-    from datasets import Dataset
-    from transformers import DataCollatorForSeq2Seq, Trainer
-
+def _load(base: str) -> tuple[Any, Any]:
     local = load_model(base, "cpu", "float32")
-    if local.tokenizer.pad_token is None:
-        local.tokenizer.pad_token = local.tokenizer.convert_ids_to_tokens(local.pad_id)
-    model = add_lora(local.model, config.lora_rank)
-    collator = DataCollatorForSeq2Seq(local.tokenizer, model=local.model, label_pad_token_id=_IGNORED)
-    return Trainer(
-        model=model,
-        args=arguments,
-        train_dataset=Dataset.from_list(rows),
-        data_collator=collator,
-        processing_class=local.tokenizer,
-    )
-
-
-def _save(trainer: Any, folder: Path) -> None:
-    merge_lora(trainer.model).save_pretrained(folder)
-    trainer.processing_class.save_pretrained(folder)
+    return local.model, local.tokenizer

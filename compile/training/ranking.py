@@ -1,35 +1,28 @@
 """What retrieval models are trained on and measured by: questions with their gold passages and what an index finds.
 
-Trained on `train` questions and measured on others, which are told apart by their wording.
+Models are trained on questions of the split `train`, and measured on others, which are told apart by their wording.
 """
 
 from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import dspy
 from pydantic import BaseModel
 
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
+from knowgap.compiling.training.config import RerankerConfig
+from knowgap.compiling.training.fit import Job, TrainingPlan, TrainingResult, fit, is_main_process, plan
 from knowgap.errors import UsageError
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
-
-__all__ = [
-    "RankedQuestion",
-    "RankingScore",
-    "TrainingRow",
-    "compare_orders",
-    "find_candidates",
-    "training_rows",
-    "unseen",
-]
 
 _AT_ONCE = 32
 
@@ -121,7 +114,7 @@ def find_candidates(
         for example, hits in zip(part, retriever.search([e.question for e in part], depth), strict=True):
             gold = [passages[name] for name in example.gold_ids]
             ranked.append(RankedQuestion(example, gold, [hit.passage for hit in hits]))
-        progress(len(ranked), len(ready), "")
+        progress(len(ranked), len(ready), "questions searched")
     return ranked
 
 
@@ -185,3 +178,67 @@ def compare_orders(
             )
         )
     return scores
+
+
+@dataclass(frozen=True)
+class TrainedRanking:
+    """A trained reranker or ColBERT checkpoint.
+
+    Attributes:
+        training: what the training did.
+        scores: how the index, the model before the training and the trained one rank gold passages of questions that
+            are not trained on; empty where nothing was measured.
+    """
+
+    training: TrainingResult
+    scores: list[RankingScore]
+
+
+def held_out_questions(data: Dataset, split: str, limit: int | None) -> list[dspy.Example]:
+    """The questions of a split that are not in the split `train`.
+
+    Raises:
+        UsageError: there are none.
+    """
+    found = unseen(data.questions(split, limit), data.splits["train"])
+    if not found:
+        raise UsageError(f"every question of the split {split!r} is in the split 'train', too")
+    return found
+
+
+def train_ranking(
+    data: Dataset,
+    retriever: Retriever,
+    config: RerankerConfig,
+    make_job: Callable[[list[RankedQuestion]], Job],
+    orders: Callable[[list[RankedQuestion]], Mapping[str, Sequence[Sequence[Passage]]]],
+    *,
+    cutoffs: Sequence[int] = (5,),
+    limit: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> TrainedRanking | TrainingPlan:
+    """Find what a model is trained on, train it, and measure it.
+
+    Args:
+        data: trained on the questions of its split `train`.
+        retriever: the index that finds wrong passages.
+        config: the settings.
+        make_job: the training on some questions.
+        orders: how models rank the passages of some questions, by the name of the model.
+        cutoffs: where recall is measured.
+        limit: take so many questions of each split at most.
+        dry_run: train nothing, and return what the training would take.
+        progress: is called with (units done, units in all, what is done).
+    """
+    asked = data.questions("train", limit)
+    test = held_out_questions(data, config.measured_on, limit) if config.measured_on != "none" else []
+    job = make_job(find_candidates(asked, retriever, data.corpus, depth=config.depth, progress=progress))
+    if dry_run:
+        return plan(job)
+    result = fit(job, progress)
+    if not test or not is_main_process():
+        return TrainedRanking(result, [])
+    measured = find_candidates(test, retriever, data.corpus, depth=config.depth, progress=progress)
+    ranked = {"the index": [question.found for question in measured], **orders(measured)}
+    return TrainedRanking(result, compare_orders(measured, ranked, cutoffs))

@@ -2,7 +2,7 @@
 
 One linear layer over the encoder says where the answer starts and where it ends, and the encoder's first position
 stands for "not in this passage" (Devlin et al. 2019, section 4.3). The file of weights holds the differences to
-all-MiniLM-L6-v2 in four bits. How it is trained: `knowgap.compiling.training.embedded.reading`.
+all-MiniLM-L6-v2 in four bits. How it is trained: `benchmarks/bundled_models/reading.py`.
 """
 
 from __future__ import annotations

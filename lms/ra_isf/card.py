@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from knowgap.errors import CheckpointError, shorten
-
-__all__ = ["CARD_FILE", "PROMPTS", "SEPARATOR", "TASKS", "Kind", "SubModelCard", "Task", "folder_digest", "read_card"]
 
 Task = Literal["know", "relevant", "decompose"]
 Kind = Literal["seq2seq", "causal", "cross_encoder"]
@@ -35,19 +31,17 @@ class SubModelCard(BaseModel):
     """How a sub-model is asked and read.
 
     Attributes:
-        format: of this file.
         task: the argument of `RAISF` that takes the model.
         kind: a sequence-to-sequence or causal language model, or for the two judgements a cross-encoder.
         prompt: what a language model is given, with `{question}` and `{passage}`; a cross-encoder reads these two.
         labels: what a language model says for no and for yes; none for a decomposition.
         threshold: the probability from which yes counts.
-        max_tokens: of the input; a longer passage is cut. As many are generated at most.
+        max_tokens: the most tokens of the input; a longer passage is cut. At most as many are generated.
         base: the model that it was trained from.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal[1] = 1
     task: Task
     kind: Kind
     prompt: str
@@ -84,21 +78,3 @@ def read_card(folder: str | Path, task: Task) -> SubModelCard:
     if card.task != task:
         raise CheckpointError(f"{folder} is the sub-model {card.task!r} of RA-ISF, not {task!r}")
     return card
-
-
-def folder_digest(folder: Path) -> str:
-    """SHA-256 of the names and contents of the files in a folder, in hexadecimal; kept until one of them changes."""
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    return _digest(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
-
-
-@lru_cache(maxsize=32)
-def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
-    total = hashlib.sha256()
-    for path, *_ in files:
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        total.update(path.name.encode() + b"\0" + digest.digest())
-    return total.hexdigest()

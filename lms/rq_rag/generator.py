@@ -11,10 +11,10 @@ import dspy
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.local.loading import load_model
 from knowgap.lms.providers import GENERATOR
-from knowgap.lms.ra_isf.card import folder_digest
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout
 from knowgap.lms.rq_rag.prefix_cache import can_share
 from knowgap.lms.rq_rag.tree import TranscriptTree
+from knowgap.storage.files import folder_digest
 
 __all__ = ["TranscriptGenerator"]
 

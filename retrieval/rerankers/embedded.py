@@ -22,7 +22,8 @@ class EmbeddedReranker(PairScorer):
     set of questions that was held out of the training in turn. The card beside the weights says how they were trained.
 
     Args:
-        folder: where `knowgap train embedded` wrote the model; None takes the one that comes with the package.
+        folder: where `benchmarks/train_bundled_models.py` wrote the model; None takes the one that comes
+            with the package.
 
     Raises:
         CheckpointError: its files are missing or damaged.

@@ -1,6 +1,6 @@
 """What MiniLM and the words say about how relevant a text is to a query, in three features, and their trained weights.
 
-How they are trained: `knowgap.compiling.training.embedded.relevance`.
+How they are trained: `benchmarks/bundled_models/relevance.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from support import scripted_lm
 
 from knowgap.compiling import load_artifact, save_artifact
-from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training import TrainingConfig
 from knowgap.compiling.training.finetune import finetune_program
 from knowgap.errors import UsageError
 from knowgap.lms import make_lm

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from safetensors.numpy import load_file
 from support import OverlapRetriever
-from training_helpers import write_tiny_bert
+from training_helpers import same_weights, write_tiny_bert
 
 from knowgap.compiling.data.dataset import make_example
-from knowgap.compiling.training.colbert import ColBERTTraining, base_checkpoint, search_with
-from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training import ColBERTConfig, RerankerConfig
+from knowgap.compiling.training.cross_encoder import rerank, reranker_job, untrained_reranker
+from knowgap.compiling.training.fit import fit
+from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job, load_encoder, search_with
 from knowgap.compiling.training.ranking import RankedQuestion, compare_orders, find_candidates, training_rows, unseen
-from knowgap.compiling.training.reranker import RerankerTraining, rerank, untrained_reranker
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -31,7 +32,7 @@ EXAMPLES = [
     )
     for name in NAMES
 ]
-CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=24, seed=1)
+QUICK = {"epochs": 2, "learning_rate": 1e-3, "batch_size": 4, "max_length": 24, "seed": 1, "negatives": 2}
 
 
 @pytest.fixture(scope="module")
@@ -42,23 +43,6 @@ def questions():
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_bert(tmp_path_factory.mktemp("base") / "bert")
-
-
-class Interrupted(Exception):
-    """The end of a process, as far as a test can stand it."""
-
-
-def stop_at(step: int):
-    def progress(done: int, total: int | None = None, text: str = "") -> None:
-        if done == step:
-            raise Interrupted
-
-    return progress
-
-
-def same(one: Path, other: Path) -> bool:
-    weights, others = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
-    return weights.keys() == others.keys() and all((weights[name] == others[name]).all() for name in weights)
 
 
 def test_wrong_passages_are_hard_and_hold_no_answer(questions):
@@ -97,22 +81,10 @@ def test_orders_are_compared_by_hand_computed_scores(questions):
     assert (best.comparison.difference, best.comparison.wins) == (1.0, 8)
 
 
-def test_an_interrupted_reranker_ends_as_one_that_was_not(questions, base, tmp_path: Path):
-    training = RerankerTraining(questions, str(base), config=CONFIG, negatives=2)
-    assert training.pairs == 24
-    whole = training.run(tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        training.run(tmp_path / "broken", progress=stop_at(8))
-    continued = training.run(tmp_path / "broken")
-    assert continued.resumed_from == 7
-    assert continued.final_loss == whole.final_loss
-    assert same(whole.folder, continued.folder)
-
-
 def test_a_reranker_learns_to_tell_gold_passages(base, tmp_path: Path):
     pairs = [RankedQuestion(e, [CORPUS[2 * n]], CORPUS[2 * n : 2 * n + 2][::-1]) for n, e in enumerate(EXAMPLES)]
-    config = TrainingConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24)
-    RerankerTraining(pairs[:6], str(base), config=config, negatives=1).run(tmp_path / "model")
+    config = RerankerConfig(epochs=30, learning_rate=1e-2, batch_size=8, max_length=24, negatives=1)
+    fit(reranker_job(pairs[:6], tmp_path / "model", base=str(base), config=config))
     ranked = rerank(make_reranker(tmp_path / "model"), pairs)
     assert ranked == [[*pair.gold, pair.found[0]] for pair in pairs]
 
@@ -125,33 +97,20 @@ def test_the_embedded_base_has_learnt_to_find_answers():
     assert scores[0] > max(scores[1:])
 
 
-def test_an_interrupted_colbert_ends_as_one_that_was_not_and_is_searched(questions, tmp_path: Path):
+@pytest.mark.parametrize("rank", [None, 2])
+def test_a_trained_checkpoint_has_the_files_of_its_base_and_is_searched(questions, tmp_path: Path, rank):
+    config = ColBERTConfig(**QUICK, lora_rank=rank)
     with base_checkpoint("embedded", CORPUS, 32) as folder:
-        training = ColBERTTraining(questions, folder, name="embedded", config=CONFIG, negatives=2)
-        whole = training.run(tmp_path / "whole")
-        with pytest.raises(Interrupted):
-            training.run(tmp_path / "broken", progress=stop_at(3))
-        continued = training.run(tmp_path / "broken")
-        assert (continued.resumed_from, continued.final_loss) == (2, whole.final_loss)
-        assert same(whole.folder, continued.folder)
-        assert not same(whole.folder, folder)
-        assert {path.name for path in whole.folder.iterdir()} == {p.name for p in folder.iterdir()} | {"training.json"}
-    assert TokenEncoder(whole.folder).dim == 32
-    found = search_with(whole.folder, questions, CORPUS, depth=5)
+        trained = fit(colbert_job(questions, tmp_path / "new", folder, name="embedded", config=config)).folder
+        assert not same_weights(trained, folder)
+        assert load_file(trained / "model.safetensors").keys() == load_file(folder / "model.safetensors").keys()
+        assert {path.name for path in trained.iterdir()} == {p.name for p in folder.iterdir()} | {"training.json"}
+    assert TokenEncoder(trained).dim == 32
+    found = search_with(trained, questions, CORPUS, depth=5)
     [score] = compare_orders(questions, {"trained": found}, (5,))
     assert score.recall[5].mean == 1.0
-    with base_checkpoint(str(whole.folder), CORPUS) as again:  # what was trained can be trained further
-        more = ColBERTTraining(questions, again, name="again", config=CONFIG, negatives=2)
-        assert more.run(tmp_path / "further").steps == 4
-
-
-def test_a_colbert_with_lora_is_a_checkpoint_without_it(questions, tmp_path: Path):
-    config = TrainingConfig(epochs=1, learning_rate=1e-3, batch_size=4, max_length=24, lora_rank=2)
-    with base_checkpoint("embedded", CORPUS, 32) as folder:
-        names = load_file(folder / "model.safetensors").keys()
-        result = ColBERTTraining(questions, folder, name="embedded", config=config, negatives=2).run(tmp_path / "lora")
-        assert load_file(result.folder / "model.safetensors").keys() == names
-        assert not same(result.folder, folder)
+    with base_checkpoint(str(trained), CORPUS) as again:  # what was trained can be trained further
+        assert fit(colbert_job(questions, tmp_path / "further", again, name="again", config=config)).steps == 4
 
 
 def test_the_loss_knows_other_gold_passages_and_weights_of_tokens(tmp_path: Path):
@@ -159,7 +118,7 @@ def test_the_loss_knows_other_gold_passages_and_weights_of_tokens(tmp_path: Path
 
     with base_checkpoint("embedded", CORPUS, 32) as folder:
         rows = find_candidates(EXAMPLES[:2], OverlapRetriever(CORPUS), CORPUS, depth=6)
-        encoder, loss = ColBERTTraining(rows, folder, name="embedded", config=CONFIG, negatives=2)._load()
+        encoder, loss = load_encoder(folder, "embedded")
         texts = [[q.example.question for q in rows], [str(q.gold[0]) for q in rows]]
         columns = [encoder.preprocess(t, task=task) for t, task in zip(texts, ("query", "document"), strict=True)]
         expected, searched = [], TokenEncoder(folder)

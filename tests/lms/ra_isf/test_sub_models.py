@@ -10,8 +10,7 @@ import pytest
 
 from knowgap.errors import CheckpointError, LanguageModelError
 from knowgap.lms.ra_isf.card import CARD_FILE, SubModelCard
-from knowgap.lms.ra_isf.language_model import fit_prompt, target_ids
-from knowgap.lms.ra_isf.sub_models import join_questions, load_sub_model, split_questions
+from knowgap.lms.ra_isf.sub_models import fit_prompt, join_questions, load_sub_model, split_questions, target_ids
 from tests.lms.ra_isf.tiny import write_sub_model
 
 QUESTIONS = ["Who painted The Grey Ferry?", "Where?", "Where was the painter of The Grey Ferry born, and when?"]
@@ -145,7 +144,7 @@ def test_the_digest_changes_with_the_files_and_copies_are_the_same_object(folder
     [
         (lambda folder: (folder / CARD_FILE).unlink(), "knowgap train ra-isf"),
         (lambda folder: (folder / CARD_FILE).write_text("{"), "is damaged"),
-        (lambda folder: (folder / CARD_FILE).write_text(json.dumps({"format": 2})), "is damaged"),
+        (lambda folder: (folder / CARD_FILE).write_text(json.dumps({"task": "relevant"})), "is damaged"),
         (lambda folder: SubModelCard.make("know", "causal").write(folder), "'know' of RA-ISF, not 'relevant'"),
         (lambda folder: (folder / "config.json").write_text("{}"), "cannot be loaded"),
         (lambda folder: (folder / "model.safetensors").write_bytes(b"{"), "cannot be loaded"),

@@ -1,1 +1,0 @@
-"""The group of commands `knowgap train`: one file for each kind of model."""

@@ -1,0 +1,133 @@
+"""Trains the embedded entailment model: a logistic regression over what MiniLM and the words say of two texts.
+
+It is fitted to tell true statements from false ones, each data set and both answers with the same weight. Each data set
+is held out in turn, and what the rest gives on it is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from bundled_models.statements import KINDS, STATEMENTS_OF_A_SET, Statement, read_statements
+from knowgap.retrieval.entailment.embedded import EntailmentWeights
+from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
+from knowgap.storage.progress import Progress, no_progress
+
+_PENALTY = 3e-3  # on the squares of the coefficients of standardised features, beside the mean loss
+_AT_ONCE = 128
+
+
+class HeldOutStatements(NamedTuple):
+    """What weights do on the statements of one kind of a data set that they were not fitted to.
+
+    Attributes:
+        source: the data set.
+        kind: of `KINDS`.
+        statements: how many.
+        accuracy: share on the right side of 0.5.
+    """
+
+    source: str
+    kind: str
+    statements: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class EntailmentTraining:
+    """Trained weights, and what was measured on the data sets that were held out in turn."""
+
+    weights: EntailmentWeights
+    held_out: list[HeldOutStatements]
+    statements: int
+
+
+def train_entailment(
+    data: str | Path,
+    output: str | Path,
+    *,
+    seed: int = 0,
+    per_source: int = STATEMENTS_OF_A_SET,
+    progress: Progress | None = None,
+) -> EntailmentTraining:
+    """Train the embedded entailment model and write its weights.
+
+    Args:
+        data: folder of training files; see `read_examples`.
+        output: folder in which `entailment.json` is written: `EmbeddedEntailment(output)` takes it.
+        seed: of the choice of statements and of their edits.
+        per_source: true statements that are taken of each data set, about.
+        progress: called with the statements done, their total, and what is done.
+
+    Raises:
+        DataError: there is no training file, or one is not in its layout.
+    """
+    statements = read_statements(data, seed, per_source)
+    features = _all_features(statements, progress or no_progress)
+    sources = np.array([s.source for s in statements])
+    true = np.array([s.true for s in statements])
+    held_out = []
+    for source in sorted(set(sources)):
+        own = sources == source
+        if own.all() or len(set(true[~own])) < 2:
+            continue
+        weights = fit_weights(features[~own], true[~own], sources[~own])
+        right = (weights.probabilities(features[own]) >= 0.5) == true[own]
+        kinds = np.array([s.kind for s in statements])[own]
+        held_out += [
+            HeldOutStatements(source, kind, int((kinds == kind).sum()), float(right[kinds == kind].mean()))
+            for kind in KINDS
+            if kind in kinds
+        ]
+    weights = fit_weights(features, true, sources)
+    weights.save(output)
+    return EntailmentTraining(weights, held_out, len(statements))
+
+
+def _all_features(statements: Sequence[Statement], progress: Progress) -> npt.NDArray[np.float64]:
+    compute = EntailmentFeatures()
+    parts = []
+    for start in range(0, len(statements), _AT_ONCE):
+        progress(start, len(statements), "statements encoded")
+        parts.append(compute([(s.premise, s.text) for s in statements[start : start + _AT_ONCE]]))
+    progress(len(statements), len(statements), "statements encoded")
+    return np.concatenate(parts)
+
+
+def fit_weights(
+    features: npt.NDArray[np.float64], true: npt.NDArray[np.bool_], sources: npt.NDArray[np.str_]
+) -> EntailmentWeights:
+    """Fit a logistic regression, in which each source has the same weight, half of it on what is true.
+
+    Args:
+        features: [statements, features].
+        true: which statements are true. [statements].
+        sources: the data set of each. [statements].
+    """
+    mean, spread = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
+    rows = np.column_stack([(features - mean) / spread, np.ones(len(features))])
+    weight = np.zeros(len(true))
+    for source in set(sources):
+        for value in (False, True):
+            chosen = (sources == source) & (true == value)
+            weight[chosen] = 1 / max(1, chosen.sum())
+    weight /= weight.sum()
+    sign = np.where(true, 1.0, -1.0)
+
+    def loss(w: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        logits = sign * (rows @ w)
+        penalty = _PENALTY * np.append(w[:-1], 0.0)
+        gradient = -rows.T @ (weight * sign * expit(-logits)) + penalty
+        return float(weight @ np.logaddexp(0, -logits) + penalty @ w / 2), gradient
+
+    found = minimize(loss, np.zeros(len(FEATURES) + 1), jac=True, method="L-BFGS-B").x
+    coefficients = found[:-1] / spread
+    return EntailmentWeights(coefficients.round(5), round(float(found[-1] - coefficients @ mean), 5))

@@ -1,0 +1,273 @@
+"""Trains the embedded reader: the span head (`knowgap.lms.embedded.span_head`), and the ranking of its spans.
+
+The head is the upper layers of MiniLM, and one linear layer above them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bundled_models.reading_examples import ReadingExample, read_examples
+from bundled_models.reading_ranking import (
+    ReadingMeasures,
+    measure_reading,
+    ranking_examples,
+    train_ranking,
+)
+from bundled_models.reading_weights import export
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.fit import Job, TrainingResult, fit
+from knowgap.lms.embedded.span_head import SpanHead, joined, tokenize_pairs
+from knowgap.retrieval.device import bfloat16_on, choose_device
+from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
+from knowgap.storage.progress import Progress
+
+if TYPE_CHECKING:
+    from transformers import Trainer
+
+_HELD_OUT = 0.05  # share of the groups of examples
+_RANKED_ON, _MEASURED_ON = 400, 400  # questions of each source, and of those that are held out
+_IGNORED = -1e4
+
+
+READING_CONFIG = TrainingConfig(epochs=0.75, learning_rate=1.5e-4, batch_size=1, warmup_ratio=0.06, max_length=160)
+"""What the shipped weights were trained with."""
+
+
+@dataclass(frozen=True)
+class ReadingSettings:
+    """How the span head is trained, beside what every training run has.
+
+    Attributes:
+        frozen_layers: of the six, the lowest, which stay as they are, as do the embeddings.
+        tokens_per_batch: padding included.
+        unmarked: share of the questions that lose their question mark, as people type them.
+        untitled: share of the passages that lose their title.
+    """
+
+    frozen_layers: int = 2
+    tokens_per_batch: int = 3072
+    unmarked: float = 0.25
+    untitled: float = 0.15
+
+
+class Split(NamedTuple):
+    """Examples to train on, and examples held out: other groups, none of whose passages is trained on."""
+
+    train: list[ReadingExample]
+    held_out: list[ReadingExample]
+
+
+def split(examples: Sequence[ReadingExample], share: float) -> Split:
+    """Hold out about a share of the groups, by a hash of their names."""
+
+    def chosen(group: str) -> bool:
+        return zlib.crc32(group.encode()) % 1000 < 1000 * share
+
+    held_out = [e for e in examples if chosen(e.group)]
+    texts = {e.text for e in held_out}
+    return Split([e for e in examples if not chosen(e.group) and e.text not in texts], held_out)
+
+
+class _Feature(NamedTuple):
+    ids: list[int]
+    first: int
+    starts: dict[int, float]  # probability of each position
+    ends: dict[int, float]
+
+
+def features(
+    tokenizer: Any, examples: Sequence[ReadingExample], config: TrainingConfig, settings: ReadingSettings
+) -> list[_Feature]:
+    """Tokenize examples; longer passages are cut to a stretch that has an answer."""
+    rng = random.Random(config.seed)
+    made = []
+    for example in examples:
+        question = example.question.rstrip(" ?") if rng.random() < settings.unmarked else example.question
+        title = "" if rng.random() < settings.untitled else example.title
+        before = len(joined(title, example.text)) - len(example.text)
+        windows = tokenize_pairs(
+            tokenizer, [(question, title, example.text)], config.max_length, config.max_length // 3
+        )
+        starts: dict[int, float] = {}
+        ends: dict[int, float] = {}
+        if example.answers:
+            place = rng.choice(example.answers)
+            whole = [
+                w for w in windows if w.offsets[0][0] <= place[0] + before and place[1] + before <= w.offsets[-1][1]
+            ]
+            if not whole:
+                continue
+            window = rng.choice(whole)
+            for start, end in example.answers:
+                inside = [
+                    i
+                    for i, (a, b) in enumerate(window.offsets, window.first)
+                    if a < end + before and b > start + before
+                ]
+                if inside:
+                    starts[inside[0]] = starts.get(inside[0], 0.0) + 1
+                    ends[inside[-1]] = ends.get(inside[-1], 0.0) + 1
+        else:
+            window = rng.choice(windows)
+        made.append(_Feature(window.ids, window.first, _shares(starts), _shares(ends)))
+    return made
+
+
+def _shares(counts: dict[int, float]) -> dict[int, float]:
+    """Counts as shares of their sum; without any, all of it on the first position, which stands for no answer."""
+    return {i: count / sum(counts.values()) for i, count in counts.items()} or {0: 1.0}
+
+
+def batches(made: Sequence[_Feature], config: TrainingConfig, settings: ReadingSettings) -> list[list[_Feature]]:
+    """Features of similar length together, up to so many tokens; the batches in random order."""
+    rng = random.Random(config.seed)
+    order = list(made)
+    rng.shuffle(order)
+    found: list[list[_Feature]] = []
+    for chunk in range(0, len(order), 1024):
+        width = 0
+        batch: list[_Feature] = []
+        for feature in sorted(order[chunk : chunk + 1024], key=lambda f: len(f.ids)):
+            width = max(width, len(feature.ids))
+            if batch and width * (len(batch) + 1) > settings.tokens_per_batch:
+                found.append(batch)
+                batch, width = [], len(feature.ids)
+            batch.append(feature)
+        found.append(batch)
+    rng.shuffle(found)
+    return found
+
+
+def collate(items: Sequence[Sequence[_Feature]]) -> dict[str, Any]:
+    """One batch as tensors [examples, width]."""
+    import torch
+
+    (batch,) = items
+    width = -(-max(len(f.ids) for f in batch) // 8) * 8
+    tensors = {name: torch.zeros(len(batch), width, dtype=torch.long) for name in ("ids", "attention", "types")}
+    targets = torch.zeros(len(batch), width, 2)
+    for row, feature in enumerate(batch):
+        tensors["ids"][row, : len(feature.ids)] = torch.tensor(feature.ids)
+        tensors["attention"][row, : len(feature.ids)] = 1
+        tensors["types"][row, feature.first : len(feature.ids)] = 1
+        for side, shares in enumerate((feature.starts, feature.ends)):
+            for i, share in shares.items():
+                targets[row, i, side] = share
+    return {**tensors, "targets": targets}
+
+
+def network(settings: ReadingSettings) -> Any:
+    """MiniLM with the output layer, its lower layers frozen; called on a batch it returns loss and logits."""
+    import torch
+    from transformers import AutoModel
+
+    class SpanReader(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoder: Any = AutoModel.from_pretrained(
+                str(minilm_folder()),
+                add_pooling_layer=False,
+                attn_implementation="eager",  # on a CPU twice as fast to train as the fused kernel
+                hidden_dropout_prob=0.0,
+                attention_probs_dropout_prob=0.0,
+            )
+            self.encoder.embeddings.requires_grad_(False)
+            self.encoder.encoder.layer[: settings.frozen_layers].requires_grad_(False)
+            self.output = torch.nn.Linear(self.encoder.config.hidden_size, 2, bias=False)
+            torch.nn.init.normal_(self.output.weight, std=0.02)
+
+        def forward(self, ids: Any, attention: Any, types: Any, targets: Any) -> dict[str, Any]:
+            states = self.encoder(input_ids=ids, attention_mask=attention, token_type_ids=types).last_hidden_state
+            logits = self.output(states).float()
+            allowed = types.bool()  # the passage and its closing mark, which is never a target
+            allowed[:, 0] = True
+            logits = logits.masked_fill(~allowed[:, :, None], _IGNORED)
+            loss = -(targets * logits.log_softmax(dim=1)).sum(dim=(1, 2)).mean()
+            return {"loss": loss, "logits": logits}
+
+    return SpanReader()
+
+
+def train_reading(
+    data: str | Path,
+    output: str | Path,
+    *,
+    config: TrainingConfig = READING_CONFIG,
+    settings: ReadingSettings | None = None,
+    progress: Progress | None = None,
+) -> tuple[TrainingResult, ReadingMeasures]:
+    """Train a span head, or continue to, then the ranking of its spans, and measure the head on held-out questions.
+
+    Args:
+        data: folder of training files; see `read_examples`.
+        output: folder of the finished weights; `SpanHead(output)` loads them.
+        config: the settings of the run; `batch_size` counts batches, whose size `settings` gives.
+        settings: those of the network and its examples; None takes the defaults.
+        progress: called with (steps done, steps in all, text).
+
+    Returns:
+        What the run did, and how the head reads.
+
+    Raises:
+        DataError: no training file is there, or one is not in its layout.
+        UsageError: as `knowgap.compiling.training.fit.fit`.
+    """
+    settings = settings or ReadingSettings()
+    parts = split(read_examples(data, config.seed), _HELD_OUT)
+    made = reading_batches(parts.train, config, settings)
+    facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": _digest(parts.train), **asdict(settings)}
+    device = choose_device(None)
+    job = Job(
+        output=Path(output),
+        config=config,
+        build=_builder(made, settings),
+        examples=len(made),
+        facts=facts,
+        save=lambda trainer, folder: export(trainer.model, folder),
+        more={
+            "bf16": bfloat16_on(device),
+            "use_cpu": device == "cpu",
+            "weight_decay": 0.01,
+            "remove_unused_columns": False,
+        },
+    )
+    result = fit(job, progress)
+    if not result.trained_before:
+        train_ranking(output, ranking_examples(data, parts.held_out, _RANKED_ON, config.seed), config.seed)
+    return result, measure_reading(SpanHead(output), parts.held_out, _MEASURED_ON, config.seed)
+
+
+def _builder(made: Any, settings: ReadingSettings) -> Callable[[Any], Trainer]:
+    """What makes the trainer: it takes the batches in their order."""
+
+    def build(arguments: Any) -> Trainer:
+        from transformers import Trainer
+
+        class InOrder(Trainer):
+            def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
+                return range(len(made))
+
+        return InOrder(model=network(settings), args=arguments, train_dataset=made, data_collator=collate)
+
+    return build
+
+
+def reading_batches(
+    examples: Sequence[ReadingExample], config: TrainingConfig, settings: ReadingSettings
+) -> list[list[_Feature]]:
+    """The batches of one pass over the examples, in the order in which they are trained on."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
+    return batches(features(tokenizer, examples, config, settings), config, settings)
+
+
+def _digest(examples: Sequence[ReadingExample]) -> str:
+    return hashlib.sha256(repr(examples).encode()).hexdigest()

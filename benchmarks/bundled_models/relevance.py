@@ -1,0 +1,270 @@
+"""Trains the embedded reranker: a logistic regression over what MiniLM and the words say of a query and a text.
+
+It is fitted to tell gold passages from the other ones among 50 that late interaction ranks first, each set of
+questions with the same weight. Each family of sets is held out in turn; what the rest gives on it sets δ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bundled_models.ranked_questions import QuestionSet, read_question_sets
+from knowgap.retrieval.colbert.checkpoint import fit_projection
+from knowgap.retrieval.minilm import sentence_encoder
+from knowgap.retrieval.rerankers.relevance import (
+    FEATURES,
+    RelevanceFeatures,
+    RelevanceModel,
+    late_interaction,
+    stack_tokens,
+)
+from knowgap.storage.files import write_file
+from knowgap.storage.progress import Progress, no_progress
+
+_RETRIEVED, _BEST = 50, 5
+_SHOWN = 0.9  # the share of gold among the best five that δ lets pass
+_WIDTH, _PASSAGES_FOR_PROJECTION = 384, 400
+_ENCODED_AT_ONCE = 64
+_PENALTY = 1e-4
+
+
+class HeldOut(NamedTuple):
+    """What a model does on a set of questions whose family it was not trained on.
+
+    Attributes:
+        name: of the set.
+        questions: how many.
+        first_stage: the mean share of a question's gold passages among the best five in the order of late interaction.
+        model: the same in the order of the model.
+        shown: the share of the gold among its best five that scores at least δ.
+        precision: the share of gold in what scores at least δ.
+        error: expected calibration error of its probabilities, in ten bins of equal size.
+    """
+
+    name: str
+    questions: int
+    first_stage: float
+    model: float
+    shown: float
+    precision: float
+    error: float
+
+
+@dataclass(frozen=True)
+class RelevanceTraining:
+    """A trained model, and what was measured on the sets that were held out in turn."""
+
+    model: RelevanceModel
+    held_out: list[HeldOut]
+    pairs: int
+
+
+@dataclass
+class _Candidates:
+    """The retrieved texts of a set's questions: 50 a question where there are so many, in the order of retrieval.
+
+    Attributes:
+        features: [pairs, 3].
+        gold: which are gold. [pairs].
+        question: number of the question. [pairs].
+        wanted: the number of gold passages of each question. [questions].
+    """
+
+    name: str
+    family: str
+    wanted: npt.NDArray[np.int_]
+    features: npt.NDArray[np.float64]
+    gold: npt.NDArray[np.bool_]
+    question: npt.NDArray[np.int_]
+    weights: npt.NDArray[np.float64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.weights = np.full(len(self.gold), 1 / max(len(self.gold), 1))
+
+    def best(self, scores: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
+        """Which pairs are among the best five of their question."""
+        chosen = np.zeros(len(scores), dtype=bool)
+        for number in range(len(self.wanted)):
+            rows = np.flatnonzero(self.question == number)
+            chosen[rows[np.argsort(-scores[rows], kind="stable")[:_BEST]]] = True
+        return chosen
+
+    def recall(self, chosen: npt.NDArray[np.bool_]) -> float:
+        """The mean share of a question's gold passages that were chosen."""
+        found = np.bincount(self.question[chosen & self.gold], minlength=len(self.wanted))
+        return float(np.mean(found / self.wanted))
+
+
+def train_relevance(
+    data: str | Path, output: str | Path, *, seed: int = 0, progress: Progress | None = None
+) -> RelevanceTraining:
+    """Train the embedded reranker and write it, with a card.
+
+    Args:
+        data: folder of training files; see `read_question_sets`.
+        output: folder in which the weights are written: `EmbeddedReranker(output)` takes it.
+        seed: of the choice of questions and passages.
+        progress: called with the number of texts encoded, their total, and what is done.
+
+    Raises:
+        DataError: there is no training file, or one is not in its layout.
+    """
+    sets = read_question_sets(data, seed)
+    projection = _projection(sets, seed)
+    candidates = _all_candidates(sets, RelevanceFeatures(projection), progress or no_progress)
+    scores = _held_out_scores(candidates)
+    delta = _delta(candidates, scores)
+    coefficients, intercept = _fit(candidates)
+    prior = _RETRIEVED * float(np.mean([own.gold.mean() for own in candidates]))
+    model = RelevanceModel(projection, coefficients.round(4), round(intercept, 4), delta, round(prior, 2))
+    measured = [_measure(own, score, delta) for own, score in zip(candidates, scores, strict=True)]
+    training = RelevanceTraining(model, measured, sum(len(own.gold) for own in candidates))
+    model.save(output)
+    write_file(Path(output) / "relevance_card.md", _card(training, seed))
+    return training
+
+
+def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
+    texts = sorted({text for own in sets for text in own.texts})
+    chosen = np.random.default_rng(seed).permutation(len(texts))[:_PASSAGES_FOR_PROJECTION]
+    states = sentence_encoder().encode_tokens([texts[i] for i in chosen])
+    return fit_projection(np.concatenate([text.states for text in states]), _WIDTH).astype(np.float16)
+
+
+def _all_candidates(sets: Sequence[QuestionSet], features: RelevanceFeatures, progress: Progress) -> list[_Candidates]:
+    total, done = len({text for own in sets for text in own.texts}), 0
+    candidates: list[_Candidates] = []
+    families = dict.fromkeys(own.family for own in sets)
+    for family in families:
+        members = [own for own in sets if own.family == family]
+        texts = members[0].texts
+        for start in range(0, len(texts), _ENCODED_AT_ONCE):
+            progress(done + start, total, "encoding passages")
+            features.encode(texts[start : start + _ENCODED_AT_ONCE])
+        done += len(texts)
+        stacked = stack_tokens(features.encode(texts))
+        candidates += [_candidates(own, features, *stacked) for own in members]
+    progress(total, total, "encoding passages")
+    return candidates
+
+
+def _candidates(
+    own: QuestionSet, features: RelevanceFeatures, tokens: npt.NDArray[np.float32], starts: npt.NDArray[np.int_]
+) -> _Candidates:
+    rows, gold, question = [], [], []
+    for number, (asked, wanted) in enumerate(own.questions):
+        scores = late_interaction(features.encode([asked])[0], tokens, starts)
+        found = [own.texts[i] for i in np.argsort(-scores, kind="stable")[:_RETRIEVED]]
+        rows.append(features.compute([(asked, text) for text in found]))
+        gold += [text in wanted for text in found]
+        question += [number] * len(found)
+    wanted_counts = np.array([len(wanted) for _, wanted in own.questions])
+    return _Candidates(own.name, own.family, wanted_counts, np.concatenate(rows), np.array(gold), np.array(question))
+
+
+def _fit(candidates: Sequence[_Candidates]) -> tuple[npt.NDArray[np.float64], float]:
+    """Coefficients and intercept of a logistic regression in which every set weighs the same."""
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    features = np.concatenate([own.features for own in candidates])
+    inputs = np.column_stack([features, np.ones(len(features))])
+    gold = np.concatenate([own.gold for own in candidates])
+    weights = np.concatenate([own.weights for own in candidates]) / len(candidates)
+
+    def loss(parameters: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        logits = inputs @ parameters
+        value = weights @ np.logaddexp(0, np.where(gold, -logits, logits)) + _PENALTY * parameters @ parameters / 2
+        return float(value), inputs.T @ (weights * (expit(logits) - gold)) + _PENALTY * parameters
+
+    fitted = minimize(loss, np.zeros(inputs.shape[1]), jac=True, method="L-BFGS-B").x
+    return fitted[:-1], float(fitted[-1])
+
+
+def _held_out_scores(candidates: Sequence[_Candidates]) -> list[npt.NDArray[np.float64]]:
+    """The logits of each set by a model of the other families; by one of all sets where there is one family only."""
+    scores = []
+    for own in candidates:
+        others = [other for other in candidates if other.family != own.family] or list(candidates)
+        coefficients, intercept = _fit(others)
+        scores.append(own.features @ coefficients + intercept)
+    return scores
+
+
+def _delta(candidates: Sequence[_Candidates], scores: Sequence[npt.NDArray[np.float64]]) -> float:
+    """The largest δ, in tenths, that lets pass the wanted share of gold among the best five on every set."""
+    lowest = [
+        np.quantile(score[own.best(score) & own.gold], 1 - _SHOWN, method="lower")
+        for own, score in zip(candidates, scores, strict=True)
+        if own.gold.any()
+    ]
+    return float(np.floor(10 * min(lowest)) / 10)
+
+
+def _measure(own: _Candidates, scores: npt.NDArray[np.float64], delta: float) -> HeldOut:
+    from scipy.special import expit
+
+    retrieved, best, passed = own.best(np.zeros(len(scores))), own.best(scores), scores >= delta
+    bins = np.array_split(np.argsort(scores), 10)
+    error = sum(len(rows) * abs(expit(scores[rows]).mean() - own.gold[rows].mean()) for rows in bins) / len(scores)
+    return HeldOut(
+        name=own.name,
+        questions=len(own.wanted),
+        first_stage=own.recall(retrieved),
+        model=own.recall(best),
+        shown=float(passed[best & own.gold].mean()),
+        precision=float(own.gold[passed].mean()),
+        error=float(error),
+    )
+
+
+def _card(training: RelevanceTraining, seed: int) -> str:
+    model = training.model
+    rows = "\n".join(
+        f"| {own.name} | {own.questions} | {own.first_stage:.3f} | {own.model:.3f} | {own.shown:.3f} "
+        f"| {own.precision:.3f} | {own.error:.3f} |"
+        for own in training.held_out
+    )
+    numbers = ", ".join(f"{name} {value:g}" for name, value in zip(FEATURES, model.coefficients, strict=True))
+    return f"""# Relevance: the model of the embedded reranker
+
+A logistic regression over three features of a query and a text ({numbers}; intercept
+{model.intercept:g}), and the projection of MiniLM's token vectors that the late interaction uses. \
+Its logit is the log-odds that the text is gold
+where {model.prior:g} of 50 retrieved texts are; δ is {model.delta:g}.
+
+## Command
+
+`python benchmarks/train_bundled_models.py relevance --data FOLDER --output FOLDER`
+with seed {seed}, on {training.pairs:,} pairs.
+
+## Data
+
+- HotpotQA (Yang et al. 2018), training questions: CC BY-SA 4.0.
+- 2WikiMultihopQA (Ho et al. 2020), training questions and their worded sub-questions: Apache-2.0.
+- squadshifts (Miller et al. 2020), new Wikipedia, Reddit and Amazon reviews: CC BY 4.0.
+
+No question of a development or test set.
+
+## On questions that were held out
+
+Each family of sets in turn, by a model of the others, as the command prints it. Late interaction alone ranks the
+passages before; gold in the best five of 50, as the mean share of a question's gold passages.
+
+| set | questions | late interaction | model | of this, at least δ | precision there | calibration error |
+|---|---:|---:|---:|---:|---:|---:|
+{rows}
+
+On evaluation sets, beside ColBERT's order: `python benchmarks/run.py relevance`, printed in docs/benchmarks.md.
+
+## Limits
+
+English. Query and text are encoded apart: it does not see which of two people did what, and a passage of a second hop,
+which shares no word with the question, ranks low until a sub-query asks for it. The first 256 tokens of a text count.
+"""

@@ -1,0 +1,220 @@
+"""Train a reranker: a cross-encoder that tells gold passages from the wrong ones that an index ranks highest.
+
+The loss is binary cross-entropy, so that a logit of 0 means even odds: the δ that `CrossEncoderReranker` assumes. Where
+no model is named, the training starts from the embedded reader's encoder: MiniLM, trained to find answers in passages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.training.config import RerankerConfig, TrainingConfig
+from knowgap.compiling.training.fit import Job, TrainingPlan
+from knowgap.compiling.training.lora import add_adapter, merge_adapters
+from knowgap.compiling.training.ranking import RankedQuestion, TrainedRanking, train_ranking, training_rows
+from knowgap.lms.embedded import span_head
+from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
+from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker, loading_model
+from knowgap.storage.files import file_digest, json_digest
+from knowgap.storage.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+    from knowgap.retrieval.rerankers.reranker import Reranker
+
+EMBEDDED = "embedded"
+"""The name of the embedded reader's encoder."""
+
+_WEIGHTS = Path(span_head.__file__).parent / "span_head.safetensors"
+_SCALE = 0.25
+"""What the reader's logit is multiplied by in the first score: small scores are soon moved by training."""
+
+
+def reranker(
+    data: Dataset,
+    retriever: Retriever,
+    output: str | Path,
+    *,
+    base: str = EMBEDDED,
+    config: RerankerConfig | None = None,
+    limit: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> TrainedRanking | TrainingPlan:
+    """Train a reranker on questions that name their gold passages, and measure it on others.
+
+    A training that was killed continues with the same call.
+
+    Args:
+        data: the questions, with `gold_ids`; those of the split `train` are trained on.
+        retriever: an index of the passages, which finds wrong ones.
+        output: the folder of the model, which `make_reranker` and `--part reranker=FOLDER` take.
+        base: a cross-encoder or encoder to start from, by folder or hub name; `embedded` for the embedded reader's.
+        config: the settings.
+        limit: take so many questions of each split at most.
+        dry_run: train nothing, and return what the training would take.
+        progress: is called with (units done, units in all, what is done).
+
+    Raises:
+        UsageError: no question names gold passages, or the output folder holds something else.
+        CheckpointError: the base cannot be loaded.
+        MissingDependency: a package of the extra `train` is not installed.
+    """
+    settings = config or RerankerConfig()
+
+    def orders(measured: list[RankedQuestion]) -> dict[str, list[list[Passage]]]:
+        models = {"untrained": untrained_reranker(base, settings.seed), "trained": CrossEncoderReranker(output)}
+        return {name: rerank(model, measured, progress=progress) for name, model in models.items()}
+
+    def job(questions: list[RankedQuestion]) -> Job:
+        return reranker_job(questions, output, base=base, config=settings)
+
+    return train_ranking(data, retriever, settings, job, orders, limit=limit, dry_run=dry_run, progress=progress)
+
+
+def reranker_job(
+    questions: Sequence[RankedQuestion],
+    output: str | Path,
+    *,
+    base: str = EMBEDDED,
+    config: RerankerConfig | None = None,
+) -> Job:
+    """The training of a reranker on questions, with what an index finds for them; see `reranker`."""
+    config = config or RerankerConfig()
+    pairs = [
+        (row.question, text, float(n == 0))
+        for row in training_rows(questions, config.negatives, config.seed)
+        for n, text in enumerate([row.gold, *row.negatives])
+    ]
+    facts = {"kind": "reranker", **base_facts(base), "data": json_digest(pairs)}
+    return cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
+
+
+def cross_encoder_job(
+    pairs: Sequence[tuple[str, str, float]],
+    output: str | Path,
+    *,
+    base: str,
+    config: TrainingConfig,
+    facts: Mapping[str, Any],
+    write_more: Callable[[Path], object] | None = None,
+) -> Job:
+    """The training of a cross-encoder on pairs of texts, each with the probability of yes; see `language_model_job`."""
+
+    def arguments(**settings: Any) -> Any:
+        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
+
+        return CrossEncoderTrainingArguments(**settings)
+
+    def build(made: Any) -> Any:
+        from datasets import Dataset
+        from sentence_transformers.cross_encoder import CrossEncoderTrainer
+        from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+
+        encoder = load_base(base, config.max_length)
+        add_adapter(encoder, config.lora_rank)
+        columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
+        trainer = without_card(CrossEncoderTrainer)
+        return trainer(
+            model=encoder, args=made, train_dataset=Dataset.from_dict(columns), loss=BinaryCrossEntropyLoss(encoder)
+        )
+
+    def save(trainer: Any, folder: Path) -> None:
+        merge_adapters(trainer.model)
+        trainer.model.save_pretrained(str(folder), create_model_card=False)
+        if write_more is not None:
+            write_more(folder)
+
+    return Job(
+        output=Path(output),
+        config=config,
+        build=build,
+        examples=len(pairs),
+        facts=facts,
+        save=save,
+        arguments=arguments,
+    )
+
+
+def without_card(trainer: type[Any]) -> type[Any]:
+    """A trainer of sentence-transformers that writes no card, for which it would ask the hub about the base model."""
+    return type(trainer.__name__, (trainer,), {"add_model_card_callback": lambda self, default_args_dict: None})
+
+
+def untrained_reranker(base: str, seed: int = 0) -> Reranker:
+    """The reranker that the training starts from; a last layer that the base lacks is drawn at random."""
+    from transformers import set_seed
+
+    set_seed(seed)
+    return CrossEncoderReranker(base_folder(base))
+
+
+def rerank(
+    reranker: Reranker, questions: Sequence[RankedQuestion], *, progress: Progress | None = None
+) -> list[list[Passage]]:
+    """What the index found for each question, in the order of a reranker's scores."""
+    ranked = []
+    for question in questions:
+        scores = reranker.score([(question.example.question, str(passage)) for passage in question.found])
+        order = sorted(zip(scores, question.found, strict=True), key=lambda pair: -pair[0])
+        ranked.append([passage for _, passage in order])
+        (progress or no_progress)(len(ranked), len(questions), "questions reranked")
+    return ranked
+
+
+def base_facts(base: str) -> dict[str, str]:
+    """What a training run records of the model it starts from."""
+    if base == EMBEDDED:
+        return {"base": base, "base_digest": file_digest(_WEIGHTS)}
+    return {"base": base, **({"base_digest": checkpoint_digest(base)} if Path(base).is_dir() else {})}
+
+
+def base_folder(base: str) -> str:
+    """The folder or hub name of a model to start from."""
+    return _embedded().name if base == EMBEDDED else base
+
+
+def load_base(base: str, max_length: int) -> CrossEncoder:
+    """The cross-encoder to train, with one score; a last layer that the base lacks is drawn at random.
+
+    Raises:
+        CheckpointError: the base cannot be loaded.
+    """
+    with loading_model(base):
+        from sentence_transformers import CrossEncoder
+
+        return CrossEncoder(base_folder(base), num_labels=1, max_length=max_length)
+
+
+@lru_cache(maxsize=1)
+def _embedded() -> TemporaryDirectory[str]:
+    """The reader's encoder as a cross-encoder, in a folder that is deleted when this process ends.
+
+    A pair's score is the reader's logit against "not in this passage", scaled down and bounded.
+    """
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem, dict)
+    with loading_model(EMBEDDED):
+        encoder = CrossEncoder(str(minilm_folder()), num_labels=1)
+    network: Any = encoder.model
+    add_changes(network.bert, tensors)
+    pooler, scores = network.bert.pooler.dense, network.classifier
+    none = torch.from_numpy(tensors["output"]).float().sum(dim=0)  # of start and end at the first position: no answer
+    with torch.no_grad():
+        pooler.weight[0], pooler.bias[0] = -0.1 * none, 0.0
+        scores.weight.zero_()
+        scores.bias.zero_()
+        scores.weight[0, 0] = 10 * _SCALE
+    folder = TemporaryDirectory(prefix="knowgap-")
+    encoder.save_pretrained(folder.name, create_model_card=False)
+    return folder

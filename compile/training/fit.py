@@ -1,0 +1,323 @@
+"""Run a trainer of Transformers or sentence-transformers to the end, also after the process was killed.
+
+While a model `NAME` is trained, the trainer's checkpoints stand beside it, in `.NAME.training`. The same job continues
+from the last one, and ends with the same weights as one that was not interrupted. The finished model takes its place in
+one step, with `training.json`, which says how it was made.
+
+Under `accelerate launch`, every process calls `fit`; the first one writes the files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from knowgap.compiling.evaluation.provenance import versions
+from knowgap.compiling.training.config import TrainingConfig
+from knowgap.errors import MissingDependency, UsageError
+from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+from knowgap.storage.files import acquire_lock, json_digest, release_lock, write_folder, write_json
+from knowgap.storage.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from transformers import Trainer, TrainingArguments
+
+RECORD = "training.json"
+"""The file in a trained model's folder that says how it was made."""
+
+_LOGS, _SAVES = 100, 10  # losses and checkpoints of a run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A model to train.
+
+    Attributes:
+        output: the folder of the finished model.
+        config: the settings.
+        build: makes model and trainer from the trainer's arguments. Random numbers are seeded before it is called.
+        examples: how many examples the trainer has.
+        facts: what else decides the weights, as JSON values: the kind of model, its base, digests of the data.
+        save: writes the trained model into a folder.
+        arguments: makes the trainer's arguments; by default Transformers' `TrainingArguments`.
+        more: further arguments of the trainer.
+    """
+
+    output: Path
+    config: TrainingConfig
+    build: Callable[[Any], Trainer]
+    examples: int
+    facts: Mapping[str, Any]
+    save: Callable[[Any, Path], None]
+    arguments: Callable[..., Any] | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What a training run did.
+
+    Attributes:
+        folder: where the model is.
+        steps: steps of the optimizer, those before an interruption included.
+        final_loss: mean training loss of the last tenth of the steps.
+        seconds: how long the last call trained.
+        resumed_from: the step that this call continued from; 0 if it began at the first.
+        trained_before: whether the folder already held the same model, so that nothing was done.
+    """
+
+    folder: Path
+    steps: int
+    final_loss: float
+    seconds: float
+    resumed_from: int = 0
+    trained_before: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """What a training run takes, as `--dry-run` shows it.
+
+    Attributes:
+        examples: examples that are trained on.
+        steps: steps of the optimizer.
+        hours: estimated time of these steps on this machine.
+        teacher_calls: calls of a language model that labels the examples, at most.
+    """
+
+    examples: int
+    steps: int
+    hours: float
+    teacher_calls: int = 0
+
+
+def process_count() -> int:
+    """How many processes train together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_main_process() -> bool:
+    """Whether this process is the one that writes files, of those that train together."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
+    """Train a model, or continue to, and write it to its folder.
+
+    Args:
+        job: what to train.
+        progress: is called with (steps done, steps in all, text).
+
+    Raises:
+        UsageError: there are no examples, the folder holds something else, another process trains this model, or the
+            loss is no longer a number.
+        MissingDependency: a package of the extra `train` is not installed.
+    """
+    _require_packages(job.config)
+    output = job.output if job.output.name else job.output.resolve()  # "." has no name
+    settings = job.config.model_dump(mode="json", include={*TrainingConfig.model_fields})
+    facts = json.loads(json.dumps({**settings, **job.facts, "examples": job.examples, "processes": process_count()}))
+    if job.examples < 1:
+        raise UsageError(f"{output}: there is nothing to train on")
+    if (before := _trained_before(output, facts)) is not None:
+        return before
+    work = output.with_name(f".{output.name}.training")
+    with _quiet(), _locked(work):
+        checkpoints = work / json_digest(facts)[:16]
+        arguments = _arguments(job, checkpoints, job.examples)
+        if arguments.world_size != process_count():
+            raise UsageError("the processes do not train together: start them with `accelerate launch`")
+        with arguments.main_process_first(local=False):
+            checkpoint = _last_checkpoint(checkpoints)
+        watch, started = _watch(progress or no_progress), time.perf_counter()
+        trainer = _build(job, arguments, watch)
+        trainer.train(resume_from_checkpoint=checkpoint)
+        steps, loss = trainer.state.global_step, _final_loss(trainer.state.log_history)
+        result = TrainingResult(output, steps, loss, time.perf_counter() - started, watch.resumed_from)
+        if is_main_process():
+            with write_folder(output) as folder:
+                job.save(trainer, folder)
+                record = {"made_from": facts, "steps": steps, "final_loss": loss, "seconds": round(result.seconds, 1)}
+                write_json(folder / RECORD, {**record, "versions": versions() | _trainer_versions()})
+            shutil.rmtree(work, ignore_errors=True)
+        trainer.accelerator.wait_for_everyone()
+    return result
+
+
+def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0, steps: int = 3) -> TrainingPlan:
+    """Estimate what a job takes, from the time of a few steps.
+
+    Args:
+        job: what would be trained.
+        examples: how many examples there will be; those of the job by default.
+        teacher_calls: calls of a language model that labels them.
+        steps: so many are timed.
+    """
+    _require_packages(job.config)
+    with _quiet(), TemporaryDirectory() as folder:
+        watch = _watch(no_progress)
+        short = {"save_strategy": "no", "max_steps": steps + 1}  # the first step is slower
+        _build(job, _arguments(job, Path(folder), steps + 1, **short), watch).train()
+    seconds = (watch.times[-1] - watch.times[0]) / max(1, len(watch.times) - 1)
+    count = job.examples if examples is None else examples
+    needed = job.config.steps(count, process_count())
+    return TrainingPlan(count, needed, needed * seconds / 3600, teacher_calls)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out progress bars, reports, and warnings of PEFT about new tokens and a setting's former name."""
+    with quiet_transformers(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Setting `save_embedding_layers`")
+        warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+        yield
+
+
+def _require_packages(config: TrainingConfig) -> None:
+    names = ["accelerate", "datasets", *(["peft"] if config.lora_rank is not None else [])]
+    if missing := [name for name in names if find_spec(name) is None]:
+        raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
+
+
+def _arguments(job: Job, folder: Path, examples: int, **more: Any) -> TrainingArguments:
+    """The arguments of a trainer: quiet, offline, with checkpoints between which whole intervals of losses lie."""
+    import torch
+    from transformers import TrainingArguments
+
+    config = job.config
+    steps = config.steps(examples, process_count())
+    logging_steps = max(1, steps // _LOGS)
+    cuda = torch.cuda.is_available()
+    settings: dict[str, Any] = {
+        "output_dir": str(folder),
+        "num_train_epochs": config.epochs,
+        "learning_rate": config.learning_rate,
+        "per_device_train_batch_size": config.batch_size,
+        "gradient_accumulation_steps": config.gradient_accumulation,
+        "warmup_steps": math.ceil(config.warmup_ratio * steps),
+        "seed": config.seed,
+        "use_cpu": not torch.accelerator.is_available(),
+        "bf16": cuda and torch.cuda.is_bf16_supported(),
+        "dataloader_pin_memory": cuda,
+        "logging_steps": logging_steps,
+        "logging_nan_inf_filter": False,
+        "save_strategy": "steps",
+        "save_steps": max(1, steps // (_SAVES * logging_steps)) * logging_steps,
+        "save_total_limit": 2,
+        "report_to": "none",
+        "push_to_hub": False,
+        "disable_tqdm": True,
+    }
+    return (job.arguments or TrainingArguments)(**{**settings, **job.more, **more})
+
+
+def _build(job: Job, arguments: TrainingArguments, watch: Any) -> Trainer:
+    from transformers import PrinterCallback, set_seed
+
+    set_seed(arguments.seed)
+    trainer = job.build(arguments)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(watch)
+    return trainer
+
+
+def _watch(progress: Progress) -> Any:
+    """A callback that reports losses, notes the times of steps, and ends a run whose loss is no longer a number."""
+    from transformers import TrainerCallback
+
+    class Watch(TrainerCallback):
+        def __init__(self) -> None:
+            self.times: list[float] = []
+            self.resumed_from = 0
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.resumed_from = state.global_step
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.times.append(time.perf_counter())
+            if state.global_step >= state.max_steps:
+                control.should_log = True
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            loss = (logs or {}).get("loss")
+            if loss is None:
+                return
+            if not math.isfinite(loss):
+                raise UsageError(
+                    f"the loss is {loss} at step {state.global_step}: a learning rate lower than "
+                    f"{args.learning_rate:g} may help"
+                )
+            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
+
+    return Watch()
+
+
+def _trainer_versions() -> dict[str, str]:
+    packages = ("accelerate", "peft", "sentence-transformers")
+    return {package: version(package) for package in packages if find_spec(package.replace("-", "_"))}
+
+
+def _final_loss(log: list[dict[str, float]]) -> float:
+    losses = [entry["loss"] for entry in log if "loss" in entry]
+    last = losses[-max(1, len(losses) // 10) :]
+    return sum(last) / len(last)
+
+
+@contextmanager
+def _locked(work: Path) -> Iterator[None]:
+    """Hold the lock of a run."""
+    from filelock import Timeout
+
+    work.parent.mkdir(parents=True, exist_ok=True)
+    if not is_main_process():
+        yield
+        return
+    try:
+        lock = acquire_lock(work, timeout=0)
+    except Timeout:
+        raise UsageError(f"{work}: another process trains this model") from None
+    try:
+        yield
+    finally:
+        release_lock(lock)
+
+
+def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | None:
+    """The result of the same run, if it is finished."""
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return None
+    try:
+        record = json.loads((output / RECORD).read_text(encoding="utf-8"))
+        made, times = record["made_from"], {name: record[name] for name in ("steps", "final_loss", "seconds")}
+        differing = sorted(name for name in {*made, *facts} if made.get(name) != facts.get(name))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UsageError(f"{output} is there already and holds no trained model: name another folder") from None
+    if differing:
+        raise UsageError(
+            f"{output} holds a model that was trained with another {', '.join(differing)}: name another folder, or "
+            "remove this one"
+        )
+    return TrainingResult(output, **times, trained_before=True)
+
+
+def _last_checkpoint(folder: Path) -> str | None:
+    """The last whole checkpoint; those that a killed process left unfinished are removed."""
+    whole: dict[int, Path] = {}
+    for checkpoint in folder.glob("checkpoint-*"):
+        if (checkpoint / "trainer_state.json").exists():  # which trainers write last
+            whole[int(checkpoint.name.rpartition("-")[2])] = checkpoint
+        elif is_main_process():
+            shutil.rmtree(checkpoint, ignore_errors=True)
+    return str(whole[max(whole)]) if whole else None

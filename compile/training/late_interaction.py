@@ -1,0 +1,237 @@
+"""Train a ColBERT checkpoint: token vectors whose late interaction puts gold passages before the wrong ones.
+
+The loss is that of choosing the gold passage among its own wrong passages and all passages of the batch, by the sum of
+maximal similarities; other gold passages of the question are not among them. Vectors of queries have the weights and
+the expansion that they will have in a search.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.training.config import ColBERTConfig
+from knowgap.compiling.training.cross_encoder import without_card
+from knowgap.compiling.training.fit import Job, TrainingPlan
+from knowgap.compiling.training.lora import add_adapter, merge_adapters
+from knowgap.compiling.training.ranking import RankedQuestion, TrainedRanking, train_ranking, training_rows
+from knowgap.errors import CheckpointError, UsageError
+from knowgap.retrieval.colbert.checkpoint import (
+    checkpoint_digest,
+    resolve_checkpoint,
+    write_embedded_checkpoint,
+)
+from knowgap.retrieval.colbert.encoder import TokenEncoder
+from knowgap.retrieval.colbert.index import ColBERTIndex
+from knowgap.retrieval.passage import Passage, Retriever
+from knowgap.retrieval.rerankers.cross_encoder import loading_model
+from knowgap.storage.files import json_digest
+from knowgap.storage.progress import Progress
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import MultiVectorEncoder
+
+_WEIGHTS = "model.safetensors"
+_PROJECTION = "linear.weight"
+_CUTOFFS = (5, 50)
+
+
+def colbert(
+    data: Dataset,
+    retriever: Retriever,
+    output: str | Path,
+    *,
+    base: str = "embedded",
+    config: ColBERTConfig | None = None,
+    limit: int | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> TrainedRanking | TrainingPlan:
+    """Train a ColBERT checkpoint on questions that name their gold passages, and measure it on others.
+
+    To measure it, all passages are indexed before and after. A training that was killed continues with the same call.
+
+    Args:
+        data: the questions, with `gold_ids`; those of the split `train` are trained on.
+        retriever: an index of the passages, which finds wrong ones.
+        output: the folder of the checkpoint, which `build_index` takes as `checkpoint`.
+        base: a checkpoint to start from, by folder or hub name; `embedded` for the one that is fitted to the passages.
+        config: the settings.
+        limit: take so many questions of each split at most.
+        dry_run: train nothing, and return what the training would take.
+        progress: is called with (units done, units in all, what is done).
+
+    Raises:
+        UsageError: no question names gold passages, or the output folder holds something else.
+        CheckpointError: the base is no ColBERT checkpoint.
+        MissingDependency: a package of the extra `train` is not installed.
+    """
+    settings = config or ColBERTConfig()
+    if base != "embedded" and settings.dim is not None:
+        raise UsageError(f"dim = {settings.dim}: goes with the embedded base; {base} has its own width")
+    with base_checkpoint(base, data.corpus, settings.dim) as folder:
+
+        def orders(measured: list[RankedQuestion]) -> dict[str, list[list[Passage]]]:
+            models = {"untrained": folder, "trained": Path(output)}
+            return {
+                name: search_with(model, measured, data.corpus, depth=_CUTOFFS[-1], progress=progress)
+                for name, model in models.items()
+            }
+
+        def job(questions: list[RankedQuestion]) -> Job:
+            return colbert_job(questions, output, folder, name=base, config=settings)
+
+        return train_ranking(
+            data, retriever, settings, job, orders, cutoffs=_CUTOFFS, limit=limit, dry_run=dry_run, progress=progress
+        )
+
+
+@contextmanager
+def base_checkpoint(name: str, passages: Sequence[Passage], dim: int | None = None) -> Iterator[Path]:
+    """The folder of the checkpoint to start from, as long as the block runs.
+
+    Args:
+        name: a checkpoint by folder or hub name; `embedded` for the one that is fitted to the passages.
+        passages: the corpus.
+        dim: width of the embedded checkpoint's token vectors; see `write_embedded_checkpoint`.
+
+    Raises:
+        CheckpointError: it is no ColBERT checkpoint, or its weights are not in one `model.safetensors`.
+    """
+    if name == "embedded":
+        with TemporaryDirectory() as folder:
+            write_embedded_checkpoint(passages, folder, dim=dim)
+            yield Path(folder)
+        return
+    folder = resolve_checkpoint(name)
+    if not (folder / _WEIGHTS).is_file() or not (folder / "artifact.metadata").is_file():
+        raise CheckpointError(f"{name}: not a ColBERT checkpoint with {_WEIGHTS} and artifact.metadata")
+    yield folder
+
+
+def colbert_job(
+    questions: Sequence[RankedQuestion], output: str | Path, base: Path, *, name: str, config: ColBERTConfig
+) -> Job:
+    """The training of a checkpoint on questions, with what an index finds for them; see `colbert`.
+
+    Args:
+        questions: with what an index finds for them.
+        output: the folder of the trained checkpoint.
+        base: the folder of the checkpoint to start from; see `base_checkpoint`.
+        name: the checkpoint's name, for the record.
+        config: the settings.
+    """
+    rows = [
+        {"question": row.question, "gold": row.gold, **{f"wrong_{n}": text for n, text in enumerate(row.negatives)}}
+        for row in training_rows(questions, config.negatives, config.seed)
+    ]
+
+    def arguments(**settings: Any) -> Any:
+        from sentence_transformers.multi_vector_encoder import MultiVectorEncoderTrainingArguments
+
+        return MultiVectorEncoderTrainingArguments(**settings)
+
+    def build(made: Any) -> Any:
+        from datasets import Dataset
+        from sentence_transformers.multi_vector_encoder import MultiVectorEncoderTrainer
+
+        encoder, loss = load_encoder(base, name)
+        add_adapter(encoder, config.lora_rank)
+        trainer = without_card(MultiVectorEncoderTrainer)
+        return trainer(model=encoder, args=made, train_dataset=Dataset.from_list(rows), loss=loss)
+
+    return Job(
+        output=Path(output),
+        config=config,
+        build=build,
+        examples=len(rows),
+        facts={"kind": "colbert", "base": name, "base_digest": checkpoint_digest(base), "data": json_digest(rows)},
+        save=lambda trainer, folder: _save(trainer, base, folder),
+        arguments=arguments,
+        more={"max_length": config.max_length},
+    )
+
+
+def load_encoder(base: Path, name: str) -> tuple[MultiVectorEncoder, torch.nn.Module]:
+    """The model of a checkpoint, and a loss that weighs the tokens of queries as a search does."""
+    import torch
+
+    with loading_model(name):
+        from sentence_transformers import MultiVectorEncoder
+
+        encoder = MultiVectorEncoder(str(base), local_files_only=True)
+    as_searched = TokenEncoder(base, device="cpu")
+    if not as_searched.settings.get("query_expansion", True):
+        transformer: Any = encoder[0]
+        transformer.query_expansion = None
+    weights = as_searched.token_weights
+    return encoder, _loss(encoder, None if weights is None else torch.from_numpy(weights))
+
+
+def _save(trainer: Any, base: Path, folder: Path) -> None:
+    """Write the checkpoint as colbert-ai does: the base's files with other weights."""
+    from safetensors.torch import load_file, save_file
+
+    merge_adapters(trainer.model)
+    shutil.copytree(base, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_WEIGHTS, "training.json"))
+    trained = {name: tensor.detach().cpu().contiguous() for name, tensor in trainer.model.state_dict().items()}
+    tensors = load_file(base / _WEIGHTS)
+    for name in tensors:  # the encoder's names have the name of its architecture before them: bert.encoder.…
+        inside = "1.linear.weight" if name == _PROJECTION else f"0.model.{name.partition('.')[2]}"
+        if inside in trained:
+            tensors[name] = trained[inside].float()
+    save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})
+
+
+def _loss(encoder: MultiVectorEncoder, token_weights: torch.Tensor | None) -> torch.nn.Module:
+    """The contrastive loss, with weights of query tokens, and without the other gold passages of a question."""
+    import torch
+    from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipleNegativesRankingLoss
+    from sentence_transformers.multi_vector_encoder.scoring import colbert_scores
+
+    padding = encoder.tokenizer.pad_token_id
+
+    def equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Which texts are the same, [texts of one, texts of the other]."""
+        width = max(one.shape[1], other.shape[1])
+        one, other = (torch.nn.functional.pad(ids, (0, width - ids.shape[1]), value=padding) for ids in (one, other))
+        return (one[:, None] == other[None]).all(-1)
+
+    class Loss(MultiVectorMultipleNegativesRankingLoss):
+        def forward(self, sentence_features: Any, labels: Any = None) -> torch.Tensor:
+            features = list(sentence_features)
+            queries, gold, *_ = ids = [each["input_ids"] for each in features]
+            excluded = torch.stack([equal(gold, passages) for passages in ids[1:]], dim=-1)  # [queries, rows, columns]
+            excluded[..., 0] |= equal(queries, queries)
+            excluded[..., 0].fill_diagonal_(False)
+            excluded = excluded.flatten(1)
+            weights = 1.0 if token_weights is None else token_weights.to(queries.device)[queries][..., None]
+
+            def scores(vectors: torch.Tensor, passages: torch.Tensor, **masks: Any) -> torch.Tensor:
+                return colbert_scores(vectors * weights, passages, **masks).masked_fill(excluded, -torch.inf)
+
+            self.similarity_fct = scores
+            return super().forward(features, labels)
+
+    return Loss(encoder)
+
+
+def search_with(
+    checkpoint: Path,
+    questions: Sequence[RankedQuestion],
+    passages: Sequence[Passage],
+    *,
+    depth: int = 50,
+    progress: Progress | None = None,
+) -> list[list[Passage]]:
+    """What a ColBERT index of the passages, encoded by a checkpoint, finds for each question."""
+    with TemporaryDirectory() as folder:
+        index = ColBERTIndex.build(passages, Path(folder) / "index", checkpoint=checkpoint, progress=progress)
+        hits = index.search([question.example.question for question in questions], depth)
+    return [[hit.passage for hit in found] for found in hits]

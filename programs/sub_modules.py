@@ -1,0 +1,163 @@
+"""What RA-ISF's sub-modules work on: the tree of sub-questions, and models that were trained for the sub-modules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from knowgap.programs.replies.outputs import clean_lines
+from knowgap.programs.trace.steps import Judged
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import UNKNOWN, SubAnswer
+
+REFERENCE = re.compile(r"#(\d{1,2})(?!\d)")
+"""How a sub-question refers to the answer of an earlier one: by its number, from 1."""
+
+
+class Solution(NamedTuple):
+    """The answer to a question or sub-question, and what it rests on."""
+
+    answer: str
+    passages: Sequence[Passage] = ()
+    sub_answers: Sequence[SubAnswer] = ()
+
+
+@dataclass(eq=False)
+class SubQuestion:
+    """A question on the way to its solution: the user's, or a sub-question.
+
+    Attributes:
+        question: with references to earlier answers as they were written, until these are known.
+        path: the questions that it came out of, the user's first.
+        branch: its numbers on the way down.
+        earlier: the sub-questions that its references stand for, by number, until they are filled in.
+        twin: the node that was asked the same question before.
+        circular: that node waits for this one.
+        parts: its sub-questions, once it is decomposed.
+        guess: what relevant passages suggest that do not settle it.
+        solution: None until it is solved.
+    """
+
+    question: str
+    path: tuple[str, ...] = ()
+    branch: str = ""
+    earlier: dict[int, SubQuestion] = field(default_factory=dict)
+    twin: SubQuestion | None = None
+    circular: bool = False
+    parts: list[SubQuestion] = field(default_factory=list)
+    guess: Solution | None = None
+    solution: Solution | None = None
+
+    def waits_for(self, other: SubQuestion) -> bool:
+        """Whether this node cannot be solved before the other."""
+        if self is other or self.solution is not None:
+            return self is other
+        needed = [*self.parts, *self.earlier.values(), *([self.twin] if self.twin else [])]
+        return any(node.waits_for(other) for node in needed)
+
+
+def ready_questions(node: SubQuestion, asked: list[SubQuestion]) -> list[SubQuestion]:
+    """The open questions at and below a node that wait for nothing, in order.
+
+    Fills in the answers that a question refers to, unless one of them is unknown, and finds its twin among the
+    questions `asked` so far, or adds it to these. All of this happens between the concurrent steps and in the order of
+    the tree, so that the result does not depend on which step ends first.
+    """
+    if node.solution is not None:
+        return []
+    if node.parts:
+        below = [found for part in node.parts for found in ready_questions(part, asked)]
+        return below if any(part.solution is None for part in node.parts) else [node]
+    if any(other.solution is None for other in node.earlier.values()):
+        return []
+    if node.twin is None and node not in asked:
+        _fill_in(node)
+        if not node.earlier:
+            twin = next((other for other in asked if same_question(other.question, node.question)), None)
+            node.circular = twin is not None and twin.waits_for(node)
+            node.twin = None if node.circular else twin
+        if node.twin is None and not node.earlier:
+            asked.append(node)
+    return [node] if node.twin is None or node.twin.solution is not None else []
+
+
+def _fill_in(node: SubQuestion) -> None:
+    """Put the answers of earlier sub-questions in the place of `#1`; leave the question if one is unknown."""
+    answers = {n: other.solution.answer for n, other in node.earlier.items() if other.solution is not None}
+    if UNKNOWN not in answers.values():
+        node.question = REFERENCE.sub(lambda m: " ".join(answers.get(int(m[1]), m[0]).split()), node.question)
+        node.earlier = {}
+
+
+def same_question(one: str, other: str) -> bool:
+    """Whether two questions differ only as `clean_lines` allows."""
+    return bool(clean_lines([one], 1, [other])[1])
+
+
+@runtime_checkable
+class SelfKnowledgeJudge(Protocol):
+    """Judges whether the language model knows the answers to questions.
+
+    Attributes:
+        name: the model.
+        threshold: the probability from which an answer counts as known.
+    """
+
+    name: str
+    threshold: float
+
+    def knows(self, questions: Sequence[str]) -> list[float]:
+        """The probability, 0 to 1, that the answer to each question is known."""
+        ...
+
+
+@runtime_checkable
+class RelevanceJudge(Protocol):
+    """Judges whether passages are relevant to questions.
+
+    Attributes:
+        name: the model.
+        threshold: the probability from which a passage counts as relevant.
+    """
+
+    name: str
+    threshold: float
+
+    def relevant(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The probability, 0 to 1, that the passage is relevant, for each (question, passage)."""
+        ...
+
+
+@runtime_checkable
+class Decomposer(Protocol):
+    """Breaks questions into sub-questions.
+
+    Attributes:
+        name: the model.
+    """
+
+    name: str
+
+    def decompose(self, questions: Sequence[str]) -> list[list[str]]:
+        """The sub-questions of each question; one that needs an earlier answer says `#1`, `#2`, and so on."""
+        ...
+
+
+def judged_by(
+    model: SelfKnowledgeJudge | RelevanceJudge,
+    what: str,
+    probability: float,
+    threshold: float | None,
+    passage: str = "",
+) -> Judged:
+    """The judgement of a trained model as a step; its own threshold holds if no other is given."""
+    limit = model.threshold if threshold is None else threshold
+    reason = f"probability {probability:.3f}"
+    return Judged(what=what, value=probability >= limit, passage=passage, reason=reason, by=model.name)
+
+
+def trained_name(model: object) -> str:
+    """The name of a trained decomposition model; empty where a language model is asked."""
+    return model.name if isinstance(model, Decomposer) else ""

@@ -1,0 +1,187 @@
+"""knowgap train: each kind is planned, trained and measured, and a wrong argument gets one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import endpoint
+import pytest
+from support import in_chat_format, read_prompt, scripted_lm
+from training_helpers import write_tiny_bert
+
+from knowgap.cli.main import main
+from knowgap.retrieval import BM25Index, make_reranker
+from knowgap.retrieval.passage import Passage
+from tests.lms.ra_isf.tiny import TEXTS, write_language_model
+from tests.lms.rq_rag.tiny import write_base_model
+
+NAMES = ["Orle", "Tarn", "Venn", "Brisk", "Quay", "Moss", "Fell", "Dune"]
+PASSAGES = [
+    Passage(f"{name} {what}", f"{name} {what}", f"The {name} {what} is very old.")
+    for name in NAMES
+    for what in ("Bridge", "Tower")
+]
+QUICK = ["--set", "batch_size=2", "--set", "epochs=1"]
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("KNOWGAP_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    asked = [("How", f"{name} Bridge") for name in NAMES] + [("Who", f"{name} Tower") for name in NAMES]
+    questions = [
+        {"question": f"{how} old is the {what}?", "answer": "very old", "gold_ids": [what]} for how, what in asked
+    ]
+    rows = {"corpus": [{"id": p.id, "title": p.title, "text": p.text} for p in PASSAGES], "questions": questions}
+    for name, records in rows.items():
+        Path(f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in records))
+    BM25Index.build(PASSAGES, "idx")
+
+
+def run(capsys: pytest.CaptureFixture[str], kind: str, *words: object) -> tuple[int, str, str]:
+    given = ["--data", "questions.jsonl", "--corpus", "corpus.jsonl", "--index", "idx", "--output", "new"]
+    with pytest.raises(SystemExit) as end:
+        main(["train", kind, *given, *QUICK, *map(str, words)])
+    printed = capsys.readouterr()
+    return int(end.value.code or 0), printed.out, printed.err
+
+
+def result_of(capsys, kind: str, *words: object):
+    code, out, err = run(capsys, kind, *words, "--json")
+    assert code == 0, err
+    return json.loads(out), err
+
+
+def error_of(capsys, kind: str, *words: object) -> str:
+    code, _, err = run(capsys, kind, *words)
+    assert code == 2
+    [line] = [line for line in err.splitlines() if line.startswith("error:")]
+    return line
+
+
+@pytest.mark.parametrize("lora", [[], ["--set", "lora_rank=2"]])
+def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, capsys, lora):
+    words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2", *lora]
+    plan, _ = result_of(capsys, "reranker", *words, "--dry-run")
+    assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (24, 12, 0)
+    assert plan["hours"] > 0
+    assert not Path("new").exists()
+    result, _ = result_of(capsys, "reranker", *words)
+    index, untrained, trained = result["scores"]
+    assert [score["order"] for score in result["scores"]] == ["the index", "untrained", "trained"]
+    assert index["mrr"]["n"] == trained["comparison"]["n"] == 4
+    assert untrained["recall"].keys() == {"5"}
+    made = json.loads(Path("new/training.json").read_text(encoding="utf-8"))
+    assert (made["made_from"]["kind"], made["steps"]) == ("reranker", result["steps"])
+    assert len(make_reranker("new").score([("Who built the bridge?", "Orle Bridge: Ada Venn built it.")])) == 1
+    assert not list(Path("new").glob("adapter*"))
+    _, out, err = run(capsys, "reranker", *words)
+    assert "is there already, trained with the same settings and data" in err
+    assert "gold in best 5" in out
+
+
+def test_a_trained_colbert_is_indexed_and_searched(capsys):
+    result, _ = result_of(capsys, "colbert", "--set", "dim=32", "--set", "negatives=2", "--limit", 4)
+    assert result["scores"][2]["recall"].keys() == {"5", "50"}
+    for words in (
+        ["index", "--corpus", "corpus.jsonl", "--index", "ix", "--checkpoint", "new"],
+        ["search", "How old is the Orle Bridge?", "--index", "ix", "--json"],
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert not end.value.code
+        out = capsys.readouterr().out
+    assert "Orle Bridge" in out[: out.index("Tower") if "Tower" in out else None]
+
+
+@pytest.fixture
+def labeller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A teacher of RA-ISF's sub-models, which knows how old everything is, and not who."""
+
+    def rule(outputs, inputs):
+        if "relevant" in outputs:
+            return {"relevant": inputs["question"].split()[-1].strip("?") in inputs["passage"]}
+        if "questions" in outputs:
+            return {"questions": [f"Part of {inputs['question']}", "Where was #1 born?"]}
+        return {"answer": "very old" if inputs["question"].startswith("How") else "no idea"}
+
+    lm, engine = scripted_lm(rule)
+    monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
+    write_language_model(tmp_path / "tiny", "causal", texts=TEXTS * 2)
+    return engine
+
+
+SUB_MODELS = ["--model", "tiny", "--set", "max_length=200", "--set", "top_k=2", "--set", "held_out=0.4"]
+
+
+def test_sub_models_are_labelled_trained_and_measured(labeller, capsys):
+    plans, _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--dry-run")
+    assert labeller.calls == []
+    by_name = {plan["sub_model"]: plan for plan in plans}
+    assert by_name["know"]["teacher_calls"] == by_name["decompose"]["teacher_calls"] == 8  # half are in the split train
+    assert by_name["relevant"]["teacher_calls"] > 8
+    assert by_name["know"]["examples"] == round(0.6 * 8)
+    code, out, err = run(capsys, "ra-isf", *SUB_MODELS)
+    assert code == 0, err
+    assert all(word in out for word in ("know", "relevant", "decompose", "majority", "before", "after"))
+    assert "calls of the teacher, 0 labels from before" in err
+    labels = [json.loads(line) for line in Path("new/know.jsonl").read_text().splitlines()[1:]]
+    assert {label["question"][:3] for label in labels if label["label"]} == {"How"}
+    assert {path.name for path in Path("new").iterdir() if path.is_dir()} == {"know", "relevant", "decompose"}
+    calls = len(labeller.calls)
+    [result], _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--sub-model", "know")
+    assert len(labeller.calls) == calls, "labels and model are taken over"
+    assert result["after"]["same"]["n"] == result["held_out"] > 0
+
+
+def test_labels_of_the_data_need_no_teacher(labeller, capsys):
+    words = ["--sub-model", "relevant", "--set", "relevant_from=data"]
+    [plan], _ = result_of(capsys, "ra-isf", *SUB_MODELS, *words, "--dry-run")
+    assert plan["teacher_calls"] == 0
+
+
+def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path: Path, capsys):
+    def reply(text):
+        fields, inputs = read_prompt(text)
+        if not fields:
+            return "ready"
+        if "queries" in fields:
+            return in_chat_format({"search": "true", "queries": json.dumps([f"the age of {inputs['question']}"])})
+        return in_chat_format({"answer": "very old", "supported": "true"})
+
+    monkeypatch.setattr(endpoint, "reply", reply)
+    words = ["--model", write_base_model(tmp_path / "base"), "--lm", "openai/teacher", "--limit", 4]
+    words += ["--set", "gradient_accumulation=1", "--set", "top_k=1", "--set", "depth=1"]
+    with endpoint.endpoint() as server:
+        monkeypatch.setenv("KNOWGAP_API_BASE", server.api_base)
+        plan, _ = result_of(capsys, "rq-rag", *words, "--dry-run")
+        assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (4, 2, 8)
+        assert server.bodies == []
+        result, err = result_of(capsys, "rq-rag", *words)
+        assert result["transcripts"] == {"kept, single_hop": 4}
+        assert "transcripts: 4 of 4 questions (4 kept, single_hop); 8 teacher calls" in err
+        assert [score["generator"] for score in result["scores"]] == ["untrained", "trained, no search", "trained"]
+        assert all(score["f1"]["n"] == 4 and 0 <= score["readable"] <= 1 for score in result["scores"])
+        asked = len(server.bodies)
+        assert "is there already" in run(capsys, "rq-rag", *words, "--set", "measured_on=none")[2]
+        assert len(server.bodies) == asked + 1  # whether it answers at all
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reranker", "--set", "epochs=0"], "epochs = '0': must be greater than 0"),
+        (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
+        (["reranker", "--set", "measured_on=train"], "measured_on = 'train': must be 'dev', 'test' or 'none'"),
+        (["reranker", "--set", "negatives=5000"], "5000 negatives for a question: there are only"),
+        (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: cannot be loaded"),
+        (["colbert", "--model", "somewhere", "--set", "dim=32"], "goes with the embedded base"),
+        (["colbert", "--set", "dim=20"], "dim = 20"),
+        (["ra-isf", "--model", "embedded"], "writes no text"),
+        (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
+    ],
+)
+def test_a_wrong_argument_gets_one_line(labeller, capsys, words, message: str):
+    assert message in error_of(capsys, *words)
+    assert labeller.calls == []

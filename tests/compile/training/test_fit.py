@@ -1,0 +1,143 @@
+"""A training ends with the same model whether it was interrupted or not, and says what it does not do."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from training_helpers import CONFIG, SENTENCES, build_tiny_trainer, same_weights, tiny_job, train_tiny
+
+from knowgap.compiling.training import TrainingConfig
+from knowgap.compiling.training import fit as module
+from knowgap.compiling.training.fit import fit, plan
+from knowgap.errors import MissingDependency, UnknownName, UsageError, ValueOutOfBounds
+
+HELPERS = Path(__file__).parents[2] / "training_helpers.py"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory):
+    """A run that is not interrupted."""
+    return train_tiny(tmp_path_factory.mktemp("whole") / "model")
+
+
+@pytest.mark.parametrize("checkpoint", ["whole", "cut off"])
+def test_a_killed_training_continues_and_ends_with_the_same_weights(whole, tmp_path: Path, checkpoint: str):
+    folder = tmp_path / "model"
+    run = subprocess.run([sys.executable, str(HELPERS), str(folder), "13"], capture_output=True, text=True)
+    assert run.returncode == -9, run.stderr
+    assert not folder.exists()
+    found = (tmp_path / ".model.training").glob("*/checkpoint-*")
+    last = max(found, key=lambda path: int(path.name[11:]))
+    if checkpoint == "cut off":
+        (last / "trainer_state.json").unlink()
+        (last / "model.safetensors").write_bytes(b"")
+    continued = train_tiny(folder)
+    assert 0 < continued.resumed_from <= int(last.name[11:]) - (checkpoint == "cut off")
+    assert (continued.steps, continued.final_loss) == (whole.steps, whole.final_loss)
+    assert same_weights(whole.folder, folder)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+@pytest.mark.long
+def test_several_processes_train_together_and_one_writes(tmp_path: Path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", str(HELPERS)]
+    folder = tmp_path / "model"
+    run = subprocess.run([*command, str(folder), "999"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    assert record["made_from"]["processes"] == 2
+    assert record["steps"] == CONFIG.steps(len(SENTENCES), processes=2) == 10
+
+
+def test_it_says_what_it_did_and_does_it_once(whole, tmp_path: Path):
+    assert whole.steps == CONFIG.steps(len(SENTENCES)) == 20
+    assert math.log(50) * 0.5 < whole.final_loss < math.log(50) * 1.1
+    record = json.loads((whole.folder / "training.json").read_text(encoding="utf-8"))
+    assert record["final_loss"] == whole.final_loss
+    assert record["made_from"]["learning_rate"] == 1e-3
+    lines = []
+    fit(tiny_job(tmp_path / "model"), lambda *report: lines.append(report))
+    assert [(done, total) for done, total, _ in lines] == [(step, 20) for step in range(1, 21)]
+    assert all(text.startswith("loss ") for *_, text in lines)
+    again = fit(tiny_job(whole.folder), pytest.fail)
+    assert again.trained_before
+    assert (again.steps, again.final_loss) == (whole.steps, whole.final_loss)
+    other = CONFIG.model_copy(update={"epochs": 1.0})
+    with pytest.raises(UsageError, match="a model that was trained with another epochs: name another folder"):
+        train_tiny(whole.folder, config=other)
+
+
+def test_an_interrupted_training_with_other_settings_begins_at_the_first_step(tmp_path: Path):
+    class Interrupted(Exception):
+        pass
+
+    def stop(done, total, text):
+        if done == 5:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        fit(tiny_job(tmp_path / "model"), stop)
+    assert train_tiny(tmp_path / "model", config=CONFIG.model_copy(update={"epochs": 1.0})).resumed_from == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_what_cannot_be_trained_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for content in ("{", '{"km": 12}'):
+        (tmp_path / "letters").mkdir(exist_ok=True)
+        (tmp_path / "letters" / "training.json").write_text(content)
+        with pytest.raises(UsageError, match="holds no trained model"):
+            train_tiny(tmp_path / "letters")
+    with pytest.raises(UsageError, match="nothing to train on"):
+        train_tiny(tmp_path / "model", examples=0)
+    with FileLock(tmp_path / "..model.training.lock"), pytest.raises(UsageError, match="another process"):
+        train_tiny(tmp_path / "model")
+
+    def wild(arguments):
+        made = build_tiny_trainer(arguments)
+        made.model.transformer.wte.weight.data.mul_(math.inf)
+        return made
+
+    with pytest.raises(UsageError, match=r"the loss is nan at step 1: a learning rate lower than 0.001 may help"):
+        train_tiny(tmp_path / "wild", build=wild)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "process_count", lambda: 2)
+        with pytest.raises(UsageError, match="start them with `accelerate launch`"):
+            train_tiny(tmp_path / "model")
+    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    with pytest.raises(MissingDependency, match=r"accelerate, datasets not installed: pip install 'knowgap\[train\]'"):
+        train_tiny(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"epochs": 0}, "epochs = 0: must be greater than 0"),
+        ({"learning_rate": float("nan")}, "learning_rate = nan"),
+        ({"batch_size": 2.5}, "batch_size = 2.5: must be a valid integer"),
+        ({"warmup_ratio": 1.5}, "warmup_ratio = 1.5: must be less than or equal to 1"),
+        ({"lora_rank": "0"}, "lora_rank = '0'"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_refused(values, words: str):
+    with pytest.raises(ValueOutOfBounds, match=words):
+        TrainingConfig(**values)
+
+
+def test_an_unknown_setting_is_named():
+    with pytest.raises(UnknownName, match="did you mean 'epochs'"):
+        TrainingConfig(**{"epoch": 2})
+
+
+def test_a_plan_counts_steps_and_hours(tmp_path: Path):
+    config = TrainingConfig(epochs=1.5, batch_size=4, gradient_accumulation=3)
+    assert config.steps(50) == 8  # 13 batches, 5 steps an epoch
+    made = plan(tiny_job(tmp_path / "model"), examples=400, teacher_calls=7)
+    assert (made.examples, made.steps, made.teacher_calls) == (400, 200, 7)
+    assert 0 < made.hours < 1
+    assert list(tmp_path.iterdir()) == []

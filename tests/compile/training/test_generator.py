@@ -1,0 +1,83 @@
+"""A causal model learns to write transcripts."""
+
+from __future__ import annotations
+
+import pytest
+from safetensors.numpy import load_file
+from support import OverlapRetriever
+
+from knowgap.compiling.training import GeneratorConfig
+from knowgap.compiling.training.fit import fit
+from knowgap.compiling.training.generator import generator_job, save_untrained
+from knowgap.compiling.training.transcripts import SearchStep, TranscriptRecord
+from knowgap.errors import LanguageModelError, UsageError
+from knowgap.lms.rq_rag.generator import TranscriptGenerator
+from knowgap.programs.rq_rag import RQRAG
+from knowgap.retrieval.passage import Passage
+from tests.lms.rq_rag.tiny import write_base_model
+
+PASSAGES = [Passage(name, name, f"{name} is old.") for name in ("Orle", "Tarn", "Venn", "Moss", "Fell", "Dune")]
+SMALL = {"batch_size": 6, "gradient_accumulation": 1, "max_length": 512}
+CONFIG = GeneratorConfig(epochs=30, learning_rate=5e-3, seed=1, **SMALL)
+
+
+def record(passage, action="rewrite"):
+    return TranscriptRecord(
+        id=f"{passage.id}-{action}",
+        kind="single_hop",
+        question=f"How old is {passage.id}?",
+        steps=[SearchStep(action=action, query="age", passages=[passage.to_dict()])],
+        answer="old",
+    )
+
+
+RECORDS = [record(passage, action) for passage in PASSAGES[:4] for action in ("rewrite", "decompose", "disambiguate")]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    return str(write_base_model(tmp_path_factory.mktemp("base") / "llama"))
+
+
+def test_held_out_transcripts_can_be_read(base, tmp_path):
+    dropped = record(PASSAGES[5]).model_copy(update={"dropped": "no query", "id": "dropped"})
+    job, too_long = generator_job([*RECORDS, dropped], tmp_path / "generator", base=base, config=CONFIG)
+    assert (job.examples, too_long) == (12, [])
+    result = fit(job)
+    assert (result.steps, result.folder) == (60, tmp_path / "generator")
+    generator = TranscriptGenerator(tmp_path / "generator", device="cpu", max_new_tokens=24)
+    program = RQRAG(OverlapRetriever(PASSAGES), generator=generator, depth=1, top_k=1)
+    costs = [program(question=f"How old is {passage.id}?").trace.cost for passage in PASSAGES[4:]]
+    calls, unreadable = (sum(getattr(cost, name) for cost in costs) for name in ("lm_calls", "unreadable"))
+    assert calls >= 8
+    assert unreadable / calls < 0.3
+    save_untrained(base, tmp_path / "untrained")
+    untrained = RQRAG(program.retriever, generator=TranscriptGenerator(tmp_path / "untrained", max_new_tokens=24))
+    cost = untrained(question="How old is Fell?").trace.cost
+    assert cost.unreadable == cost.lm_calls
+
+
+def test_with_lora_the_new_tokens_are_learnt_and_the_matrices_merged(base, tmp_path):
+    config = GeneratorConfig(epochs=2, learning_rate=1e-3, lora_rank=4, **SMALL)
+    fit(generator_job(RECORDS, tmp_path / "one", base=base, config=config)[0])
+    before, after = load_file(f"{base}/model.safetensors"), load_file(tmp_path / "one" / "model.safetensors")
+    words = before["model.embed_tokens.weight"].shape[0]
+    assert after["model.embed_tokens.weight"].shape[0] == words + 7
+    assert (after["model.embed_tokens.weight"][:words] == before["model.embed_tokens.weight"]).all()
+    changed = "model.layers.0.self_attn.q_proj.weight"
+    assert (before[changed] != after[changed]).any()
+    assert TranscriptGenerator(tmp_path / "one", max_new_tokens=4).start("Who?", "short").write([("", "answer")])
+
+
+def test_the_defaults_are_the_papers():
+    config = GeneratorConfig()
+    assert (config.learning_rate, config.epochs, config.max_length, config.warmup_ratio) == (2e-5, 1.0, 4096, 0.03)
+
+
+def test_what_cannot_be_trained_is_refused(base, tmp_path):
+    with pytest.raises(LanguageModelError, match="the base model"):
+        generator_job(RECORDS, tmp_path / "none", base=str(tmp_path / "nothing"), config=CONFIG)
+    job, too_long = generator_job(RECORDS, tmp_path / "none", base=base, config=GeneratorConfig(max_length=4))
+    assert len(too_long) == 12
+    with pytest.raises(UsageError, match="nothing to train on"):
+        fit(job)

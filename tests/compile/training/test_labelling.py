@@ -1,0 +1,179 @@
+"""Examples of RA-ISF's sub-models: who labels them, how often a teacher is asked, and how work continues."""
+
+import dspy
+import pytest
+from dspy.utils.exceptions import LMTransportError
+from support import OverlapRetriever, scripted_lm
+
+from knowgap.compiling.training.labellers import (
+    answers_rightly,
+    decomposes,
+    gold_passages,
+    judges_relevance,
+    refer_to_answers,
+    retrieve_items,
+    says_that_it_knows,
+    worded_sub_questions,
+)
+from knowgap.compiling.training.labelling import Item, count_missing, label_items, split_held_out
+from knowgap.errors import LanguageModelError, UsageError
+from knowgap.programs.ra_isf import RAISF
+from knowgap.retrieval.passage import Passage
+from knowgap.signatures import STYLES
+
+PASSAGES = [
+    Passage("moor", "Ada Moor", "Ada Moor painted ships. She was born in Wick."),
+    Passage("ferry", "The Grey Ferry", "The Grey Ferry is a painting by Ada Moor."),
+    Passage("tarn", "Tarn", "Tarn is a town by the sea."),
+]
+
+
+def example(question, answer="", **more):
+    return dspy.Example(question=question, answer=answer, aliases=[answer], **more).with_inputs("question")
+
+
+WHO = example("Who painted The Grey Ferry?", "Ada Moor", gold_ids=["ferry"])
+WHERE = example(
+    "Where was the painter of The Grey Ferry born?",
+    "Wick",
+    gold_ids=["ferry", "moor"],
+    evidences=[["The Grey Ferry", "creator", "Ada Moor"], ["Ada Moor", "place of birth", "Wick"]],
+    decomposition=[
+        {"question": "Who painted The Grey Ferry?", "answer": "The Grey Ferry was painted by Ada Moor."},
+        {"question": "Where was Ada Moor  born?", "answer": "Ada Moor was born in Wick."},
+    ],
+)
+
+
+def labels(labelling):
+    return {(e.question, e.passage.partition(":")[0]): e.label for e in labelling.examples}
+
+
+def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
+    lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"})
+    items = [Item(WHO), Item(WHERE)]
+    labelling = label_items(items, answers_rightly(lm, RAISF(style="long")), tmp_path / "know.jsonl")
+    assert labels(labelling) == {(WHO.question, ""): True, (WHERE.question, ""): False}
+    assert (labelling.calls, labelling.unlabelled, labelling.kept) == (2, 0, 0)
+    assert [outputs for outputs, _ in engine.calls] == [("answer",)] * 2
+    assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
+    assert all(set(inputs) == {"question", "style"} for _, inputs in engine.calls), "no passage is shown"
+    lenient = label_items([Item(example("Who?", "moor"))], answers_rightly(lm, metric="f1"), tmp_path / "x.jsonl")
+    assert lenient.examples[0].label is True  # F1 of 2/3; an exact match it is not
+
+
+def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
+    def rule(outputs, inputs):
+        if "knows" in outputs:
+            return {"knows": inputs["question"] == WHO.question}
+        if "relevant" in outputs:
+            return {"relevant": "Moor" in inputs["passage"]}
+        return {"questions": ["1. Who painted it?", "2. Where was #1 born?", "3. Who painted it"]}
+
+    lm, engine = scripted_lm(rule)
+    known = label_items([Item(WHO), Item(WHERE)], says_that_it_knows(lm), tmp_path / "know.jsonl")
+    assert [e.label for e in known.examples] == [True, False]
+    pairs = [Item(WHO, passage) for passage in PASSAGES]
+    relevant = label_items(pairs, judges_relevance(lm), tmp_path / "relevant.jsonl")
+    assert [e.label for e in relevant.examples] == [True, True, False]
+    assert relevant.examples[0].passage == str(PASSAGES[0])
+    parts = label_items([Item(WHERE)], decomposes(lm), tmp_path / "decompose.jsonl")
+    assert parts.examples[0].label == ["Who painted it?", "Where was #1 born?"]
+    assert len(engine.calls) == known.calls + relevant.calls + parts.calls == 6
+    demonstrated = RAISF()
+    demonstrated.know.demos = [dspy.Example(question="Shown before?", knows=True)]
+    assert says_that_it_knows(lm).identity == says_that_it_knows(lm).identity
+    assert says_that_it_knows(lm).identity != says_that_it_knows(lm, demonstrated).identity
+
+
+def test_gold_passages_and_worded_sub_questions_need_no_teacher(tmp_path):
+    items = retrieve_items([WHO, WHERE], OverlapRetriever(PASSAGES[1:]), 1, PASSAGES)
+    assert [(i.example.question, i.passage.id) for i in items] == [
+        (WHO.question, "ferry"), (WHERE.question, "ferry"), (WHERE.question, "moor"),
+    ]  # fmt: skip
+    items = [*items, Item(WHO, PASSAGES[2]), Item(example("Without gold?"), PASSAGES[2])]
+    labelling = label_items(items, gold_passages(), tmp_path / "relevant.jsonl")
+    assert [e.label for e in labelling.examples] == [True, True, True, False]
+    assert (labelling.calls, labelling.unlabelled) == (0, 1)
+    parts = label_items([Item(WHERE), Item(WHO)], worded_sub_questions(), tmp_path / "decompose.jsonl")
+    assert [e.label for e in parts.examples] == [["Who painted The Grey Ferry?", "Where was #1 born?"]]
+    alone = label_items([Item(WHERE)], worded_sub_questions(chained=False), tmp_path / "alone.jsonl")
+    assert (alone.examples, alone.unlabelled) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([("How many?", ""), ("Is #1 more than 3?", "")], ["How many?", "Is #1 more than 3?"]),
+        ([("Who?", "Al"), ("Is Also older than Al?", "")], ["Who?", "Is Also older than #1?"]),  # whole words
+        (
+            [("Who?", "Ada"), ("Who of Ada Moor?", "Ada Moor"), ("Ada Moor's?", "")],
+            ["Who?", "Who of #1 Moor?", "#2's?"],
+        ),
+        ([("Where is Told?", "Told"), ("And Told?", "")], ["Where is Told?", "And Told?"]),  # the question says it
+        ([("Who?", "C++"), ("Is C++ older?", "")], ["Who?", "Is #1 older?"]),
+        ([], []),
+    ],
+)
+def test_answers_to_earlier_sub_questions_become_references(steps, expected):
+    made = example("What of Told?", decomposition=[{"question": q, "answer": a} for q, a in steps])
+    assert refer_to_answers(made) == expected
+
+
+def test_an_unreadable_reply_leaves_an_item_without_a_label_and_is_asked_for_again(tmp_path):
+    replies = {WHO.question: "nothing to read", WHERE.question: {"knows": True}}
+    lm, _ = scripted_lm(lambda outputs, inputs: replies[inputs["question"]])
+    items, file = [Item(WHO), Item(WHERE)], tmp_path / "know.jsonl"
+    labelling = label_items(items, says_that_it_knows(lm), file)
+    assert labels(labelling) == {(WHERE.question, ""): True}
+    assert (labelling.unlabelled, labelling.calls) == (1, 3)
+    replies[WHO.question] = {"knows": False}
+    again = label_items(items, says_that_it_knows(lm), file)
+    assert (again.unlabelled, again.calls, again.kept) == (0, 1, 1)
+
+
+def test_work_that_was_killed_continues(tmp_path):
+    questions = [example(f"Question {n}?") for n in range(6)]
+    items, file, failing = [Item(q) for q in questions], tmp_path / "know.jsonl", ["Question 3?"]
+
+    def rule(outputs, inputs):
+        if inputs["question"] in failing:
+            raise LMTransportError("the wire is cut")
+        return {"knows": inputs["question"] < "Question 2"}
+
+    lm, engine = scripted_lm(rule)
+    labeller = says_that_it_knows(lm)
+    with pytest.raises(LanguageModelError, match="does not answer"):
+        label_items(items, labeller, file, num_threads=1)
+    assert len(file.read_text().splitlines()) == 4  # with the header
+    with file.open("a") as lines:
+        lines.write('{"id": "cut off')
+    failing.clear()
+    engine.calls.clear()
+    assert count_missing(items, file) == 3
+    labelling = label_items([*items, items[0]], labeller, file)
+    assert [inputs["question"] for _, inputs in engine.calls] == ["Question 3?", "Question 4?", "Question 5?"]
+    assert [e.label for e in labelling.examples] == [True, True, False, False, False, False]
+    assert (labelling.calls, labelling.kept, count_missing(items, file)) == (3, 3, 0)
+
+
+def test_labels_of_another_teacher_are_not_taken_over(tmp_path):
+    file = tmp_path / "know.jsonl"
+    lm, _ = scripted_lm(lambda outputs, inputs: {"knows": True, "answer": "Ada Moor"})
+    assert label_items([Item(WHO)], says_that_it_knows(lm), file).calls == 1
+    assert label_items([Item(WHO)], says_that_it_knows(lm), file).calls == 0
+    warm = dspy.LM("test/scripted", engine=lm.engine, cache=False, num_retries=0, temperature=0.7)
+    for other in (answers_rightly(lm), says_that_it_knows(warm)):
+        with pytest.raises(UsageError, match="about another labeller"):
+            label_items([Item(WHO)], other, file)
+
+
+def test_no_question_is_on_both_sides(tmp_path):
+    items = [Item(example(f"Question {n}?", gold_ids=["moor"]), passage) for n in range(20) for passage in PASSAGES]
+    examples = label_items(items, gold_passages(), tmp_path / "relevant.jsonl").examples
+    train, held_out = split_held_out(examples, 0.25)
+    one, other = ({e.question for e in part} for part in (train, held_out))
+    assert (len(one), len(other), one & other) == (15, 5, set())
+    assert len(train) + len(held_out) == 60
+    assert split_held_out(examples[::-1], 0.25)[1] == held_out[::-1]
+    assert {e.question for e in split_held_out(examples, 0.25, seed=1)[1]} != other

@@ -1,0 +1,60 @@
+"""Every kind of training that is interrupted ends with the weights of one that was not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import OverlapRetriever
+from training_helpers import same_weights, write_tiny_bert
+
+from knowgap.compiling.training import ColBERTConfig, GeneratorConfig, RerankerConfig, TrainingConfig
+from knowgap.compiling.training.cross_encoder import reranker_job
+from knowgap.compiling.training.fit import fit
+from knowgap.compiling.training.generator import generator_job
+from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job
+from knowgap.compiling.training.ranking import find_candidates
+from knowgap.compiling.training.sub_models import base_card, sub_model_job
+from tests.compile.training.test_generator import RECORDS
+from tests.compile.training.test_ranking import CORPUS, EXAMPLES, QUICK
+from tests.compile.training.test_sub_models import judged
+from tests.lms.ra_isf.tiny import TEXTS, write_language_model
+from tests.lms.rq_rag.tiny import write_base_model
+
+
+@pytest.fixture(scope="module")
+def make_job(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("bases")
+    questions = find_candidates(EXAMPLES, OverlapRetriever(CORPUS), CORPUS, depth=6)
+    bert, llama = write_tiny_bert(folder / "bert"), write_base_model(folder / "llama")
+    t5 = str(write_language_model(folder / "t5", "seq2seq", texts=TEXTS * 2))
+    plain = TrainingConfig(epochs=5, learning_rate=1e-3, batch_size=8, max_length=256)
+    generator = {"epochs": 5, "learning_rate": 1e-3, "batch_size": 6, "gradient_accumulation": 1, "max_length": 512}
+    with base_checkpoint("embedded", CORPUS, 32) as colbert:
+        yield {
+            "reranker": lambda to: reranker_job(questions, to, base=str(bert), config=RerankerConfig(**QUICK)),
+            "colbert": lambda to: colbert_job(questions, to, colbert, name="embedded", config=ColBERTConfig(**QUICK)),
+            "sub-model": lambda to: sub_model_job(base_card("know", t5, plain), t5, judged("know"), to, plain),
+            "generator": lambda to: generator_job(
+                RECORDS, to, base=str(llama), config=GeneratorConfig(lora_rank=4, **generator)
+            )[0],
+        }
+
+
+class Interrupted(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.mark.parametrize("kind", ["reranker", "colbert", "sub-model", "generator"])
+def test_an_interrupted_training_ends_with_the_same_weights(make_job, tmp_path: Path, kind: str):
+    def stop(done: int, total: int, text: str) -> None:
+        if done == total - 1:
+            raise Interrupted
+
+    whole = fit(make_job[kind](tmp_path / "whole"))
+    with pytest.raises(Interrupted):
+        fit(make_job[kind](tmp_path / "broken"), stop)
+    continued = fit(make_job[kind](tmp_path / "broken"))
+    assert 0 < continued.resumed_from < continued.steps
+    assert continued.final_loss == whole.final_loss
+    assert same_weights(whole.folder, continued.folder)

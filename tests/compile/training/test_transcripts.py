@@ -1,0 +1,192 @@
+"""Transcripts that a teacher writes: queries, what they find, and an answer from that; kept, or dropped and counted."""
+
+import json
+
+import pytest
+from support import UNREADABLE, OverlapRetriever, scripted_lm
+
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data.dataset import make_example
+from knowgap.compiling.training import GeneratorConfig
+from knowgap.compiling.training.generator import encode_record
+from knowgap.compiling.training.language_model import IGNORED
+from knowgap.compiling.training.transcripts import (
+    SearchStep,
+    TranscriptRecord,
+    construct_transcripts,
+    draft_transcripts,
+    kind_of,
+    teacher_calls,
+)
+from knowgap.errors import UsageError
+from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
+from knowgap.retrieval.passage import Passage
+from tests.lms.rq_rag.tiny import tiny_llama, tiny_tokenizer
+
+CORPUS = [
+    Passage("ferry", "The Grey Ferry", "The Grey Ferry was painted by Ada Moor."),
+    Passage("moor", "Ada Moor", "Ada Moor was born in Wick."),
+    Passage("tarn", "Tarn", "Tarn is a town by the sea."),
+    Passage("film", "Tarn (film)", "Tarn is a film of 1950."),
+]
+BY_ID = {passage.id: passage for passage in CORPUS}
+HOPS = "Where was the painter of The Grey Ferry born?"
+EXAMPLES = [
+    make_example(id="one", question="Who painted The Grey Ferry?", answers=["Ada Moor"], type="", gold_ids=["ferry"]),
+    make_example(id="two", question=HOPS, answers=["Wick"], type="bridge", gold_ids=["ferry", "moor"]),
+    make_example(id="either", question="What is Tarn?", answers=["a town", "a film"], type="ambiguous"),
+    make_example(id="hello", question="Thank you!", answers=["You are welcome."], type="chat",
+                 history=[{"role": "user", "content": "Who painted it?"}, {"role": "assistant", "content": "Moor."}]),
+]  # fmt: skip
+PLANS = {
+    "Who painted The Grey Ferry?": {"search": True, "queries": ["painter of The Grey Ferry"]},
+    "Thank you!": {"search": False, "queries": []},
+    HOPS: {"queries": ["1. Who painted The Grey Ferry?", "2. Where was Ada Moor born?"]},
+    "What is Tarn?": {"queries": ["What is the town Tarn?", "What is the film Tarn?"]},
+}
+ANSWERS = {HOPS: "Wick", "What is Tarn?": "Tarn is a town or a film", "Thank you!": "With pleasure."}
+
+
+def teach(plans=PLANS, answers=ANSWERS, supported=True):
+    """A teacher by table; unlisted questions are answered with Ada Moor."""
+
+    def rule(outputs, inputs):
+        question = inputs["question"]
+        if "queries" in outputs:
+            return plans[question]
+        return {"answer": answers.get(question, "Ada Moor"), "supported": supported}
+
+    return scripted_lm(rule)
+
+
+def construct(path, examples=EXAMPLES, teacher=None, **config):
+    lm, engine = teacher or teach()
+    made = construct_transcripts(
+        examples, OverlapRetriever(CORPUS), lm, path, config=GeneratorConfig(**config), passages=BY_ID, num_threads=1
+    )
+    return made, engine
+
+
+def test_a_transcript_of_every_kind(tmp_path):
+    made, engine = construct(tmp_path / "t.jsonl", top_k=2)
+    one, two, either, hello = made.records
+    assert [record.kind for record in made.records] == ["single_hop", "multi_hop", "ambiguous", "chat"]
+    assert [record.dropped for record in made.records] == ["", "", "", ""]
+    assert [(step.action, step.query) for step in one.steps] == [("rewrite", "painter of The Grey Ferry")]
+    assert [step.query for step in two.steps] == ["Who painted The Grey Ferry?", "Where was Ada Moor born?"]
+    assert [passage["id"] for passage in two.steps[1].passages] == ["moor", "ferry"]
+    assert {step.action for step in either.steps} == {"disambiguate"}
+    assert (hello.steps, hello.answer, hello.style) == ([], "With pleasure.", "long")
+    assert made.calls == len(engine.calls) == 8 == teacher_calls(EXAMPLES, GeneratorConfig())
+    seen = {inputs["question"]: inputs for outputs, inputs in engine.calls if "queries" in outputs}
+    assert [passage["title"] for passage in seen[HOPS]["passages"]] == ["The Grey Ferry", "Ada Moor"]  # table 5
+    assert [turn["role"] for turn in seen["Thank you!"]["history"]] == ["user", "assistant"]  # table 4
+    answering = [inputs for outputs, inputs in engine.calls if "answer" in outputs and inputs["question"] == HOPS]
+    assert [step["query"] for step in answering[0]["searched"]] == [step.query for step in two.steps]
+    assert "Wick" not in str(answering[0]["style"])
+
+
+@pytest.mark.parametrize(
+    ("teacher", "reason"),
+    [
+        ({"plans": {HOPS: UNREADABLE}}, "unreadable"),
+        ({"plans": {HOPS: {"queries": []}}}, "no query"),
+        ({"plans": {HOPS: {"queries": ["Who painted The Grey Ferry?"]}}}, "gold not found"),
+        ({"supported": False}, "not supported"),
+        ({"answers": {HOPS: "Tarn"}}, "other answer"),
+        ({"answers": {HOPS: UNREADABLE}}, None),
+    ],
+)
+def test_what_does_not_match_is_dropped_and_counted(tmp_path, teacher, reason):
+    made, _ = construct(tmp_path / "t.jsonl", EXAMPLES[1:2], teach(**teacher), top_k=1)
+    [record] = made.records
+    assert record.dropped == (reason or "other answer")
+    assert made.kept == []
+    assert list(made.counts().values()) == [1]
+    if reason in ("gold not found", "not supported", "other answer"):
+        kept, _ = construct(tmp_path / "all.jsonl", EXAMPLES[1:2], teach(**teacher), top_k=1, drop=False)
+        assert [record.dropped for record in kept.records] == [""]
+
+
+def test_the_retention_ratio_is_the_share_that_keeps_the_datas_own_answers(tmp_path):
+    many = [EXAMPLES[0].copy(id=str(n)) for n in range(40)]
+    made, engine = construct(
+        tmp_path / "half.jsonl", many, teach(answers={many[0].question: "Ada Moor of Wick"}), retention=0.5
+    )
+    own = sum(record.answer == "Ada Moor" for record in made.records)
+    assert 10 < own < 30
+    assert len(engine.calls) == 80 - own == teacher_calls(many, GeneratorConfig(retention=0.5))
+    made, engine = construct(tmp_path / "all.jsonl", many, retention=1.0)
+    assert len(engine.calls) == 40
+
+
+def test_a_killed_run_is_continued(tmp_path):
+    path = tmp_path / "t.jsonl"
+    whole, _ = construct(path)
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]) + lines[3][:20])  # two records, and a part of a third
+    again, engine = construct(path)
+    assert again.records == whole.records
+    assert len(engine.calls) == 4
+    assert path.read_text() == "".join(lines)
+    assert construct(path)[0].calls == 0
+
+
+def test_a_file_of_something_else_is_refused(tmp_path):
+    path = tmp_path / "t.jsonl"
+    construct(path)
+    with pytest.raises(UsageError, match="about another top_k"):
+        construct(path, top_k=1)
+    with pytest.raises(UsageError, match="another question by the id 'one'"):
+        construct(path, [EXAMPLES[1].copy(id="one")])
+
+
+def test_kinds_go_by_type_else_by_steps():
+    assert kind_of(EXAMPLES[0].copy(type="instruction")) == "chat"
+    assert kind_of(EXAMPLES[0].copy(type="long_form")) == "ambiguous"
+    assert kind_of(EXAMPLES[0].copy(decomposition=[{"question": "a"}, {"question": "b"}])) == "multi_hop"
+    assert kind_of(EXAMPLES[0]) == "single_hop"
+
+
+@pytest.fixture(scope="module")
+def layout():
+    tokenizer = tiny_tokenizer()
+    add_control_tokens(tokenizer, tiny_llama(len(tokenizer)))
+    return TranscriptLayout(tokenizer)
+
+
+def record(**changes):
+    steps = [SearchStep(action="decompose", query="Who?", passages=[CORPUS[0].to_dict()])]
+    return TranscriptRecord(
+        **{"id": "1", "kind": "multi_hop", "question": HOPS, "steps": steps, "answer": "Wick", **changes}
+    )
+
+
+def test_only_what_the_model_writes_is_learnt(layout):
+    example = encode_record(layout, record())
+    learnt = [token for token, label in zip(example["input_ids"], example["labels"], strict=True) if label != IGNORED]
+    assert layout.tokenizer.decode(learnt) == "[S_Decomposed_Query]\nWho?\n[EOS][A_Response]\nWick\n[EOS]"
+    whole = layout.tokenizer.decode(example["input_ids"])
+    assert whole.startswith("<s><|system|>\n")
+    assert f"<|user|>\n{HOPS}</s>\n<|assistant|>\n[S_Decomposed_Query]\nWho?\n[EOS]\n[R_Evidences]\nTitle: The" in whole
+    with_evidence = encode_record(layout, record(), mask_evidence=False)
+    assert with_evidence["input_ids"] == example["input_ids"]
+    evidence = layout.evidence([CORPUS[0]])
+    assert sum(label != IGNORED for label in with_evidence["labels"]) == len(learnt) + len(evidence)
+
+
+def test_drafts_need_no_teacher():
+    drafts = draft_transcripts(EXAMPLES, OverlapRetriever(CORPUS), GeneratorConfig())
+    assert [len(draft.steps) for draft in drafts] == [1, 1, 1, 1]
+    assert [draft.answer for draft in drafts] == [example.answer for example in EXAMPLES]
+
+
+def test_own_questions_may_have_a_history(tmp_path):
+    turns = [{"role": "user", "content": "Who painted it?"}, {"role": "assistant", "content": "Ada Moor."}]
+    records = [{"question": "And when?", "answer": "1890", "history": turns}, {"question": "Who?", "answer": "Moor"}]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+    examples = {e.question: e for e in load_dataset(tmp_path / "own.jsonl", split_as="train").splits["train"]}
+    assert kind_of(examples["And when?"]) == "chat"
+    [draft] = draft_transcripts([examples["And when?"]], OverlapRetriever(CORPUS), GeneratorConfig())
+    assert "history" not in examples["Who?"]
+    assert draft.history == turns
