@@ -1,7 +1,8 @@
-"""Every file of an index, its changes, an artifact, a study and an answers file, damaged in many ways.
+"""Every file of an index and its changes, an artifact and a file of answers, damaged in many ways.
 
-After each damage, what reads the file is called: a search, loading the artifact, continuing the study or evaluation. It
-is right if it gives what it gave before, or, for a study, if every trial has the scores that its settings get.
+After each damage, what reads the file is called: a search, loading the artifact, continuing the evaluation. It is right
+if it gives what it gave before. Digests guard an index; in an artifact and in answers, JSON that still can be read is
+taken as it is, as if a person had edited it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,6 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
     import torch
 
     torch.set_num_threads(1)  # a fork has no other threads
-    import knowgap.compiling.study.tuning
-
-    assert knowgap.compiling.study.tuning  # so that a fork has it
     sample()
     count = options.damages or (2 if options.quick else 100)
     rows, wrong, totals = [], [], Counter[str]()
@@ -62,13 +60,13 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
 
 @dataclass(frozen=True)
 class _Subject:
-    """Something on disk and what reads it; `check` compares what is read with what was read before."""
+    """Something on disk, what reads it, and what is read while it is whole."""
 
     name: str
     folder: Path
     files: list[Path]
     read: Callable[[], Any]
-    check: Callable[[Any], bool]
+    expected: Any
 
 
 def _damage_file(subject: _Subject, path: Path, count: int) -> list[tuple[str, str, str]]:
@@ -86,7 +84,7 @@ def _damage_file(subject: _Subject, path: Path, count: int) -> list[tuple[str, s
             path.write_bytes(_damaged(whole[path], kind, draw, draw.choice(others)))
         outcome, told = in_fork(subject.read)
         if outcome == "value":
-            outcome = OUTCOMES[1] if subject.check(told) else OUTCOMES[2]
+            outcome = OUTCOMES[1] if told == subject.expected else OUTCOMES[2]
         elif outcome == "refused":
             outcome = OUTCOMES[0] if "\n" not in told.strip() else OUTCOMES[3]
         results.append((outcome, kind, str(told)[-300:]))
@@ -145,14 +143,16 @@ def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
         assert outcome == "value", value
         return value
 
-    def subject(name: str, place: Path, pattern: str, read: Callable[[], Any], **more: Any) -> Iterator[_Subject]:
+    def subject(
+        name: str, place: Path, pattern: str, read: Callable[[], Any], make: Callable[[Path], None] | None = None
+    ) -> Iterator[_Subject]:
         if only not in (None, name):
             return
-        if "make" in more:
-            made(functools.partial(more["make"], place))
+        if make is not None:
+            made(functools.partial(make, place))
         expected = made(read)
         files = [path for path in sorted(place.rglob(pattern)) if path.is_file() and not path.name.endswith("lock")]
-        yield _Subject(name, place, files, read, more.get("check") or (lambda value: value == expected))
+        yield _Subject(name, place, files, read, expected)
 
     for name, engine, pattern in (
         ("index, BM25", "bm25", "*"),
@@ -160,15 +160,9 @@ def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
         ("changes", "dense, changed", "changes.*"),
     ):
         make, read = functools.partial(_make_index, engine), functools.partial(_search, folder / name)
-        yield from subject(name, folder / name, pattern, read, make=make)
+        yield from subject(name, folder / name, pattern, read, make)
     read = functools.partial(_load, folder / "artifact")
-    yield from subject("artifact", folder / "artifact", "*", read, make=_make_artifact)
-    for suffix in ("db", "journal"):
-        path = folder / suffix / f"study.{suffix}"
-        known: dict[str, Any] = {}
-        read = functools.partial(_tune, path)
-        check = functools.partial(_true_to_settings, known)
-        yield from subject(f"study ({suffix})", path.parent, path.name, read, check=check)
+    yield from subject("artifact", folder / "artifact", "*", read, _make_artifact)
     path = folder / "answers" / "answers.jsonl"
     yield from subject("answers file", path.parent, path.name, functools.partial(_evaluate, path))
 
@@ -225,49 +219,3 @@ def _evaluate(path: Path) -> Any:
     program, examples = _data(12)
     result = evaluate(program, examples, ["f1", "exact_match"], lm=extractive_lm(cache=False), output=path)
     return [(record.id, record.answer, record.scores, record.passages) for record in result.records]
-
-
-def _tune(path: Path) -> Any:
-    """Each trial's settings and scores, as the study says after it was continued."""
-    from knowgap.compiling import StudyConfig, tune
-    from knowgap.lms import extractive_lm
-
-    program, examples = _data(2)
-    tuning = tune(
-        program,
-        devset=examples,
-        metric="f1",
-        n_trials=3,
-        storage=path,
-        lm=extractive_lm(cache=False),
-        num_threads=1,
-        study=StudyConfig(reuse=False),
-    )
-    assert len(tuning.trials) >= 3
-    return tuning.best.number, [(trial.number, trial.values, trial.scores) for trial in tuning.trials]
-
-
-def _true_to_settings(known: dict[str, Any], found: Any) -> bool:
-    """Whether every trial has the scores that its settings get, and the best is the best; `known` are scores so far."""
-    best, trials = found
-    for _, values, scores in trials:
-        key = json.dumps(values, sort_keys=True)
-        if key not in known:
-            known[key] = in_fork(functools.partial(_scores_of, values))[1]
-        if known[key] != scores:
-            return False
-    top = max(sum(scores) for _, _, scores in trials)
-    return any(number == best and sum(scores) >= top - 1e-9 for number, _, scores in trials)
-
-
-def _scores_of(values: dict[str, Any]) -> list[float]:
-    import random as shuffling
-
-    from knowgap.compiling import evaluate
-    from knowgap.lms import extractive_lm
-
-    program, examples = _data(2)
-    scores = evaluate(program.configure(**values), examples, "f1", lm=extractive_lm(cache=False)).scores()
-    order = list(scores)
-    shuffling.Random(0).shuffle(order)
-    return [scores[name] for name in order]
