@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.compiling.evaluation.costs import mean_costs
+from knowgap.compiling.evaluation.costs import COSTS, mean_costs
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
@@ -75,14 +75,21 @@ class Evaluation(BaseModel, extra="forbid"):
     def scores(self, metric: str | None = None) -> dict[str, float]:
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
 
+        A name of `COSTS` gives the costs of the questions on which the program did not fail.
+
         Raises:
             UnknownName: nothing was scored by that metric.
         """
         name = metric or self.metrics[0]
-        scores = {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
+        scores = self._values(name)
         if not scores:
             raise UnknownName.among("metric of this evaluation", name, self.all_metrics)
         return scores
+
+    def _values(self, name: str) -> dict[str, float]:
+        if name in COSTS:
+            return {record.id: COSTS[name].of(record.cost) for record in self.records if not record.error}
+        return {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
 
     def mean(self, metric: str | None = None) -> float:
         """The mean score over all questions for which the metric is defined, failed ones included."""
@@ -126,8 +133,8 @@ class Evaluation(BaseModel, extra="forbid"):
         }
 
     def defines(self, metric: str) -> bool:
-        """Whether some question has a score by this metric."""
-        return any(record.scores.get(metric) is not None for record in self.records)
+        """Whether some question has a score by this metric, or such a cost."""
+        return bool(self._values(metric))
 
     def save(self, path: str | Path) -> Path:
         """Write everything as JSON, in one step; return the file."""

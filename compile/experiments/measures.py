@@ -1,4 +1,4 @@
-"""What a column of a table shows: scores, costs, and the best of the answers that a program weighed."""
+"""The metrics of a table's columns: those by name, what probes measure, and what RQ-RAG does."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.metrics import METRICS, Metric, UpperBound, get_metric
-from knowgap.compiling.evaluation.results import Evaluation
-from knowgap.compiling.evaluation.statistics import Interval, mean_interval
 from knowgap.compiling.experiments.probes import PROBES, probe_metric
 from knowgap.errors import UnknownName
 from knowgap.programs.rq_rag import RQRAG
@@ -55,15 +53,3 @@ def action_share(action: str) -> Metric:
         return actions.count(action) / len(actions)
 
     return share
-
-
-def measure(evaluation: Evaluation, name: str) -> Interval | None:
-    """The mean of a score or a cost with its interval; None if it is defined for no question.
-
-    A failed question scores 0. Its costs are left out, because its trace is lost.
-    """
-    if name in COSTS:
-        values = [COSTS[name].of(record.cost) for record in evaluation.records if not record.error]
-    else:
-        values = [score for record in evaluation.records if (score := record.scores.get(name)) is not None]
-    return mean_interval(values, evaluation.provenance.seed) if values else None

@@ -27,9 +27,7 @@ from knowgap.compiling.evaluation.ray import Cluster, connect
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.evaluation.shared_cache import cache_results, lm_cache
-from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compiling.experiments.measures import measure
-from knowgap.compiling.experiments.paper_differences import paper_differences
+from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, paper_differences, prepare
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
 from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
 from knowgap.errors import UsageError
@@ -264,7 +262,7 @@ def _cell_result(
     row, column, scale = cell.row_number, cell.column_number, table.paper.scale if table.paper else 1.0
     result = CellResult(row=row, column=column, reason=cell.reason, differs=paper_differences(cell, table, setup))
     for name, printed in table.printed(row, column).items():
-        ours = measure(evaluation, name) if evaluation is not None else None
+        ours = evaluation.interval(name) if evaluation is not None and evaluation.defines(name) else None
         paper = printed if printed is None or name in COSTS else printed * scale
         result.figures.append(Figure(metric=name, ours=ours, paper=paper))
     if evaluation is not None:

@@ -74,13 +74,9 @@ def test_metrics_are_functions_or_what_a_class_makes(folder):
     assert list(named_metrics(["f1", "mine:half"])) == ["f1", "mine:half"]
     with pytest.raises(UsageError, match=r"metric mine:seven: gave 7\.0, and a score is a number from 0 to 1"):
         get_metric("mine:seven")(example, prediction)
-    with pytest.raises(UsageError, match=r"metric mine:failing: KeyError: 'nothing' \(.*mine\.py:\d+\)"):
-        get_metric("mine:failing")(example, prediction)
     with pytest.raises(DataError, match="is not defined here"):
         get_metric("mine:undefined")(example, prediction)
-    with pytest.raises(UsageError, match=r"takes \(path\); a metric takes \(example, prediction, trace=None\)"):
-        get_metric("mine:load")
-    with pytest.raises(UsageError, match=r"metric mine:finder: is Finder; a metric is a function"):
+    with pytest.raises(UsageError, match=r"metric mine:finder is Finder; a metric is a function"):
         get_metric("mine:finder")
     with pytest.raises(UnknownName, match=r"unknown metric 'exact_mach': did you mean 'exact_match'\?"):
         get_metric("exact_mach")

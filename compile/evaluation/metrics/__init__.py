@@ -39,7 +39,7 @@ from knowgap.compiling.evaluation.metrics.retrieval import (
     shown_precision,
 )
 from knowgap.errors import UsageError, ValueOutOfBounds
-from knowgap.plugins import blaming, find
+from knowgap.plugins import find
 
 __all__ = [
     "EVIDENCE",
@@ -119,7 +119,7 @@ def get_metric(name: str) -> Metric:
 
     Raises:
         UnknownName: there is no such metric.
-        UsageError: a metric from outside that cannot be imported, or is none.
+        UsageError: a metric from outside that cannot be imported, or is no function.
         ValueOutOfBounds: the cut-off is not a whole number of at least 1.
     """
     base, at, cutoff = name.partition("@")
@@ -140,26 +140,20 @@ def get_metric(name: str) -> Metric:
 
 
 def _outside_metric(name: str, found: Any) -> Metric:
-    """A metric from outside, which says in one line what is wrong with it."""
-    what = f"metric {name}"
-    if isinstance(found, type):
-        with blaming(what):
-            found = found()
+    """A metric from outside, whose scores have to be numbers from 0 to 1."""
+    found = found() if isinstance(found, type) else found
     if not callable(found):
-        raise UsageError(f"{what}: is {type(found).__name__}; a metric is a function (example, prediction) -> float")
-    taken = inspect.signature(found).parameters.values()
-    places = [p for p in taken if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    several = any(p.kind == p.VAR_POSITIONAL for p in taken)
-    if (len(places) < 2 and not several) or len([p for p in places if p.default is p.empty]) > 3:
-        raise UsageError(f"{what}: takes {inspect.signature(found)}; a metric takes (example, prediction, trace=None)")
-    takes_trace = len(places) > 2 or several
+        raise UsageError(
+            f"metric {name} is {type(found).__name__}; a metric is a function (example, prediction) -> float"
+        )
+    parameters = inspect.signature(found).parameters.values()
+    takes_trace = len(parameters) > 2 or any(each.kind == each.VAR_POSITIONAL for each in parameters)
 
     def score(example: Any, prediction: Any, trace: Any = None) -> Any:
-        with blaming(what):
-            result = found(example, prediction, trace) if takes_trace else found(example, prediction)
-            value = float(cast("Any", getattr(result, "score", result)))
+        result = found(example, prediction, trace) if takes_trace else found(example, prediction)
+        value = float(cast("Any", getattr(result, "score", result)))
         if not 0 <= value <= 1:
-            raise UsageError(f"{what}: gave {value}, and a score is a number from 0 to 1")
+            raise UsageError(f"metric {name}: gave {value}, and a score is a number from 0 to 1")
         return result if hasattr(result, "score") else value
 
     functools.update_wrapper(score, found)

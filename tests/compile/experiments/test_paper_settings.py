@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from support import TableEntailment, TableReranker
 
-from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, prepare
-from knowgap.compiling.experiments.paper_differences import paper_differences
+from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, paper_differences, prepare
 from knowgap.compiling.experiments.table import ExperimentTable, read_table, shipped_tables
 
 RERANKER, ENTAILMENT = TableReranker(lambda query, text: 0.0), TableEntailment()

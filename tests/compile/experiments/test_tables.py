@@ -10,9 +10,8 @@ import pytest
 from experiment_helpers import logging_lm, make_table
 
 from knowgap.compiling.evaluation.estimate import call_bound
-from knowgap.compiling.experiments.cells import ExperimentSetup, prepare
+from knowgap.compiling.experiments.cells import ExperimentSetup, paper_differences, prepare
 from knowgap.compiling.experiments.measures import score_metrics
-from knowgap.compiling.experiments.paper_differences import paper_differences
 from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
 from knowgap.compiling.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
