@@ -29,19 +29,18 @@ QUESTIONS = 2
 
 
 class AdaptiveNote(Program):
-    """Write a note, ask what it lacks, write it anew, keep the better one; answer from the best.
+    """Write a note, ask what it lacks, rewrite it, keep the better one; answer from the best.
 
     Source: "Retriever-and-Memory: Towards Adaptive Note-Enhanced Retrieval-Augmented Generation" (Adaptive-Note),
     section "Methodology": equations 1 to 9; ablations of tables 2 to 4.
 
-    The paper retrieves k passages for the two questions of a step without saying how. Here each question is searched
-    for by itself, and the lists are joined by reciprocal rank fusion (released code: one search with both questions and
-    the original one, cut at 500 characters). The comparison is a typed yes or no (released: JSON, and where it cannot
-    be parsed, whether "true" occurs in the reply). A step reads no more new passages than the cap leaves; the released
-    code, too, cuts them before reading. The limits are the paper's, 3 steps and 1 invalid update in total (the released
-    code's own defaults: 2 and 2; its instructions: 3 and 1). The three triggers belong to the review: without it, all
-    steps are taken, whatever was read. Ours: without asking the model, an unchanged note counts as no better, and any
-    note as better than none; without a new question, the steps end.
+    1. Write a first note from the passages that the question finds.
+    2. Propose two new questions, search for each, and fuse the lists by reciprocal rank.
+    3. Update the best note with the new passages, and compare the two: the better one is kept.
+    4. Repeat until `iterations` steps, `invalid_updates` notes that were no better, or `max_passages` passages read.
+    5. Answer from the best note.
+
+    Departures from the paper: docs/methods/adaptive_note.md.
 
     Args:
         retriever: the index to search.

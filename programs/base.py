@@ -289,19 +289,9 @@ class Program(Streamable, dspy.Module):
     # What DSPy calls to load and copy a program.
 
     def load_state(self, state: dict[str, Any], **kwargs: Any) -> None:
-        """Take over demonstrations and hyperparameters from a saved state.
-
-        A hyperparameter that is missing in the state of an older version gets its default, with a warning.
-        """
-        state = dict(state)
-        for name, declaration in self.hyperparameters().items():
-            if name not in state:
-                warnings.warn(
-                    f"the saved {self.name} has no hyperparameter {name}: it keeps its default {declaration.default!r}",
-                    stacklevel=2,
-                )
-                state[name] = {"value": declaration.default}
-        super().load_state(state, **kwargs)
+        """Take over demonstrations and hyperparameters; one that the state lacks gets its default."""
+        defaults = {name: {"value": declared.default} for name, declared in self.hyperparameters().items()}
+        super().load_state({**defaults, **state}, **kwargs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         twin = type(self).__new__(type(self))

@@ -39,26 +39,13 @@ class BlendFilter(Program):
     Knowledge Filtering", algorithm 1, equations 1 to 9, appendix B; queries left out as in table 6, K as in figure 4,
     filter after the union as in remark 2, no filter as in equation 6. No code was released.
 
-    The paper's prompts hold three examples each (section 4.1.4). No demonstrations come with this program or with its
-    presets, which are therefore zero-shot; `knowgap compile` makes demonstrations from training questions. Draft and
-    answer come from the same prompt, as in appendix B, and share its demonstrations.
+    1. Three branches run at once. Each searches for K passages: with the question (q), with the question and a draft
+       reasoned from its passages (q_ex), with the question and a passage from the model's memory (q_in).
+    2. Each list is filtered by itself, in two turns: the model assesses the passages, then lists the relevant ids.
+    3. The model reasons over the union and answers, and shortens an answer that is longer than the style asks.
 
-    The question is searched once, for both the original query and the draft of the external one. The three branches
-    run at once. Where appendix B has the model name the question's topic and forget what it knows about it, the filter
-    is told to set its knowledge aside. It is told that no passage may be relevant for StrategyQA alone, as there
-    (`none_relevant`, on in the preset `commonsense`).
-
-    Encoders cut a long query at its end, which is where equations 2 and 4 have the question: the ColBERT and dense
-    indexes read about 250 tokens. A generated text is therefore cut so that the query has at most `query_tokens`; the
-    question stays whole, and the trace says what was cut. Tokens are estimated as pieces of at most four letters or two
-    digits: on 3,000 paragraphs of HotpotQA and 2WikiMultihopQA, 254 of them were 254 word pieces of BERT at most, 188
-    on average.
-
-    Beyond the paper: `merged` asks for the assessment and the ids of the relevant passages in one call. The last turn
-    of appendix B draws a short answer out of the chain of thought; here that has a field of its own, so the turn is
-    taken only if the answer is longer than the style asks, or always with `always_shorten` (on in the presets). With
-    `relevance` set, a probability per passage replaces the turns of the filter. With the paper's settings a question
-    takes ten calls of the language model, five of them in sequence.
+    With the paper's settings a question takes ten calls of the language model, five of them in sequence. Departures
+    from the paper: docs/methods/blend_filter.md.
 
     Args:
         retriever: the index to search. The paper's is ColBERTv2 over Wikipedia abstracts.

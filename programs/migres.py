@@ -51,21 +51,14 @@ class MIGRES(Program):
     Source: "LLMs Know What They Need: Leveraging a Missing Information Guided Framework to Empower Retrieval-Augmented
     Generation" (MIGRES), section 3 and figure 1; hyperparameters of table 12; ablations of tables 5 and 6.
 
-    Ours, where the paper is silent. A passage that several queries find keeps its highest score (released code: the
-    last query's). A passage that was shown is read, whatever the filter left of it (released: one that was shown
-    twice). The model's own knowledge is asked for all queries of a step at once (released: for the first). A statement
-    may rest on one of the passages that it cites or on all of them together (released: on one). Where nothing new was
-    learnt, the main module would repeat itself and is not asked, as in the released code. Without a new query, the
-    missing information itself is searched for (released: the question again); if that was asked before, the search
-    ends. As in the released code, missing information in less than ten characters gives way to the explanation, and the
-    last answer may use the model's own knowledge; without `prompt_knowledge`, the last word is the main module's, from
-    the statements alone.
+    1. Retrieve, rerank, drop passages under δ, and cut the best `top_k` down to their relevant sentences.
+    2. Leaf module: extract useful statements; keep those that the passages they cite entail.
+    3. Main module: answer from the statements alone, or say what is missing.
+    4. Query module: write at most three new queries for what is missing, and go back to 1, `iterations` times at most.
+    5. The last answer may use the model's own knowledge.
 
-    The presets are table 12's. Their δ is on the raw logits of BGE-reranker-base: for another reranker it is left out,
-    with a warning, and the reranker's own holds, or a calibrated one.
-
-    With the embedded reranker, which is no cross-encoder, two defaults differ from the paper: the best three passages
-    of a step are read even below δ, and passages are read whole. The filter scores a sentence alone, as in the paper.
+    Where no passage survives, the model writes what it knows, which is read as a passage and marked as the model's own.
+    Departures from the paper, and the two defaults that differ with the embedded reranker: docs/methods/migres.md.
 
     Args:
         retriever: the index to search.

@@ -52,33 +52,17 @@ class RAISF(Program):
     Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation via Iterative Self-Feedback",
     section 3.3 and algorithm 1; ablations of table 2 and figure 2.
 
-    Each passage is judged relevant or irrelevant by itself (algorithm 1, appendix A.2): one that gives only a step
-    towards the answer is relevant. With `judge_together`, one prompt has all of them and asks whether the relevant ones
-    are sufficient, as in tables 5 and 9. The answer is drawn from all relevant passages (equation 3). Algorithm 1 takes
-    it in any case; here the reader says whether they settle the question, since verdicts on single passages cannot. If
-    they do not, the question is broken down, as in table 5, where no sufficient passage was found.
-
-    A question that is still open after D_th decompositions is `unknown`, as in section 3.3 and in the variant without
-    decomposition, D_th = 0 (section 5.2), unless relevant passages suggest an answer; algorithm 1 would first decompose
-    it into sub-questions that are all past the depth. The depth grows with each level (released code: never). Where the
-    decomposition brings nothing new, the answer is what relevant passages suggest, or the model answers directly.
-
-    Beyond the paper: with `chained`, a sub-question may refer to the answer of an earlier one as `#1`, which is filled
-    in before it is solved. The paper does not say whether sub-questions may build on each other; algorithm 1 solves
-    each as it was written (released code: without the answers to the others), so `chained` is off in the presets. Under
-    a reader that knows the gold evidence but acts from its prompts alone, over BM25, it raises the exact answers from
-    51% to 95% on 164 questions of 2WikiMultihopQA, and from 83% to 89% on 200 of HotpotQA. Sub-questions that wait for
-    nothing are solved at the same time. A sub-question that was asked before anywhere in the run takes over that
-    answer; one that repeats a question it came from is left out. Sub-answers name what was asked for, whatever the
-    style of the answer.
+    1. Self-knowledge: if the model knows the answer, it answers directly.
+    2. Passage relevance: retrieve, judge each passage by itself, and answer from the relevant ones if they settle it.
+    3. Decomposition: write sub-questions, solve each of them by the same algorithm, and combine their answers.
+       Sub-questions that wait for nothing are solved at the same time.
+    4. A question that is still open after `depth` decompositions is `unknown`.
 
     The three sub-modules work in context: the configured language model is asked, or another that is given here or set
     as `program.know.lm` and so on, which takes precedence. Or a small model is trained for each of them (section 3.2;
-    `knowgap train ra-isf`). It reads labels or writes sub-questions, and is no chat model: it judges a question, or all
-    passages at once and each by itself, by the probability of its label, from its own threshold on or from
-    `know_threshold` and `relevance_threshold`. Its sub-questions that refer to an answer are left out unless `chained`.
-    Saved programs name trained models by folder and digest; language models given here are not saved with the
-    program. DSPy's optimizers keep both.
+    `knowgap train ra-isf`): it judges by the probability of its label, from its own threshold on or from
+    `know_threshold` and `relevance_threshold`. Saved programs name trained models by folder; language models given here
+    are not saved. Departures from the paper: docs/methods/ra_isf.md.
 
     Args:
         retriever: the index to search.

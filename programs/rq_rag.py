@@ -50,33 +50,18 @@ class RQRAG(Program):
     Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation", sections 2.1 and 2.3, figure 8,
     appendices B.2 (depths) and B.4 (three passages per step); single actions of figure 4b, strategies of figure 3.
 
-    The paper's model is trained to write the refined queries and the answers, in one transcript: such a model is a
-    `generator` (`knowgap train rq-rag` makes one, and the released checkpoint is one). Without it, a language model
-    writes them in context. Every node carries an answer, the root (which retrieves nothing) included: 1 + 3 + 9 = 13
-    answers at depth 2, for 25 calls of the model and 12 retrievals. A node is refined and answered from the queries of
-    its path and what each found.
-    The levels are refined and searched one after the other; the answers, which nothing waits for, are asked for
-    together at the end (3 calls in sequence at depth 2 instead of 5). Where `enough` or a full beam has to know them, a
-    level is answered before it grows.
+    1. The root is the question, which retrieves nothing. Each node is rewritten, decomposed and disambiguated into a
+       query each, from the queries of its path and what they found; each query retrieves and makes a child.
+    2. Every node is answered: 1 + 3 + 9 = 13 answers at depth 2, for 25 calls of the model (3 of them in sequence) and
+       12 retrievals. Answers that no later level waits for are asked for together at the end.
+    3. One trajectory is selected: by the lowest `perplexity` of the generated text, the highest `confidence` in the
+       answer, or the highest sum of confidences per answer (`ensemble`).
 
-    The trajectory is selected (section 2.3) by the lowest `perplexity` of the generated text (the values of queries
-    and answer, without the format around them), the highest `confidence` in the answer, or the highest sum of
-    confidences per answer (`ensemble`, which tables 1 and 2 report). Confidence is the probability of the answer's
-    tokens; the paper sums log-probabilities, which would punish agreement. If token log-probabilities are missing for
-    one answer, the confidences that the model states replace them for all, under every strategy, and the trace says
-    so. A generator's log-probabilities come from its forward pass, and cover all that it writes itself: not the control
-    tokens, which are forced, nor the evidence. The paper does not say who wins a tie, which stated confidences often
-    bring: not the root, which read nothing; then the answer of more trajectories, then the longer path.
-
-    The released code takes the perplexity of the whole sequence, prompt and passages included, the mean probability of
-    the likeliest tokens as confidence, and sums it over exactly equal answers (here: apart from case, punctuation,
-    articles); ties go to the earliest path, which is the root. It samples queries at temperature 1 and answers greedily
-    (`sample_queries`), and scores multiple choice on the token of the option (`score_option`).
-
-    Beyond the paper: a query that repeats one of its path is not followed; below the root, a branch whose answer is
-    sure `enough` grows no further; `beam_width` and `max_leaves` bound deep trees, but not at the paper's depths.
-
-    The upper bound of section 2.3 (some trajectory is right) is the metric `upper_bound` on the prediction's `answers`.
+    Confidence is the probability of the answer's tokens. If log-probabilities are missing for one answer, the
+    confidences that the model states replace them for all, and the trace says so. A `generator` is a model that was
+    trained to write the queries and answers in one transcript (`knowgap train rq-rag` makes one). The upper bound of
+    section 2.3 is the metric `upper_bound` on the prediction's `answers`. Departures from the paper:
+    docs/methods/rq_rag.md.
 
     Args:
         retriever: the index to search. On multi-hop data, the paper searches each question's own candidates only.

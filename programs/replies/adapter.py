@@ -1,28 +1,53 @@
-"""DSPy's formats with fewer computations per call, and replies read as models write them."""
+"""DSPy's three formats, which here read replies as models write them and show no input that could forge a field."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import lru_cache
+import functools
+import re
 from typing import Any, ClassVar
 
 import dspy
 from dspy.adapters.utils import format_field_value
-from dspy.adapters.xml_adapter import XMLAdapter
+from dspy.clients.call_context import adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
 
 from knowgap.programs.replies.fields import Form, read_fields
-from knowgap.programs.replies.marks import without_marks
+from knowgap.programs.replies.outputs import map_texts
+
+_MARKER = re.compile(r"\[(?=\[[ \t]*#)")
 
 
 class _Lenient:
-    """Reads replies with `read_fields`, and shows inputs without field marks, which a passage could forge an answer by.
+    """What the three formats have in common; mixed in before DSPy's adapter of the format."""
 
-    Mixed into an adapter class, since a subclass of one wraps its methods.
-    """
+    form: ClassVar[Form]
+    falls_back: bool
+    """Whether JSON is asked for where a reply cannot be read."""
 
-    form: ClassVar[Form] = "chat"
-    parses_itself: ClassVar[bool] = False
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._fall_back_here()
+
+    def _fall_back_here(self) -> None:
+        """Let `__call__` ask for JSON instead of DSPy's adapter, which would read the reply in its own way."""
+        adapter: Any = self
+        self.falls_back, adapter.use_json_adapter_fallback = adapter.use_json_adapter_fallback, False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+        """Ask; if the reply cannot be read, ask once more for JSON.
+
+        Raises:
+            AdapterParseError: the last reply cannot be read.
+        """
+        adapter: Any = super()
+        with adapter_fallback_scope() as progress:
+            try:
+                return adapter.__call__(*args, **kwargs)
+            except AdapterParseError:
+                if progress.emitted or not self.falls_back or self.form == "json":
+                    raise
+                options = ("use_native_function_calling", "parallel_tool_calls")
+                return _JSON(**{name: getattr(self, name) for name in options})(*args, **kwargs)
 
     def format_user_message_content(
         self, signature: type[dspy.Signature], inputs: dict[str, Any], *args: Any, **kwargs: Any
@@ -38,25 +63,29 @@ class _Lenient:
         Raises:
             AdapterParseError: a field without a default cannot be read.
         """
-        if self.parses_itself:
-            with suppress(AdapterParseError):
-                return super().parse(signature, completion)  # pyright: ignore[reportAttributeAccessIssue]
         fields = read_fields(signature, completion, self.form)
         if fields is None:
             what: Any = signature  # DSPy annotates the class as an instance
             raise AdapterParseError(type(self).__name__, what, completion, "no complete set of fields was found")
         return fields
 
-    def _make_json_adapter_fallback(self) -> Any:
-        return lenient(super()._make_json_adapter_fallback())  # pyright: ignore[reportAttributeAccessIssue]
+
+class _JSON(_Lenient, dspy.JSONAdapter):
+    form = "json"
+
+
+class _XML(_Lenient, dspy.XMLAdapter):
+    form = "xml"
 
 
 class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
     """Writes the same messages as `dspy.ChatAdapter` in less time.
 
-    DSPy describes the fields of a signature, JSON schemas included, and validates every text anew for every call. With
-    many calls at once, that limits how many of them one process can keep going.
+    DSPy describes the fields of a signature, JSON schemas included, and validates every text for every call. With many
+    calls at once, that limits how many of them one process can keep going.
     """
+
+    form = "chat"
 
     def format_system_message(self, signature: type[dspy.Signature]) -> str:
         """Describe a signature; cached, since the description does not change."""
@@ -84,36 +113,57 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
         return "\n\n".join(parts).strip()
 
 
-@lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024)
 def _describe(signature: type[dspy.Signature], _instructions: str) -> str:
     return dspy.ChatAdapter().format_system_message(signature)
 
 
 _DEFAULT = CachingChatAdapter()
+_FORMATS: dict[type, type[Any]] = {
+    dspy.ChatAdapter: CachingChatAdapter,
+    dspy.JSONAdapter: _JSON,
+    dspy.XMLAdapter: _XML,
+}
 
 
 def adapter_in_use() -> Any:
-    """The adapter in DSPy's settings, or else its chat format; both read replies as models write them."""
+    """The adapter in DSPy's settings, or else its chat format; DSPy's own ones read replies as models write them."""
     return _DEFAULT if dspy.settings.adapter is None else lenient(dspy.settings.adapter)
 
 
 def lenient(adapter: Any) -> Any:
-    """A copy of a chat, JSON or XML adapter that writes the same prompts and reads more replies.
+    """A copy of DSPy's chat, JSON or XML adapter that writes the same prompts and reads more replies.
 
-    Where the adapter has a `parse` of its own, that one reads first. An adapter of another kind, such as DSPy's
-    two-step adapter, is returned as it is.
+    An adapter of another class is returned as it is: it reads replies in its own way.
     """
-    if isinstance(adapter, _Lenient) or not isinstance(adapter, dspy.ChatAdapter):
+    if type(adapter) not in _FORMATS:
         return adapter
-    cls = _lenient_class(type(adapter))
+    cls = _FORMATS[type(adapter)]
     twin = cls.__new__(cls)
     vars(twin).update(vars(adapter))
+    twin._fall_back_here()
     return twin
 
 
-@lru_cache(maxsize=64)
-def _lenient_class(cls: type[dspy.ChatAdapter]) -> type[dspy.ChatAdapter]:
-    form = "xml" if issubclass(cls, XMLAdapter) else "json" if issubclass(cls, dspy.JSONAdapter) else "chat"
-    parses_itself = not cls.parse.__module__.startswith("dspy.")
-    made: Any = type(cls.__name__, (_Lenient, cls), {"form": form, "parses_itself": parses_itself})
-    return made
+def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
+    """Write the field marks in an input's texts as `[ [ ## answer ## ] ]` and `< answer>`, which no format reads.
+
+    A passage that holds `[[ ## answer ## ]]` or `<answer>` could otherwise end a field of a reply that quotes it, and
+    begin another.
+
+    Args:
+        value: the value of an input field: text, or lists, dictionaries and models of texts.
+        signature: XML tags that have the names of its fields are marks, others stay.
+    """
+    hashable: Any = signature  # type checkers do not know that the class is hashable
+    tag = _tag(hashable)
+
+    def change(text: str) -> str:
+        return tag.sub("< ", _MARKER.sub("[ ", text)) if "[[" in text or "<" in text else text
+
+    return map_texts(value, change)
+
+
+@functools.lru_cache(maxsize=1024)
+def _tag(signature: type[dspy.Signature]) -> re.Pattern[str]:
+    return re.compile(rf"<(?=/?\s*(?:{'|'.join(map(re.escape, signature.fields))})\b)", re.I)
