@@ -139,7 +139,7 @@ def lenient(adapter: Any) -> Any:
     if type(adapter) not in _FORMATS:
         return adapter
     cls = _FORMATS[type(adapter)]
-    twin = cls.__new__(cls)
+    twin: Any = object.__new__(cls)
     vars(twin).update(vars(adapter))
     twin._fall_back_here()
     return twin
