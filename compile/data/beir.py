@@ -15,8 +15,6 @@ from knowgap.compiling.data.dataset import SPLITS, make_example
 from knowgap.compiling.data.records import Record, read_json_lines, read_table
 from knowgap.errors import DataError
 
-__all__ = ["is_beir", "read_beir"]
-
 
 def is_beir(folder: Path) -> bool:
     """Whether a folder has this layout."""

@@ -15,19 +15,6 @@ from knowgap.compiling.data.records import Record
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
 
-__all__ = [
-    "FRACTIONS",
-    "SPLITS",
-    "Dataset",
-    "Examples",
-    "PassagePool",
-    "fingerprint",
-    "make_example",
-    "question_id",
-    "sample_split",
-    "split_examples",
-]
-
 SPLITS = ("train", "dev", "test")
 FRACTIONS = {"train": 0.5, "dev": 0.25, "test": 0.25}
 """Fraction of the questions in each split, where one file holds all questions."""

@@ -16,8 +16,6 @@ from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
 
-__all__ = ["DATASETS", "load_dataset"]
-
 DATASETS: dict[str, str] = {
     "sample": "a bundled fictional encyclopedia: about 1,000 passages and 300 questions of eight types",
     **{name: layout.about for name, layout in LAYOUTS.items()},

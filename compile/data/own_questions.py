@@ -14,8 +14,6 @@ from knowgap.compiling.data.records import Record, read_records
 from knowgap.errors import DataError
 from knowgap.plugins import blaming
 
-__all__ = ["read_by_loader", "read_own_questions"]
-
 
 def read_own_questions(path: Path, pool: PassagePool) -> Examples:
     """Yield line or record numbers and examples of a file; the passages in `context` go into the pool."""

@@ -27,18 +27,6 @@ import ujson
 
 from knowgap.errors import DataError, shorten
 
-__all__ = [
-    "Record",
-    "read_json_array",
-    "read_json_lines",
-    "read_json_object",
-    "read_lines",
-    "read_records",
-    "read_table",
-    "starts_array",
-    "stream_keys",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -28,8 +28,6 @@ from knowgap.signatures.questions import (
     WriteTwoHops,
     WriteYesNo,
 )
-
-__all__ = ["Author", "prompts"]
 
 SIGNATURES: dict[str, type[dspy.Signature]] = {
     "one_hop": WriteOneHop,
@@ -129,16 +127,6 @@ class Author:
 
 class _Unreadable(Exception):
     """A reply that cannot be read."""
-
-
-def prompts(material: Material, question: str) -> Iterator[tuple[type[dspy.Signature], dict[str, Any]]]:
-    """What is asked for a draft that passes all checks, if this is its question: signatures with their inputs."""
-    yield SIGNATURES[material.kind], _writing_inputs(material)
-    asked = {"question": question, "style": _style(material.kind)}
-    yield ReadQuestion, asked
-    both = [[passage] for passage in material.passages] if len(material.passages) > 1 else []
-    for passages in ([*material.passages], *both):
-        yield AnswerIfSettled, {**asked, "passages": passages}
 
 
 def _writing_inputs(material: Material) -> dict[str, Any]:

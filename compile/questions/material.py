@@ -18,8 +18,6 @@ from knowgap.errors import UsageError
 from knowgap.retrieval.lexical import words
 from knowgap.retrieval.passage import Passage, Retriever, document_id
 
-__all__ = ["Corpus", "Material"]
-
 _SAMPLED = 5000
 """Passages of which questions are written at most; of a larger index, a sample."""
 _FEWEST_WORDS = 12

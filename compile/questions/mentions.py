@@ -7,8 +7,6 @@ from collections.abc import Container, Sequence
 
 from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 
-__all__ = ["mentioned", "name_of", "subject"]
-
 _LONGEST = 8  # words of a name
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
 _DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")

@@ -9,8 +9,6 @@ from pydantic import BaseModel
 
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["DROPPED", "KINDS", "Draft"]
-
 KINDS: dict[str, str] = {
     "one_hop": "one fact of one passage",
     "two_hop": "a fact about something that another passage tells",

@@ -6,8 +6,6 @@ import numpy as np
 
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 
-__all__ = ["RepetitionFilter"]
-
 _SIMILAR = 0.85
 """Cosine of two sentence vectors.
 

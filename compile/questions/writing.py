@@ -11,6 +11,7 @@ from typing import Any
 
 import dspy
 
+from knowgap.compiling.evaluation.estimate import CALL, PASSAGE, REPLY, Estimate
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import map_ordered, resolve_lm
 from knowgap.compiling.questions.author import Author
@@ -18,14 +19,13 @@ from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import DROPPED, KINDS, Draft
 from knowgap.compiling.questions.repetition import RepetitionFilter
 from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import Prices
 from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Passage, RetrieverLike
 from knowgap.storage.files import write_file
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import RecordFile
-
-__all__ = ["CANNOT_WRITE", "WrittenQuestions", "draft_file", "passages_of", "shares", "write_questions"]
 
 CANNOT_WRITE = "the embedded reader writes no questions"
 _DRAFTS = 3
@@ -124,6 +124,35 @@ def write_questions(
         raise UsageError("no question passed the checks: " + "; ".join(_reasons(done)))
     write_file(path, "".join(draft.to_line() for draft in done.kept))
     return done
+
+
+def estimate_questions(
+    *,
+    n: int = 60,
+    kinds: Sequence[str] = tuple(KINDS),
+    lm: dspy.BaseLM | None = None,
+    prices: Prices | None = None,
+) -> dict[str, Estimate]:
+    """Estimate what `write_questions` costs, by kind, if the checks keep every draft; else up to three times as much.
+
+    A draft takes three calls: it is written, read and answered from its passages; one on two passages is also answered
+    from each of them. The tokens of a call are those of `knowgap.compiling.evaluation.estimate`.
+
+    Args:
+        n: as for `write_questions`.
+        kinds: as for `write_questions`.
+        lm: the language model whose prices count.
+        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
+
+    >>> sum(estimate.calls for estimate in estimate_questions(n=8).values())
+    32
+    """
+    estimates: dict[str, Estimate] = {}
+    for kind, number in shares(n, kinds).items():
+        calls, passages = (5, 6) if kind in ("two_hop", "comparison") else (3, 2)
+        tokens = number * (calls * CALL + passages * PASSAGE), number * calls * REPLY
+        estimates[kind] = Estimate.of_calls(number, number * calls, *tokens, lm=lm, prices=prices)
+    return estimates
 
 
 def draft_file(output: Path) -> Path:

@@ -13,8 +13,6 @@ from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.asking import ask_until_read
 
-__all__ = ["ask_teacher", "teacher_identity"]
-
 
 def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple[dspy.Prediction | None, int]:
     """Ask a language model; returns None for the outputs if they cannot be read, and the number of calls.

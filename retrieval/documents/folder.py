@@ -12,8 +12,6 @@ from pathlib import Path
 
 from knowgap.errors import DataError
 
-__all__ = ["KINDS", "LARGEST_FILE", "Folder", "Unreadable", "kind_of", "open_folder", "read_bytes", "shown_name"]
-
 KINDS = {
     **dict.fromkeys((".txt", ".text", ".rst"), "text"),
     **dict.fromkeys((".md", ".markdown"), "Markdown"),

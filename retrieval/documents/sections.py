@@ -9,8 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Section", "find_blocks", "find_sections", "table_header", "unwrap"]
-
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")

@@ -26,8 +26,6 @@ from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.index.window import Window, embedded_window
 from knowgap.retrieval.passage import Passage, part_id
 
-__all__ = ["PASSAGE_TOKENS", "Piece", "Splitter"]
-
 PASSAGE_TOKENS = 256
 """Tokens of a passage at most, with its title and the marks of the encoder; less where the encoder reads less."""
 

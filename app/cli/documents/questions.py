@@ -51,8 +51,7 @@ def questions(
     `--data questions.jsonl` takes the output. The page beside it shows every question with its passages: strike out
     what is no good and save the rest. The same command continues a run that was stopped.
     """
-    from knowgap.compiling.questions.estimate import estimate_questions
-    from knowgap.compiling.questions.writing import CANNOT_WRITE, write_questions
+    from knowgap.compiling.questions.writing import CANNOT_WRITE, estimate_questions, write_questions
     from knowgap.reports.questions import write_questions_page
 
     if options.lm in (None, "extractive"):
@@ -61,15 +60,15 @@ def questions(
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
     lm = factories.load_lm(options.lm, options.api_base, options.lm_option, asks=not options.dry_run)
-    with factories.open_index(options) as index:
-        asked = {"n": options.n, "kinds": kinds, "lm": lm, "seed": options.seed}
-        if options.dry_run:
-            estimates = estimate_questions(index, prices=options.prices, **asked)
-            caption = "if the checks keep every draft; else up to about three times as much"
-            show_estimates(estimates, lm, as_json, of="kind", caption=caption)
-            return
-        with progress("writing questions") as report:
-            done = write_questions(index, output, num_threads=options.num_threads, progress=report, **asked)
+    asked = {"n": options.n, "kinds": kinds, "lm": lm}
+    if options.dry_run:
+        caption = "if the checks keep every draft; else up to about three times as much"
+        estimates = estimate_questions(prices=options.prices, **asked)
+        show_estimates(estimates, lm, as_json, of="kind", caption=caption)
+        return
+    asked["seed"] = options.seed
+    with factories.open_index(options) as index, progress("writing questions") as report:
+        done = write_questions(index, output, num_threads=options.num_threads, progress=report, **asked)
     page = write_questions_page(done.kept, output.with_suffix(".html"))
     _show(done, as_json)
     remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")

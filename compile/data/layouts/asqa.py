@@ -11,8 +11,6 @@ from pathlib import Path
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_json_array
 
-__all__ = ["read_asqa"]
-
 
 def read_asqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their documents go into the pool."""

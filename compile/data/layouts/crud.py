@@ -15,8 +15,6 @@ from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_json_object
 from knowgap.errors import DataError
 
-__all__ = ["TASKS", "read_crud"]
-
 TASKS = {"questanswer_1doc": "1Doc", "questanswer_2docs": "2Docs", "questanswer_3docs": "3Docs"}
 """Keys of the file, and the part of the names of the saved questions' files for each."""
 

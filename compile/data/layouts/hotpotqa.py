@@ -12,8 +12,6 @@ from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_json_array
 from knowgap.errors import shorten
 
-__all__ = ["pool_context", "read_hotpotqa", "read_supporting_titles"]
-
 
 def read_hotpotqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their paragraphs go into the pool.

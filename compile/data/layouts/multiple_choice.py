@@ -12,8 +12,6 @@ from pathlib import Path
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_json_lines
 
-__all__ = ["read_multiple_choice"]
-
 
 def read_multiple_choice(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""

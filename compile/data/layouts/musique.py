@@ -15,8 +15,6 @@ from pathlib import Path
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_json_lines
 
-__all__ = ["read_musique"]
-
 
 def read_musique(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file; their paragraphs go into the pool."""

@@ -8,8 +8,6 @@ from pathlib import Path
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example, question_id
 from knowgap.compiling.data.records import read_json_lines
 
-__all__ = ["read_nq_open"]
-
 
 def read_nq_open(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""

@@ -12,8 +12,6 @@ from pathlib import Path
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_table
 
-__all__ = ["read_popqa"]
-
 
 def read_popqa(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""

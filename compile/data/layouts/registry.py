@@ -25,8 +25,6 @@ from knowgap.compiling.data.records import read_records, read_table, stream_keys
 from knowgap.errors import DataError, UsageError
 from knowgap.plugins import find
 
-__all__ = ["LAYOUTS", "Layout", "Reader", "detect_layout", "find_reader"]
-
 Reader = Callable[[Any, PassagePool], Examples]
 
 
@@ -77,30 +75,18 @@ LAYOUTS: dict[str, Layout] = {
         "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
         lambda record: "qid" in record and isinstance(record.get("answer"), bool),
     ),
-    "asqa": Layout(
-        read_asqa,
-        "ambiguous questions with long answers (ALCE's JSON)",
-        _has("sample_id", "qa_pairs"),
-    ),
-    "triviaqa": Layout(
-        read_triviaqa,
-        "trivia, with many aliases (official JSON, no passages)",
-        _has("Data"),
-    ),
+    "asqa": Layout(read_asqa, "ambiguous questions with long answers (ALCE's JSON)", _has("sample_id", "qa_pairs")),
+    "triviaqa": Layout(read_triviaqa, "trivia, with many aliases (official JSON, no passages)", _has("Data")),
     "crud": Layout(
         read_crud,
         "questions on one to three news reports, in Chinese (official JSON)",
         lambda record: bool(TASKS.keys() & record.keys()),
     ),
     "popqa": Layout(
-        read_popqa,
-        "questions on long-tail entities (official TSV, no passages)",
-        _has("question", "possible_answers"),
+        read_popqa, "questions on long-tail entities (official TSV, no passages)", _has("question", "possible_answers")
     ),
     "openbookqa": Layout(
-        read_multiple_choice,
-        "elementary science, multiple choice (official JSON Lines, no passages)",
-        _from_a_book,
+        read_multiple_choice, "elementary science, multiple choice (official JSON Lines, no passages)", _from_a_book
     ),
     "arc_challenge": Layout(
         read_multiple_choice,
@@ -113,9 +99,7 @@ LAYOUTS: dict[str, Layout] = {
         lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
     ),
     "jsonl": Layout(
-        read_own_questions,
-        "your own questions (JSON Lines: question, answer, …)",
-        _has("question", "answer"),
+        read_own_questions, "your own questions (JSON Lines: question, answer, …)", _has("question", "answer")
     ),
 }
 

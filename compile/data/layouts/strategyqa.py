@@ -16,8 +16,6 @@ from typing import Any
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import Record, read_json_array, read_json_lines, read_json_object
 
-__all__ = ["read_strategyqa"]
-
 _NOT_IDS = frozenset({"operation", "no_evidence"})
 
 

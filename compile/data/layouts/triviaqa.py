@@ -11,8 +11,6 @@ from pathlib import Path
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.records import read_json_array
 
-__all__ = ["read_triviaqa"]
-
 
 def read_triviaqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file, which has no passages for the pool."""

@@ -12,8 +12,6 @@ from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.layouts.hotpotqa import pool_context, read_supporting_titles
 from knowgap.compiling.data.records import read_json_array, read_json_lines
 
-__all__ = ["read_twowiki"]
-
 
 def read_twowiki(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their paragraphs go into the pool."""

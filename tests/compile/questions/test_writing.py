@@ -12,9 +12,8 @@ from support import UNREADABLE, scripted_lm
 
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
-from knowgap.compiling.questions.estimate import estimate_questions
 from knowgap.compiling.questions.records import KINDS
-from knowgap.compiling.questions.writing import write_questions
+from knowgap.compiling.questions.writing import estimate_questions, write_questions
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG
@@ -249,7 +248,7 @@ def test_refusals(index, tmp_path):
 
 
 def test_the_estimate_counts_the_calls_that_are_made(index, tmp_path):
-    estimates = estimate_questions(index, n=8, prices=(1.0, 2.0))
+    estimates = estimate_questions(n=8, prices=(1.0, 2.0))
     done, engine = write(index, tmp_path, author(), n=8)
     assert sum(estimate.calls for estimate in estimates.values()) == done.calls == 32
     prompts = sum(len(str(inputs).split()) for _, inputs in engine.calls)
