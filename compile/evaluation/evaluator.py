@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -13,7 +14,7 @@ import dspy
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
-from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compiling.evaluation.provenance import Provenance, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
@@ -137,7 +138,7 @@ def evaluate(
         raise UsageError(f"split={split!r} names a part of a data set: pass the data set, not its questions")
     else:
         examples = questions[:limit]
-    run = _Run(named_metrics(metrics), examples, split, lm, num_threads, seed, facts, tuple(k_recall), traces)
+    run = _Run(examples, named_metrics(metrics), split, lm, num_threads, seed, facts, tuple(k_recall), traces)
     if not isinstance(program, Mapping):
         return run.evaluate(program, None if output is None else Path(output), progress)
     if not program:
@@ -176,29 +177,24 @@ def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[d
     return examples
 
 
+@dataclass(frozen=True)
 class _Run:
     """What is the same for all programs that are asked."""
 
-    def __init__(
-        self,
-        metrics: Mapping[str, Any],
-        examples: Sequence[dspy.Example],
-        split: str,
-        lm: dspy.BaseLM | None,
-        num_threads: int,
-        seed: int,
-        facts: Mapping[str, Any],
-        k_recall: Sequence[int],
-        traces: bool,
-    ) -> None:
-        self.ids, self.metrics, self.examples, self.split = check_examples(examples), metrics, examples, split
-        self.lm, self.num_threads, self.seed, self.facts = lm, num_threads, seed, facts
-        self.k_recall, self.traces = k_recall, traces
+    examples: Sequence[dspy.Example]
+    metrics: Mapping[str, Metric]
+    split: str
+    lm: dspy.BaseLM | None
+    num_threads: int
+    seed: int
+    facts: Mapping[str, Any]
+    k_recall: Sequence[int]
+    traces: bool
 
     def evaluate(self, program: AnyProgram, output: Path | None, progress: Progress | None) -> Evaluation:
         """Ask a program all questions of which its file has no answer yet."""
-        model, main = resolve_lm(self.lm, program), next(iter(self.metrics))
-        examples, unindexed = without_missing_gold(self.examples, program.retriever, main)
+        ids, model = check_examples(self.examples), resolve_lm(self.lm, program)
+        examples, unindexed = without_missing_gold(self.examples, program.retriever, next(iter(self.metrics)))
         more = {**self.facts, **({"unindexed_gold": unindexed} if unindexed else {})}
         origin = provenance_of(program, examples, model, metrics=self.metrics, split=self.split, seed=self.seed, **more)
         about = answers_about(origin, list(self.metrics), self.k_recall)
@@ -210,7 +206,7 @@ class _Run:
             records = list(
                 run_questions(
                     program,
-                    dict(zip(self.ids, examples, strict=True)),
+                    dict(zip(ids, examples, strict=True)),
                     self.metrics,
                     lm=model,
                     answered=dict(file.records) if file is not None else {},
