@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from knowgap.programs.trace.steps import AnyStep, Step, Stopped
+from knowgap.programs.trace.view import describe_step
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Cost", "Trace"]
 
 S = TypeVar("S", bound=Step)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class Cost(BaseModel):
@@ -106,9 +109,42 @@ class Trace(BaseModel):
     __str__ = __repr__
 
     def __rich__(self) -> Tree:
-        from knowgap.programs.trace.view import trace_tree
-
-        return trace_tree(self)
+        return _tree(self)
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Trace:
         return self.model_copy()
+
+
+def _tree(trace: Trace) -> Tree:
+    """Make a rich tree of a trace: iterations, branches, steps, and the cost at the end."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def plain(line: str, style: str = "") -> Text:
+        # Text of models and passages must not act as markup or as control characters of the terminal.
+        return Text(_CONTROL.sub(" ", line), style=style)
+
+    colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
+    root = Tree(Text.assemble(plain(trace.question, "bold"), "  ", plain(trace.program, "dim")))
+    iteration_node, branch_node = root, root
+    iteration, branch = 0, ""
+    for step in trace.steps:
+        if step.iteration != iteration:
+            iteration, branch = step.iteration, ""
+            iteration_node = branch_node = root.add(plain(f"iteration {iteration}", "bold"))
+        if step.branch != branch:
+            branch = step.branch
+            branch_node = iteration_node.add(plain(branch, "dim")) if branch else iteration_node
+        headline, *details = describe_step(trace, step)
+        step_node = branch_node.add(plain(headline, colours.get(step.kind, "")))
+        for line in details:
+            step_node.add(plain(line))
+    cost = trace.cost
+    spoilt = f"{cost.unreadable} unreadable, {cost.cut} cut off, " if cost.unreadable or cost.cut else ""
+    calls = f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
+    calls += f"{cost.uncounted_calls} uncounted calls, " if cost.uncounted_calls else ""
+    calls += f"{cost.prompt_tokens + cost.completion_tokens} tokens"
+    reading = f"{cost.retrievals} retrievals, {cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, "
+    reading += f"{cost.seconds:.2f} s"
+    root.add(Text(f"{calls}\n{reading}", style="dim"))
+    return root

@@ -1,33 +1,33 @@
-"""Shows a trace as a tree for a person to read."""
+"""Puts the steps of a trace into words."""
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Protocol
 
 from knowgap.errors import shorten
 from knowgap.programs.trace import steps as s
 
-if TYPE_CHECKING:
-    from rich.tree import Tree
 
-    from knowgap.programs.trace.trace import Trace
+class Titled(Protocol):
+    """What names the passages of its steps: a trace."""
 
-__all__ = ["describe_step", "trace_tree"]
+    @property
+    def passages(self) -> Mapping[str, Mapping[str, str]]:
+        """The passages by id, each with its `title`."""
+        ...
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
-
-def _title(trace: Trace, passage_id: str) -> str:
+def _title(trace: Titled, passage_id: str) -> str:
     return trace.passages.get(passage_id, {}).get("title") or passage_id
 
 
-def _titles(trace: Trace, ids: list[str], limit: int = 8) -> str:
+def _titles(trace: Titled, ids: list[str], limit: int = 8) -> str:
     titles = ", ".join(_title(trace, passage_id) for passage_id in ids[:limit])
     return (titles or "nothing") + (f" and {len(ids) - limit} more" if len(ids) > limit else "")
 
 
-def describe_step(trace: Trace, step: s.Step) -> list[str]:
+def describe_step(trace: Titled, step: s.Step) -> list[str]:
     """Put a step into words: a headline, then one line for each detail."""
     match step:
         case s.Asked():
@@ -94,38 +94,3 @@ def _by(model: str) -> str:
 
 def _because(reason: str) -> str:
     return f": {shorten(reason)}" if reason else ""
-
-
-def trace_tree(trace: Trace) -> Tree:
-    """Make a rich tree of a trace: iterations, branches, steps, and the cost at the end."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    def plain(line: str, style: str = "") -> Text:
-        # Text of models and passages must not act as markup or as control characters of the terminal.
-        return Text(_CONTROL.sub(" ", line), style=style)
-
-    colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
-    root = Tree(Text.assemble(plain(trace.question, "bold"), "  ", plain(trace.program, "dim")))
-    iteration_node, branch_node = root, root
-    iteration, branch = 0, ""
-    for step in trace.steps:
-        if step.iteration != iteration:
-            iteration, branch = step.iteration, ""
-            iteration_node = branch_node = root.add(plain(f"iteration {iteration}", "bold"))
-        if step.branch != branch:
-            branch = step.branch
-            branch_node = iteration_node.add(plain(branch, "dim")) if branch else iteration_node
-        headline, *details = describe_step(trace, step)
-        step_node = branch_node.add(plain(headline, colours.get(step.kind, "")))
-        for line in details:
-            step_node.add(plain(line))
-    cost = trace.cost
-    spoilt = f"{cost.unreadable} unreadable, {cost.cut} cut off, " if cost.unreadable or cost.cut else ""
-    calls = f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
-    calls += f"{cost.uncounted_calls} uncounted calls, " if cost.uncounted_calls else ""
-    calls += f"{cost.prompt_tokens + cost.completion_tokens} tokens"
-    reading = f"{cost.retrievals} retrievals, {cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, "
-    reading += f"{cost.seconds:.2f} s"
-    root.add(Text(f"{calls}\n{reading}", style="dim"))
-    return root

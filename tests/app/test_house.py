@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import py_compile
 import subprocess
 import sys
-from collections import Counter
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
+import grimp
 import pytest
 
 if sys.version_info >= (3, 11):
@@ -29,7 +29,6 @@ SOURCES = sorted(
     if "__pycache__" not in file.parts
 )
 EVERYTHING = [*SOURCES, *sorted(file for room in ("tests", "benchmarks") for file in (ROOT / room).rglob("*.py"))]
-COLLECTIONS = {"programs/baselines", "compile/evaluation/metrics"}  # one file for each of many things of a kind
 
 
 def place(path: Path) -> str:
@@ -41,24 +40,16 @@ def test_every_folder_with_modules_is_mapped_and_every_mapped_folder_exists():
     assert {place(file.parent) for file in SOURCES} == set(MAPPED.values())
 
 
-def test_a_folder_has_at_most_twelve_modules():
-    modules = Counter(place(file.parent) for file in SOURCES if file.name != "__init__.py")
-    assert {folder for folder, count in modules.items() if count > 12} <= COLLECTIONS
+def test_a_file_has_at_most_450_lines():
+    assert [place(file) for file in EVERYTHING if len(file.read_text(encoding="utf-8").splitlines()) > 450] == []
 
 
-def test_a_file_has_at_most_350_lines():
-    assert [place(file) for file in EVERYTHING if len(file.read_text(encoding="utf-8").splitlines()) > 350] == []
-
-
-def test_a_function_has_at_most_60_lines_besides_its_docstring():
-    long = []
-    for file in EVERYTHING:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                docstring = (ast.get_docstring(node, clean=False) or "").count("\n") + 1
-                if node.end_lineno - node.lineno + 1 - docstring > 60:
-                    long.append(f"{place(file)}: {node.name}")
-    assert long == []
+@pytest.mark.xfail(reason="circles in retrieval and in studies are being removed", strict=False)
+def test_no_two_files_import_each_other():
+    """Also not by way of others, within functions, or for type checkers alone."""
+    graph = grimp.build_graph("knowgap", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()  # raises CycleError, which names a circle
 
 
 def test_nothing_at_the_root_shadows_a_package():

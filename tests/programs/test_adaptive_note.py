@@ -115,12 +115,6 @@ def test_updates_start_from_the_best_note_never_from_a_rejected_one():
     assert [passage.id for passage in prediction.passages] == ["district", "amherst", "lake", "gale"]
 
 
-def test_invalid_updates_count_in_total():
-    prediction, _ = endless({"compare": [False, True, False, True]}, invalid_updates=2, iterations=9)
-    assert [step.better for step in prediction.trace.of(Compared)] == [False, True, False]
-    assert prediction.trace.stopped == "invalid updates"
-
-
 def test_without_review_every_new_note_is_accepted_until_the_caps():
     prediction, engine = endless(review=False)
     assert prediction.trace.of(Compared) == engine.asked("compare") == []
@@ -132,12 +126,6 @@ def test_without_review_the_passage_bound_does_not_stop_the_steps():
     trace = endless(retriever=EverNew(), review=False, max_passages=5, iterations=4)[0].trace
     assert (trace.stopped, trace.cost.iterations) == ("iterations", 4)
     assert [len(step.passages) for step in trace.of(Noted)] == [5] * 5
-
-
-def test_the_comparison_is_a_verdict_without_an_explanation():
-    _, engine = example()
-    compared = [outputs for outputs, inputs in engine.calls if "new_note" in inputs]
-    assert compared == [("better",)] * 2
 
 
 def test_without_review_an_unreadable_note_leaves_the_last():

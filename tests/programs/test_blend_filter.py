@@ -280,12 +280,3 @@ def test_an_unreadable_reply_counts_as_nothing_found(act, passages, answer):
     prediction, _, _ = answered({"list_ids": by_title, act: UNREADABLE})
     assert (prediction.passages, prediction.answer) == (passages, answer)
     assert {step.act for step in prediction.trace.of(Malformed)} == {act}
-
-
-def test_an_unreadable_draft_is_not_searched_with():
-    def draft(inputs):
-        return UNREADABLE if len(inputs["passages"]) == 5 else reasoned(inputs)
-
-    prediction, _, retriever = answered({"answer": draft})
-    assert (prediction.passages, prediction.answer) == ([SHOW, BELL], "Jillian Belk")
-    assert sorted(retriever.searched) == sorted([QUESTION, INTERNAL])

@@ -180,12 +180,6 @@ def test_stated_confidence_stands_in_without_token_log_probabilities(engine, set
     assert prediction.trace.cost.lm_calls == 25
 
 
-@pytest.mark.parametrize(("stated", "confidence"), [(85, 0.85), (-3, 0.0), ("nan", 0.0), (1.0, 1.0)])
-def test_a_stated_confidence_is_brought_between_0_and_1(stated, confidence):
-    prediction, _ = run(TreeEngine(lambda act, inputs: {"answer": "x", "confidence": stated}, tokens=False), depth=0)
-    assert prediction.confidence == confidence
-
-
 @pytest.mark.parametrize(
     ("action", "answers"),
     [
@@ -216,13 +210,6 @@ def test_the_beam_follows_the_best_nodes_of_a_level():
     assert prediction.trace.cost.critical_calls == 4  # the second level answers before it grows
     wider, _ = run(beam_width=2)
     assert paths(wider) == [*PATHS[:7], *PATHS[10:]]
-
-
-def test_the_beam_goes_by_perplexity_under_that_strategy():
-    prediction, _ = run(beam_width=1, strategy="perplexity")
-    level = {leaf["path"]: leaf["perplexity"] for leaf in prediction.leaves[1:4]}
-    best = min(level, key=level.__getitem__)
-    assert [leaf["path"] for leaf in prediction.leaves[4:]] == [f"{best}/{action}" for action in QUERIES]
 
 
 @pytest.mark.parametrize(
@@ -271,13 +258,3 @@ def test_demonstrations_would_hold_no_log_probabilities():
         outputs = [set(output.keys()) for _, _, output in dspy.settings.trace]
     assert len(outputs) == 7
     assert set.union(*outputs) == {"query", "answer", "confidence"}
-
-
-def test_a_deep_tree_stays_within_its_bounds():
-    def rule(act, inputs):
-        return {"query": f"{act} {len(inputs['searched'])}"} if act != "answer" else reply(act, inputs)
-
-    prediction, engine = run(TreeEngine(rule), depth=4, beam_width=2, max_leaves=14)
-    assert [path.count("/") for path in (leaf["path"] for leaf in prediction.leaves)] == [0] * 4 + [1] * 6 + [2] * 4
-    assert prediction.trace.stopped == "leaves"
-    assert len(engine.asked) == 14 + 13

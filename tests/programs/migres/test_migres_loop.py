@@ -61,12 +61,6 @@ def test_main_is_not_asked_if_nothing_new_was_learnt():
     assert prediction.missing == GAP
 
 
-def test_main_is_asked_once_if_nothing_at_all_is_known():
-    _, engine = two_steps(small({}), main=[decide(NOT_YET, GAP)], query=[ask(f"Query {n}?") for n in range(4)])
-    assert engine.acts.count("main") == 1
-    assert engine.asked("main")[0]["known"] == []
-
-
 def test_if_all_queries_were_asked_the_missing_information_is_searched():
     prediction, _ = two_steps(small(), query=[ask(QUESTION, QUESTION.lower())])
     assert prediction.trace.of(Queried)[0].queries == [GAP]
@@ -97,11 +91,6 @@ def test_missing_information_of_few_characters_gives_way_to_the_explanation(miss
     prediction, engine = two_steps(small(), main=[decide(NOT_YET, missing, explanation="Not said."), decide("Wick")])
     assert prediction.trace.of(Missing)[0].missing == taken
     assert engine.asked("query")[0]["missing"] == taken
-
-
-def test_without_a_last_answer_it_is_unknown():
-    prediction, _ = two_steps(small(iterations=1), last=[last("  ")])
-    assert prediction.answer == prediction.trace.of(Answered)[0].answer == "unknown"
 
 
 # Output that cannot be read.

@@ -2,18 +2,13 @@
 
 import sys
 
-import json_repair
 import pytest
-from dspy.utils.exceptions import AdapterParseError
 
-from knowgap.programs.replies import fields
-from knowgap.programs.replies.adapter import CachingChatAdapter, lenient
 from knowgap.programs.replies.fields import read_fields
-from knowgap.signatures import values
 from knowgap.signatures.answers import AnswerDirectly
 from knowgap.signatures.migres import ExtractUsefulInfo
 from knowgap.signatures.types import Statement
-from knowgap.signatures.values import parse_literal, repair_json
+from knowgap.signatures.values import parse_literal, read_bool
 
 SIZE = 100_000
 PIECES = [
@@ -43,42 +38,10 @@ class Steps:
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_any_reply_is_read_in_a_bounded_number_of_steps(piece):
-    for beginning in BEGINNINGS:
-        reply = (beginning + piece * SIZE)[:SIZE]
+    for form, beginning in [*(("chat", each) for each in BEGINNINGS), ("json", ""), ("xml", "")]:
         with Steps() as steps:
-            read_fields(ExtractUsefulInfo, reply)
-        assert steps.count < MOST_STEPS, beginning
-
-
-@pytest.mark.parametrize("form", ["chat", "json", "xml"])
-@pytest.mark.parametrize("piece", ['\n- "a', "[1]", '{"a":', "<answer>", "[[ ## answer ## ]]\n"])
-def test_so_it_is_in_every_form(form, piece):
-    with Steps() as steps:
-        read_fields(AnswerDirectly, (piece * SIZE)[:SIZE], form)
-    assert steps.count < MOST_STEPS
-
-
-def test_both_ends_of_a_reply_are_read(monkeypatch):
-    seen = []
-    monkeypatch.setattr(fields, "_labelled", lambda text, names: seen.append(text) or iter(()))
-    filler = "and so on " * (SIZE // 10)
-    marked = "[[ ## reasoning ## ]]\nBy the river.\n\n[[ ## answer ## ]]\nTarn\n\n[[ ## completed ## ]]\n"
-    assert read_fields(AnswerDirectly, marked + filler)["answer"] == "Tarn"
-    assert read_fields(AnswerDirectly, filler + marked)["answer"] == "Tarn"
-    with pytest.raises(AdapterParseError):
-        lenient(CachingChatAdapter()).parse(AnswerDirectly, filler)
-    [text] = seen
-    assert len(text) == fields._LONGEST + 1
-
-
-def test_little_is_repaired(monkeypatch):
-    given = []
-    monkeypatch.setattr(json_repair, "loads", lambda text: given.append(text) or {"a": 1})
-    for text in ("{" * 9, "[[" * 51, '{"a": [' + '"b", ' * 300, '{"a": ' + "{" * 8 + "b" * 9000):
-        assert repair_json(text) is None
-    assert given == []
-    assert repair_json('{"a": "' + "b" * SIZE) == {"a": 1}
-    assert [len(text) for text in given] == [values.REPAIRABLE]
+            read_fields(ExtractUsefulInfo, (beginning + piece * SIZE)[:SIZE], form)
+        assert steps.count < MOST_STEPS, (form, beginning)
 
 
 @pytest.mark.parametrize(
@@ -101,35 +64,24 @@ def test_python_is_read_without_being_run(text, value):
     assert parse_literal(text) == value
 
 
-def test_the_last_word_is_looked_for_at_the_end_alone(monkeypatch):
-    searched = []
-    search = values.re.search
-    monkeypatch.setattr(values.re, "search", lambda pattern, text: searched.append(len(text)) or search(pattern, text))
-    assert values.read_bool("=: " * 20_000 + "so: yes") is True
-    assert values.read_bool("it may be true or false " * 2_000 + "so it is true") is True
-    assert max(searched) == 200
-
-
-def test_a_negation_is_looked_for_just_before_the_word():
-    looked_at = []
-
-    class Negation:
-        def search(self, text, begin, end):
-            looked_at.append(end - begin)
-            return found.search(text, begin, end)
-
-    found, values._NEGATION = values._NEGATION, Negation()
-    try:
-        assert values.read_bool("the question is, as far as I can see, by no means answerable", "answerable") is False
-        with pytest.raises(ValueError, match="neither"):
-            values.read_bool("it is answerable and not answerable " * 2000, "answerable")
-    finally:
-        values._NEGATION = found
-    assert max(looked_at) == 40
-
-
 def test_citations_are_looked_for_at_the_end_alone():
     read = Statement.model_validate("Tarn is a town " + "[1]" * (SIZE // 3))
     assert read.statement.startswith("Tarn is a town [1]")
     assert set(read.sources) == {1}
     assert Statement.model_validate("Tarn is a town [1][2].") == Statement(statement="Tarn is a town.", sources=[1, 2])
+
+
+def test_both_ends_of_a_reply_are_read():
+    filler = "and so on " * (SIZE // 10)
+    marked = "[[ ## reasoning ## ]]\nBy the river.\n\n[[ ## answer ## ]]\nTarn\n\n[[ ## completed ## ]]\n"
+    assert read_fields(AnswerDirectly, marked + filler)["answer"] == "Tarn"
+    assert read_fields(AnswerDirectly, filler + marked)["answer"] == "Tarn"
+    assert read_fields(AnswerDirectly, filler) is None
+
+
+def test_verdicts_in_long_texts():
+    assert read_bool("=: " * 20_000 + "so: yes") is True
+    assert read_bool("it may be true or false " * 2_000 + "so it is true") is True
+    assert read_bool("the question is, as far as I can see, by no means answerable", "answerable") is False
+    with pytest.raises(ValueError, match="neither"):
+        read_bool("it is answerable and not answerable " * 2000, "answerable")
