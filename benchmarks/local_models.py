@@ -22,11 +22,7 @@ from table import Table, note, ratio, seconds
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import HFEngine
 
-WAYS = {
-    "one by one": ("padded", 1),
-    "together, in padded batches": ("padded", 32),
-    "together, continuous batching": ("continuous", 32),
-}
+WAYS = {"one by one": 1, "together, in padded batches": 32}
 LONGEST_REPLY = 64
 
 
@@ -103,10 +99,8 @@ def make_requests(sample: Any, count: int, passages: int) -> list[Request]:
 def compare(kind: str, model: str, requests: Sequence[Request], passages: int, options: argparse.Namespace) -> Table:
     """Ask in each way; count the replies that are those of one by one."""
     rows, base, first = [], 0.0, []
-    for name, (batching, at_once) in WAYS.items():
-        if kind == "seq2seq" and batching == "continuous":
-            continue
-        engine = HFEngine(model, options.model_device, batching=batching)
+    for name, at_once in WAYS.items():
+        engine = HFEngine(model, options.model_device)
         engine.complete(requests[0])  # loads it
         note(f"local_models: {kind}, {passages} passages, {name}")
         replies, wall = ask(engine, requests, at_once)

@@ -19,7 +19,7 @@ DEFAULT_TIMEOUT = 120.0
 CONNECTION_OPTIONS = ("timeout", "num_retries")
 """Options that do not change what a model answers: they are part of no identity and of no key of a cache."""
 
-HF_OPTIONS = ("device", "max_new_tokens", "dtype", "batching", "batch_size")
+HF_OPTIONS = ("device", "max_new_tokens", "dtype", "batch_size")
 """Options of models that run in this process (`hf/…`) alone."""
 
 _SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
@@ -67,7 +67,6 @@ _KINDS = {
     "max_new_tokens": _Kind(int, 1),
     "device": _Kind(str),
     "dtype": _Kind(str, choices=("auto", "float32", "bfloat16", "float16")),
-    "batching": _Kind(str, choices=("auto", "continuous", "padded")),
     "batch_size": _Kind(int, 1),
 }
 

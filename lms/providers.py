@@ -61,7 +61,7 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         api_key: its key; most local servers accept any.
         **kwargs: for `dspy.LM`: `temperature`, `max_tokens`, `cache`, `num_retries` (3 unless set), `timeout` in
             seconds (120 unless set); for `hf/…` those of `HFEngine` instead of the last two: `device`,
-            `max_new_tokens`, `dtype`, `batching`, `batch_size`.
+            `max_new_tokens`, `dtype`, `batch_size`.
 
     Raises:
         UsageError: the name has no known form, the model folder does not exist, or the model takes no such option.

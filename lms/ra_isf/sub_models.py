@@ -9,21 +9,16 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, cast
 
 from typing_extensions import Self
 
 from knowgap.errors import CheckpointError
 from knowgap.lms.local.engine import HFEngine
-from knowgap.lms.local.jobs import GenerationJob, ScoringJob
-from knowgap.lms.local.prompts import check_window
 from knowgap.lms.ra_isf.card import SEPARATOR, SubModelCard, Task, read_card
 from knowgap.storage.files import folder_digest
-
-T = TypeVar("T")
 
 _PAIRS_PER_BATCH = 32
 _MOST_WRITTEN = 256  # tokens of all sub-questions together
@@ -184,44 +179,33 @@ class LabelReader:
 
     def __init__(self, folder: str | Path, card: SubModelCard, device: str | None = None) -> None:
         self._card = card
-        self._local, self._queue = HFEngine(str(folder), device=device).load()
-        tokenizer = self._local.tokenizer
+        self._engine = HFEngine(str(folder), device=device)
+        local, _ = self._engine.load()
+        self._tokenizer = tokenizer = local.tokenizer
         labels = [target_ids(tokenizer, card, label) for label in card.labels or ()]
         if card.labels and (not all(labels) or labels[0] == labels[1]):
             raise CheckpointError(f"{folder}: its tokenizer does not tell {' and '.join(card.labels)} apart")
         written = tokenizer.decode(target_ids(tokenizer, card, f"a {SEPARATOR} #1"), skip_special_tokens=True)
         if card.task == "decompose" and not (SEPARATOR in written and "#" in written):
             raise CheckpointError(f"{folder}: its tokenizer cannot write {SEPARATOR!r} and '#'")
-        self._labels = [[*label, *self._local.end_ids[-1:]] for label in labels]
+        self._labels = [[*label, *local.end_ids[-1:]] for label in labels]
 
     def probabilities(self, inputs: Sequence[tuple[str, str]]) -> list[float]:
         """The probability of yes, against no, for each (question, passage)."""
         from scipy.special import expit
 
-        jobs = [ScoringJob(self._encode(question, passage), self._labels) for question, passage in inputs]
-        scores = self._results([self._queue.submit(job) for job in jobs])
+        prompts = [self._encode(question, passage) for question, passage in inputs]
+        scores = self._engine.score(prompts, self._labels)
         return [float(expit(sum(yes) - sum(no))) for no, yes in scores]
 
     def generate(self, questions: Sequence[str]) -> list[str]:
         """The most likely text after the prompt of each question, decoded greedily."""
-        rows = [self._encode(question, "") for question in questions]
-        limit = min(_MOST_WRITTEN, self._card.max_tokens)
-        jobs = [GenerationJob(row, check_window(self._local, len(row), limit)) for row in rows]
-        replies = self._results([self._queue.submit(job) for job in jobs])
-        return [self._local.tokenizer.decode(reply.tokens, skip_special_tokens=True) for reply in replies]
+        prompts = [self._encode(question, "") for question in questions]
+        return self._engine.write(prompts, min(_MOST_WRITTEN, self._card.max_tokens))
 
     def _encode(self, question: str, passage: str) -> list[int]:
-        text = fit_prompt(self._local.tokenizer, self._card, question, passage)
-        return self._local.tokenizer(text, truncation=True, max_length=self._card.max_tokens)["input_ids"]
-
-    def _results(self, futures: Sequence[Future[T]]) -> list[T]:
-        """Wait for all results; whoever stops waiting cancels them."""
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+        text = fit_prompt(self._tokenizer, self._card, question, passage)
+        return self._tokenizer(text, truncation=True, max_length=self._card.max_tokens)["input_ids"]
 
 
 def fit_prompt(tokenizer: Any, card: SubModelCard, question: str, passage: str = "") -> str:

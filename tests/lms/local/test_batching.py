@@ -3,78 +3,72 @@
 import asyncio
 import threading
 from concurrent.futures import CancelledError
-from types import SimpleNamespace
 
 import pytest
 
 from knowgap.lms import AsyncHFEngine, HFEngine
-from knowgap.lms.local import batching
-from knowgap.lms.local.asking import _run_parts
-from knowgap.lms.local.batching import Batcher, resolve
-from knowgap.lms.local.jobs import GenerationJob
+from knowgap.lms.local import batches
+from knowgap.lms.local.batches import Batcher, Job
 from tests.lms.local.tiny import QUESTIONS, ask, write_chat_model
 
 
-def job(length=1):
-    return GenerationJob([1] * length, 8)
-
-
 class Recorder:
-    """Runs batches of a `Batcher`; holds each one until `go` is set."""
+    """Runs the batches of a `Batcher`; holds each one until `go` is set, and then replies with its number."""
 
-    def __init__(self, error=None):
-        self.batches, self.go, self.began, self.error = [], threading.Event(), threading.Event(), error
+    def __init__(self, monkeypatch, size):
+        self.batches, self.go, self.began, self.error = [], threading.Event(), threading.Event(), None
+        monkeypatch.setattr(batches, "generate", self)
+        self.batcher = Batcher(None, size)
 
-    def __call__(self, jobs):
+    def __call__(self, local, jobs):
         self.batches.append(jobs)
         self.began.set()
         assert self.go.wait(30)
         if self.error is not None:
             raise self.error
-        for each in jobs:
-            resolve(each.future, len(self.batches))
+        return [len(self.batches)] * len(jobs)
+
+    def submit(self, length=1, **settings):
+        return self.batcher.submit(Job([1] * length, 8, **settings))
 
 
-def test_what_comes_while_a_batch_runs_forms_the_next_ones():
-    run = Recorder()
-    batcher = Batcher(run, lambda job: job.limit, size=3)
-    first = batcher.submit(job())
+def test_what_comes_while_a_batch_runs_forms_the_next_ones(monkeypatch):
+    run = Recorder(monkeypatch, size=3)
+    first = run.submit()
     assert run.began.wait(30)
-    others = [batcher.submit(job(length)) for length in (9, 2, 8, 3, 9)]
-    odd = GenerationJob([1], 4)
-    batcher.submit(odd)
+    others = [run.submit(length) for length in (9, 2, 8, 3, 9)]
+    odd, drawn = run.submit(stop=("end",)), run.submit(sampling={"temperature": 1.0})
     others[2].cancel()
     run.go.set()
     assert first.result(30) == 1
     assert [future.result(30) for future in (others[0], others[1], others[3], others[4])] == [2, 3, 2, 2]
-    assert odd.future.result(30) == 4  # of another kind
-    assert [len(batch) for batch in run.batches] == [1, 3, 1, 1]
+    assert (odd.result(30), drawn.result(30)) == (4, 5)  # each is of another kind
+    assert [len(batch) for batch in run.batches] == [1, 3, 1, 1, 1]
 
 
 def test_a_batch_holds_so_many_tokens(monkeypatch):
-    monkeypatch.setattr(batching, "MAX_BATCH_TOKENS", 20)
-    run = Recorder()
-    batcher = Batcher(run, lambda job: 0, size=9)
-    batcher.submit(job())
+    monkeypatch.setattr(batches, "MAX_BATCH_TOKENS", 20)
+    run = Recorder(monkeypatch, size=9)
+    run.submit()
     assert run.began.wait(30)
-    futures = [batcher.submit(job(length)) for length in (10, 10, 10, 30)]
+    futures = [run.submit(length) for length in (10, 10, 10, 30)]
     run.go.set()
     assert [future.result(30) for future in futures] == [2, 2, 3, 4]
 
 
-def test_an_error_is_that_of_all_jobs_of_its_batch_and_of_no_other():
-    run = Recorder(ValueError("no room"))
-    batcher = Batcher(run, lambda job: 0, size=2)
-    futures = [batcher.submit(job()) for _ in range(2)]
+def test_an_error_is_that_of_all_jobs_of_its_batch_and_of_no_other(monkeypatch):
+    run = Recorder(monkeypatch, size=2)
+    run.error = ValueError("no room")
+    futures = [run.submit() for _ in range(2)]
     run.go.set()
     for future in futures:
         with pytest.raises(ValueError, match="no room"):
             future.result(30)
     run.error = None
-    assert batcher.submit(job()).result(30) == len(run.batches)
+    assert run.submit().result(30) == len(run.batches)
 
 
-def test_a_batch_that_the_device_does_not_hold_is_run_in_halves():
+def test_a_batch_that_the_device_does_not_hold_is_run_in_halves(monkeypatch):
     import torch
 
     sizes = []
@@ -83,11 +77,12 @@ def test_a_batch_that_the_device_does_not_hold_is_run_in_halves():
         sizes.append(len(jobs))
         if len(jobs) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return [each.limit for each in jobs]
+        return [job.limit for job in jobs]
 
-    jobs = [GenerationJob([1], limit) for limit in range(5)]
-    _run_parts(run, SimpleNamespace(), jobs)
-    assert [each.future.result(1) for each in jobs] == [0, 1, 2, 3, 4]
+    monkeypatch.setattr(batches, "generate", run)
+    batcher = Batcher(None, size=5)
+    futures = [batcher.submit(Job([1], limit)) for limit in range(5)]
+    assert [future.result(30) for future in futures] == [0, 1, 2, 3, 4]
     assert sizes == [5, 2, 3, 1, 2]
 
 
@@ -96,9 +91,8 @@ def folder(tmp_path_factory):
     return write_chat_model(tmp_path_factory.mktemp("models") / "endless", ends=False, max_position_embeddings=100_000)
 
 
-@pytest.mark.parametrize("way", ["padded", "continuous"])
-def test_whoever_stops_waiting_leaves_the_batch(way, folder):
-    engine = HFEngine(str(folder), device="cpu", batching=way)
+def test_whoever_stops_waiting_leaves_the_batch(folder):
+    engine = HFEngine(str(folder), device="cpu")
     engine.load()
     endless = ask(max_tokens=90_000)
 

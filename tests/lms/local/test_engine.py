@@ -101,49 +101,12 @@ def test_models_that_know_positions_in_another_way(kind, folder, t5, tmp_path):
         model_class(config).save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     requests = [ask(question) for question in QUESTIONS]
-    for way in ("padded", "continuous"):  # Bloom and BART take the second one for the first
-        engine = HFEngine(str(tmp_path), device="cpu", max_new_tokens=6, batching=way)
-        alone = texts(map(engine.complete, requests))
-        assert texts(ask_together(engine, requests)) == alone
-        assert len(set(alone)) > 5
+    engine = HFEngine(str(tmp_path), device="cpu", max_new_tokens=6)
+    alone = texts(map(engine.complete, requests))
+    assert texts(ask_together(engine, requests)) == alone
+    assert len(set(alone)) > 5
     scores = engine.choose(QUESTIONS[0], ["known", "known or not, as may be"])
     assert scores == pytest.approx({label: engine.choose(QUESTIONS[0], [label])[label] for label in scores}, rel=1e-4)
-
-
-def test_continuous_batching_gives_the_replies_of_padded_batches(folder, caplog):
-    requests = [ask(question, **({"logprobs": 0} if i % 2 else {})) for i, question in enumerate(QUESTIONS)]
-    padded = HFEngine(str(folder), device="cpu", max_new_tokens=6, batching="padded")
-    continuous = HFEngine(str(folder), device="cpu", max_new_tokens=6, batching="continuous")
-    expected, found = ask_together(padded, requests), ask_together(continuous, requests)
-    assert texts(found) == texts(expected)
-    assert [reply.finish_reason for reply in found] == [reply.finish_reason for reply in expected]
-    for one, other in zip(expected, found, strict=True):
-        assert [t.logprob for t in other.logprobs or ()] == pytest.approx(
-            [t.logprob for t in one.logprobs or ()], abs=1e-4
-        )
-    mixed = [ask(QUESTIONS[0]), ask(QUESTIONS[1], temperature=1.0, seed=5), ask(QUESTIONS[2], logprobs=2)]
-    assert texts(ask_together(continuous, mixed)) == texts(ask_together(padded, mixed))
-    assert caplog.text == ""
-
-
-@pytest.mark.parametrize("where", ["at the start", "in its thread"])
-def test_a_model_that_takes_no_continuous_batching_says_so_once(where, folder, monkeypatch, caplog):
-    from transformers import LlamaForCausalLM
-    from transformers.generation.continuous_batching import continuous_api
-
-    engine = HFEngine(str(folder), device="cpu", max_new_tokens=4, batching="continuous")
-    expected = texts(HFEngine(str(folder), device="cpu", max_new_tokens=4).complete(ask(q)) for q in QUESTIONS)
-
-    def refuse(*args, **kwargs):
-        raise ValueError("no paged attention here")
-
-    if where == "at the start":
-        monkeypatch.setattr(LlamaForCausalLM, "continuous_batching_context_manager", refuse)
-    else:
-        monkeypatch.setattr(continuous_api, "PagedAttentionCache", refuse)
-    assert texts(ask_together(engine, [ask(q) for q in QUESTIONS])) == expected
-    assert texts([engine.complete(ask(QUESTIONS[0]))]) == expected[:1]
-    assert caplog.text.count("takes no continuous batching (no paged attention here)") == 1
 
 
 def test_a_stop_text_ends_the_reply(engine):
