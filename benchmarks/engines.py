@@ -18,8 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OURS", "in_process", "once", "recorded_files"]
-
 OURS, STOCK, CHECKPOINT, EXPERIMENT = "ours", "stock", "checkpoint", "colbert-ai"
 _WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT}
 

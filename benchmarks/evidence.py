@@ -26,8 +26,6 @@ from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval import ColBERTIndex, Passage
 
-__all__ = ["add_arguments", "measure"]
-
 FILES = {"HotpotQA": "hotpotqa/*dev*.json", "2WikiMultihopQA": "2wikimultihopqa/*dev*.json"}
 TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 """The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""

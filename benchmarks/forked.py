@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["count_words", "in_fork", "sample"]
-
 
 def in_fork(work: Callable[[], Any], *, kill_after: float | None = None) -> tuple[str, Any]:
     """Run work in a forked process, which shares what this one has imported.

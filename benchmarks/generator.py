@@ -16,10 +16,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import dspy
-from dspy.lm15 import Message, Request, Response, Usage
 from fictional import stream_questions
 from fictional.articles import write_articles
 from fictional.world import build_world
+from local_models import write_model
+from models.prompt_engine import PromptEngine
 from table import Table, note
 
 from knowgap.compiling import Evaluation, compare, evaluate
@@ -29,7 +30,7 @@ from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
 from knowgap.compiling.training.transcripts import Construction, construct_transcripts
 from knowgap.lms import TranscriptGenerator
-from knowgap.lms.prompts import read_prompt, write_reply
+from knowgap.lms.prompts import Prompt
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import BM25Index
 from knowgap.signatures import STYLES
@@ -67,21 +68,18 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield _scores(index, generator, examples, job.examples)
 
 
-class _Teacher:
+class _Teacher(PromptEngine):
     """The engine of a language model that knows sub-questions and answers, by question."""
 
     def __init__(self, examples: list[dspy.Example]):
         self.known = {example.question: example for example in examples}
 
-    def complete(self, request: Request) -> Response:
-        """Reply with the known sub-questions, or the known answer."""
-        prompt = read_prompt(str(request.system), request.messages[-1].text or "")
+    def outputs(self, prompt: Prompt) -> dict[str, Any]:
+        """The known sub-questions, or the known answer."""
         example = self.known[prompt.inputs["question"]]
         parts = list(dict.fromkeys(part["question"] for part in example.decomposition)) or [example.question]
         values = {"search": True, "queries": parts, "answer": example.answer, "supported": True}
-        text = write_reply(prompt, {name: values[name] for name in prompt.outputs})
-        usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return Response(id=None, model="teacher", message=Message.assistant(text), finish_reason="stop", usage=usage)
+        return {name: values[name] for name in prompt.outputs}
 
 
 def _construct(folder: Path, worlds: int) -> Construction:
@@ -100,35 +98,11 @@ def _construct(folder: Path, worlds: int) -> Construction:
 
 def _write_base_model(folder: Path, made: Construction) -> None:
     """A causal model with random weights, and a tokenizer trained on the transcripts and the sample's passages."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
     texts = [str(passage) for passage in load_dataset("sample").corpus] + [*STYLES.values()] * 50
     for record in made.kept:
         texts += [record.question, *(f"{step.query} {passage}" for step in record.steps for passage in step.found)]
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    alphabet, special = pre_tokenizers.ByteLevel.alphabet(), ["<s>", "</s>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=6000, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    raw.train_from_iterator(texts, trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=128,
-        intermediate_size=256,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        bos_token_id=0,
-        eos_token_id=1,
-        tie_word_embeddings=True,
-        initializer_range=0.05,
-    )
-    LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    shape = {"num_attention_heads": 4, "intermediate_size": 256, "tie_word_embeddings": True, "initializer_range": 0.05}
+    write_model(folder, "causal", texts, layers=3, width=128, vocabulary=6000, **shape)
 
 
 def _score(program: RQRAG, examples: list[dspy.Example], name: str) -> tuple[list[str], Evaluation]:

@@ -11,8 +11,6 @@ from pathlib import Path
 from engines import OURS, in_process, recorded_files
 from table import Table, note, ratio, seconds
 
-__all__ = ["killed_builds"]
-
 
 def killed_builds(passages: int, kills: int) -> Table:
     """Build an index twice, the second time with kills (SIGKILL) at random moments.

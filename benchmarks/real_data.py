@@ -11,8 +11,6 @@ from table import data_folder, note
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.data.dataset import Dataset
 
-__all__ = ["NOT_THERE", "real_data"]
-
 FILES = {
     "HotpotQA": "hotpotqa/*dev*.json",
     "2WikiMultihopQA": "2wikimultihopqa/*dev*.json",

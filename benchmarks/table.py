@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Table", "data_folder", "note", "percentile", "ratio", "seconds"]
-
 
 @dataclass(frozen=True)
 class Table:

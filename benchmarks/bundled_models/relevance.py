@@ -18,13 +18,11 @@ from bundled_models.ranked_questions import QuestionSet, read_question_sets
 from knowgap.retrieval.colbert.checkpoint import fit_projection
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.rerankers.relevance import (
-    FEATURES,
     RelevanceFeatures,
     RelevanceModel,
     late_interaction,
     stack_tokens,
 )
-from knowgap.storage.files import write_file
 from knowgap.storage.progress import Progress, no_progress
 
 _RETRIEVED, _BEST = 50, 5
@@ -104,7 +102,7 @@ class _Candidates:
 def train_relevance(
     data: str | Path, output: str | Path, *, seed: int = 0, progress: Progress | None = None
 ) -> RelevanceTraining:
-    """Train the embedded reranker and write it, with a card.
+    """Train the embedded reranker and write it.
 
     Args:
         data: folder of training files; see `read_question_sets`.
@@ -124,10 +122,8 @@ def train_relevance(
     prior = _RETRIEVED * float(np.mean([own.gold.mean() for own in candidates]))
     model = RelevanceModel(projection, coefficients.round(4), round(intercept, 4), delta, round(prior, 2))
     measured = [_measure(own, score, delta) for own, score in zip(candidates, scores, strict=True)]
-    training = RelevanceTraining(model, measured, sum(len(own.gold) for own in candidates))
     model.save(output)
-    write_file(Path(output) / "relevance_card.md", _card(training, seed))
-    return training
+    return RelevanceTraining(model, measured, sum(len(own.gold) for own in candidates))
 
 
 def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
@@ -222,49 +218,3 @@ def _measure(own: _Candidates, scores: npt.NDArray[np.float64], delta: float) ->
         precision=float(own.gold[passed].mean()),
         error=float(error),
     )
-
-
-def _card(training: RelevanceTraining, seed: int) -> str:
-    model = training.model
-    rows = "\n".join(
-        f"| {own.name} | {own.questions} | {own.first_stage:.3f} | {own.model:.3f} | {own.shown:.3f} "
-        f"| {own.precision:.3f} | {own.error:.3f} |"
-        for own in training.held_out
-    )
-    numbers = ", ".join(f"{name} {value:g}" for name, value in zip(FEATURES, model.coefficients, strict=True))
-    return f"""# Relevance: the model of the embedded reranker
-
-A logistic regression over three features of a query and a text ({numbers}; intercept
-{model.intercept:g}), and the projection of MiniLM's token vectors that the late interaction uses. \
-Its logit is the log-odds that the text is gold
-where {model.prior:g} of 50 retrieved texts are; δ is {model.delta:g}.
-
-## Command
-
-`python benchmarks/train_bundled_models.py relevance --data FOLDER --output FOLDER`
-with seed {seed}, on {training.pairs:,} pairs.
-
-## Data
-
-- HotpotQA (Yang et al. 2018), training questions: CC BY-SA 4.0.
-- 2WikiMultihopQA (Ho et al. 2020), training questions and their worded sub-questions: Apache-2.0.
-- squadshifts (Miller et al. 2020), new Wikipedia, Reddit and Amazon reviews: CC BY 4.0.
-
-No question of a development or test set.
-
-## On questions that were held out
-
-Each family of sets in turn, by a model of the others, as the command prints it. Late interaction alone ranks the
-passages before; gold in the best five of 50, as the mean share of a question's gold passages.
-
-| set | questions | late interaction | model | of this, at least δ | precision there | calibration error |
-|---|---:|---:|---:|---:|---:|---:|
-{rows}
-
-On evaluation sets, beside ColBERT's order: `python benchmarks/run.py relevance`, printed in docs/benchmarks.md.
-
-## Limits
-
-English. Query and text are encoded apart: it does not see which of two people did what, and a passage of a second hop,
-which shares no word with the question, ranks low until a sub-query asks for it. The first 256 tokens of a text count.
-"""

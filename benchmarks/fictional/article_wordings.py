@@ -7,8 +7,6 @@ for that entity. A lead (an article's first sentence) has one field for each rel
 
 from __future__ import annotations
 
-__all__ = ["DISTRACTORS", "FILLERS", "IN_OTHER_ARTICLE", "IN_OWN_ARTICLE", "LEADS"]
-
 # fmt: off
 LEADS: dict[str, list[str]] = {
     "person": ["{name} ({birth_date} – {death_date}) was a {demonym} {occupation}.",

@@ -12,8 +12,6 @@ from fictional.names import Dice, coin
 from fictional.world import Entity, Fact, World
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["demonym", "inline", "show", "show_date", "write_articles"]
-
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
            "December")  # fmt: skip
 _DISTRACTORS_PER_WORLD = 78

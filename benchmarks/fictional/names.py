@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TypeVar
 
-__all__ = ["ENDINGS", "Dice", "coin"]
-
 T = TypeVar("T")
 
 _ONSETS = ("b", "br", "d", "dr", "f", "g", "gl", "h", "j", "k", "kl", "l", "m", "n", "p", "pr", "r", "s", "st", "t",

@@ -2,17 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "BRIDGE_COMPARISONS",
-    "COMPARISONS",
-    "DESCRIPTIONS",
-    "KINSHIP",
-    "MENTIONS",
-    "QUESTIONS",
-    "RELATION_NAMES",
-    "YES_NO",
-]
-
 # fmt: off
 MENTIONS: dict[str, list[str]] = {
     "film": ["the film {x}", "{x}"],

@@ -24,8 +24,6 @@ from fictional.question_wordings import (
 from fictional.world import Entity, World
 from knowgap.compiling.data.dataset import make_example
 
-__all__ = ["MIX", "ask_questions"]
-
 MIX: Mapping[str, int] = {
     "compositional": 26, "comparison": 16, "bridge_comparison": 14, "inference": 10, "single_hop": 12, "yes_no": 12,
     "ambiguous": 5, "unanswerable": 5,

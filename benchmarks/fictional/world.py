@@ -13,8 +13,6 @@ from datetime import date
 
 from fictional.names import Dice, coin
 
-__all__ = ["Entity", "Fact", "World", "build_world"]
-
 _NAMES_PER_KIND = 256  # names of each kind that one world may use
 _OCCUPATIONS = ("architect", "astronomer", "botanist", "chess player", "composer", "engineer", "explorer", "geologist",
                 "historian", "journalist", "judge", "painter", "physician", "sculptor", "swimmer")  # fmt: skip

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.request import urlopen
 
-__all__ = ["Server", "delayed_server"]
-
 _FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
 _PIECES = re.compile(r"\s*\S+")
 _PART = "what is known about part"

@@ -23,8 +23,6 @@ from dspy.lm15 import Message, Request, TextPart
 from knowgap.lms.embedded.engine import ExtractiveEngine
 from knowgap.lms.prompts import read_prompt
 
-__all__ = ["KINDS", "FaultServer", "fault_server"]
-
 STATUS = {
     "500": (500, "", "oops"),
     "502, a page": (502, "", "<html><body>Bad gateway</body></html>"),

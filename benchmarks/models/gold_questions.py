@@ -13,8 +13,6 @@ import dspy
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
 
-__all__ = ["Fact", "GoldQuestion", "normal", "read_gold_questions", "read_triples"]
-
 
 def normal(text: str) -> str:
     """The text in lower case, with single spaces."""

@@ -7,18 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dspy
-from dspy.lm15 import Message, Request, Response, Usage
 
 from knowgap.compiling.training.labellers import refer_to_answers
-from knowgap.lms.prompts import Prompt, read_prompt, write_reply
+from knowgap.lms.prompts import Prompt
 from knowgap.retrieval.passage import Passage
-
-__all__ = ["GoldTeacher"]
+from models.prompt_engine import PromptEngine
 
 _FORGOTTEN = re.compile(r"date|inception|population|length|place|located|location|city|mouth|headquarters")
 
 
-class GoldTeacher:
+class GoldTeacher(PromptEngine):
     """A DSPy engine that answers the prompts of RA-ISF's sub-modules.
 
     Without passages it answers rightly unless a fact of the question is a date, a number, a city or another place: of
@@ -33,21 +31,7 @@ class GoldTeacher:
         self._examples = {example.question: example for example in examples}
         self._texts = {str(passage): passage.id for passage in corpus}
 
-    def complete(self, request: Request) -> Response:
-        """Reply to one request."""
-        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
-        user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
-        prompt = read_prompt(system, user)
-        reply = write_reply(prompt, self._outputs(prompt))
-        usage = Usage(input_tokens=len(user.split()), output_tokens=len(reply.split()))
-        return Response(
-            id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
-        )
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-    def _outputs(self, prompt: Prompt) -> dict[str, Any]:
+    def outputs(self, prompt: Prompt) -> dict[str, Any]:
         """The outputs that the prompt asks for."""
         inputs = prompt.inputs
         example = self._examples[str(inputs["question"])]

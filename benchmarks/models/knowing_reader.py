@@ -21,12 +21,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dspy.lm15 import Message, Request, Response, Usage
-
-from knowgap.lms.prompts import Prompt, listed, read_prompt, write_reply
+from knowgap.lms.prompts import Prompt, listed
 from models.gold_questions import Fact, GoldQuestion, normal
-
-__all__ = ["KnowingReader"]
+from models.prompt_engine import PromptEngine
 
 UNKNOWN = "unknown"
 _NO_EVIDENCE = ("question", "asked", "searched", "queries", "missing", "style", "sub_answers")
@@ -72,7 +69,7 @@ class _View:
         return not self.open
 
 
-class KnowingReader:
+class KnowingReader(PromptEngine):
     """A DSPy engine that answers the acts of `knowgap.signatures` for questions whose evidence it knows.
 
     Args:
@@ -85,21 +82,7 @@ class KnowingReader:
         self._goals = {normal(q.question): _Goal(q, q.facts, q.answer) for q in questions if q.facts}
         self._asked: dict[tuple[str, str], _Goal] = {}  # by (gold question, sub-question)
 
-    def complete(self, request: Request) -> Response:
-        """One reply to one request."""
-        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
-        user = next((m.text or "" for m in reversed(request.messages) if m.role == "user"), "")
-        prompt = read_prompt(system, user)
-        reply = write_reply(prompt, self._act(prompt))
-        usage = Usage(input_tokens=len(user.split()), output_tokens=len(reply.split()))
-        return Response(
-            id=None, model=request.model, message=Message.assistant(reply), finish_reason="stop", usage=usage
-        )
-
-    def close(self) -> None:
-        """Nothing is held open."""
-
-    def _act(self, prompt: Prompt) -> dict[str, Any]:
+    def outputs(self, prompt: Prompt) -> dict[str, Any]:
         """The output fields of an act, by their names."""
         goal = self._goals.get(normal(str(prompt.inputs.get("question", ""))))
         if goal is None:

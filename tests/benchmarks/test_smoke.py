@@ -92,17 +92,14 @@ def test_one_study_of_several_programs_is_compared_with_one_of_each():
     assert all(int(row["together"]) < int(row["apart"]) for row in shared)
 
 
-def test_the_reader_is_scored_beside_the_trivial_baseline(data: Path):
-    report, log = run("reader", "--data", str(data))
+def test_the_bundled_models_are_measured(data: Path):
+    parts = ("embedded", "--embedded-parts", "relevance", "--embedded-questions", "2")
+    report, log = run(*parts, "--data", str(data))
     [rows] = tables(report).values()
-    assert {(row["passages from"], row["program"]) for row in rows} == {
-        ("gold", "first title"), ("gold", "rag"), ("bm25", "first title"), ("bm25", "rag"), ("bm25", "migres"),
-    }  # fmt: skip
-    assert {row["failed"] for row in rows} == {"0"}, log
-    assert "StrategyQA is left out" in log
+    assert [(row["data"], row["questions"]) for row in rows] == [("HotpotQA", "2")]
+    assert "QED is left out" in log
 
 
-@pytest.mark.long
 def test_retrieval_is_compared(data: Path):
     sizes = ("--passages", "40", "--queries", "2", "--readings", "1", "--no-stock", "--data", str(data))
     report, _ = run("retrieval", *sizes, "--killed-passages", "40", "--kills", "1")

@@ -1,0 +1,215 @@
+"""The models that come with knowgap, on development sets, on which nothing was trained.
+
+Reading: F1 of short answers where the passages are given. The reader as a whole answers the prompt of plain retrieval;
+the span head alone gives its best span. Relevance: the 50 passages that ColBERT finds for each question are reranked.
+Entailment: statements are made of the questions by what is done to them (see `bundled_models.statements`); "said" and
+"surname" are true, the other kinds are false. QED (Natural Questions) and XQuAD (English) have one paragraph a
+question, HotpotQA and 2WikiMultihopQA their gold paragraphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import dspy
+import numpy as np
+from bundled_models.reading_examples import squad_examples
+from bundled_models.statements import KINDS, Statement, answered, edits, hotpot_statements
+from real_data import real_data
+from table import Table, data_folder, note, seconds
+
+from knowgap.compiling.evaluation.metrics.answers import token_f1
+from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
+from knowgap.lms import extractive_lm
+from knowgap.lms.embedded.span_head import span_head
+from knowgap.retrieval import ColBERTIndex, EmbeddedEntailment, EmbeddedReranker, Passage
+from knowgap.retrieval.entailment.words import name_runs
+from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
+
+PARTS = ("reading", "relevance", "entailment")
+_RETRIEVED, _BEST = 50, 5
+
+
+class Asked(NamedTuple):
+    """A question, the (title, text) of the passages that answer it, and its answers."""
+
+    question: str
+    passages: list[tuple[str, str]]
+    answers: list[str]
+
+
+def add_arguments(group: Any) -> None:
+    """Add the options of this benchmark."""
+    group.add_argument("--embedded-parts", default=",".join(PARTS), help="models, joined by commas (%(default)s)")
+    group.add_argument("--embedded-questions", type=int, help="questions of each data set (150; quick 20)")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """Measure each of the models."""
+    count = options.embedded_questions or (20 if options.quick else 150)
+    for part in options.embedded_parts.split(","):
+        yield from {"reading": _reading, "relevance": _relevance, "entailment": _entailment}[part](options, count)
+
+
+def _files(options: argparse.Namespace, patterns: dict[str, str]) -> Iterator[tuple[str, Path]]:
+    """The data sets whose files are there."""
+    folder = data_folder(options)
+    for name, pattern in patterns.items():
+        if folder and (found := sorted(folder.rglob(pattern))):
+            yield name, found[0]
+        else:
+            note(f"{name} is left out: its file is not in the folder of --data or KNOWGAP_TEST_DATA")
+
+
+def _qed(path: Path) -> Iterator[Asked]:
+    for record in map(json.loads, path.read_text("utf-8").splitlines()):
+        answers = [part["string"] for answer in record["original_nq_answers"] for part in answer]
+        yield Asked(record["question_text"], [(record["title_text"], record["paragraph_text"])], answers)
+
+
+def _xquad(path: Path) -> Iterator[Asked]:
+    for e in squad_examples(path):
+        yield Asked(e.question, [(e.title, e.text)], [e.text[slice(*place)] for place in e.answers])
+
+
+def _multi_hop(path: Path) -> Iterator[Asked]:
+    for record in json.loads(path.read_text("utf-8")):
+        gold = {title for title, _ in record["supporting_facts"]}
+        passages = [(title, " ".join(map(str.strip, text))) for title, text in record["context"] if title in gold]
+        yield Asked(record["question"], passages, [record["answer"]])
+
+
+_READ: dict[str, Callable[[Path], Iterator[Asked]]] = {
+    "QED": _qed, "XQuAD": _xquad, "HotpotQA": _multi_hop, "2WikiMultihopQA": _multi_hop,
+}  # fmt: skip
+_FILES = {
+    "QED": "qed_dev.jsonl",
+    "XQuAD": "xquad_en.json",
+    "HotpotQA": "hotpot_dev_*.json",
+    "2WikiMultihopQA": "2wiki_dev_*.json",
+}
+
+
+def _reading(options: argparse.Namespace, count: int) -> Iterator[Table]:
+    readers = {"embedded reader": _whole, "span head alone": _head}
+    rows = []
+    for name, path in _files(options, _FILES):
+        asked = list(_READ[name](path))[:count]
+        for reader, read in readers.items():
+            note(f"reading: {reader} on {len(asked)} questions of {name}")
+            started = time.perf_counter()
+            replies = [read(each.question, each.passages) for each in asked]
+            spent = (time.perf_counter() - started) / max(len(asked), 1)
+            f1 = [max(token_f1(reply, a) for a in each.answers) for reply, each in zip(replies, asked, strict=True)]
+            right = f"{np.mean(np.equal(f1, 1)):.3f}"
+            rows.append([name, str(len(asked)), reader, right, str(mean_interval(f1)), seconds(spent)])
+    columns = ["data", "questions", "reader", "F1 = 1", "F1 [95%]", "time of a question"]
+    yield Table("Reading given passages", columns, rows, ["Intervals are bootstrapped over questions."])
+
+
+def _head(question: str, passages: list[tuple[str, str]]) -> str:
+    found = [c for candidates in span_head().candidates(question, passages) for c in candidates]
+    return max(found, key=lambda c: c.margin).text if found else ""
+
+
+def _whole(question: str, passages: list[tuple[str, str]]) -> str:
+    numbered = [SourcePassage(id=i, title=title, text=text) for i, (title, text) in enumerate(passages, start=1)]
+    with dspy.context(lm=extractive_lm(cache=False)):
+        return dspy.Predict(AnswerFromPassages)(question=question, passages=numbered, style=STYLES["short"]).answer
+
+
+def _relevance(options: argparse.Namespace, count: int) -> Iterator[Table]:
+    rows = []
+    for name, passages, asked in _ranked(options, count):
+        note(f"relevance: {len(asked)} questions of {name}")
+        with TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
+            found = ColBERTIndex.build(passages, Path(folder) / "index").search([q for q, _ in asked], _RETRIEVED)
+        reranker, started = EmbeddedReranker(), time.perf_counter()
+        scores = [
+            np.array(reranker.score([(question, str(hit.passage)) for hit in hits]))
+            for (question, _), hits in zip(asked, found, strict=True)
+        ]
+        spent = (time.perf_counter() - started) / len(asked)
+        gold = [
+            np.array([h.passage.id in wanted for h in hits]) for (_, wanted), hits in zip(asked, found, strict=True)
+        ]
+        best = [np.argsort(-own, kind="stable")[:_BEST] for own in scores]
+        before = [own[:_BEST].sum() / len(wanted) for own, (_, wanted) in zip(gold, asked, strict=True)]
+        after = [own[top].sum() / len(wanted) for own, top, (_, wanted) in zip(gold, best, asked, strict=True)]
+        compared = paired_comparison("recall", before, after)
+        interval = f"{compared.difference:+.3f} [{compared.low:+.3f}, {compared.high:+.3f}]"
+        delta = reranker.default_threshold or 0.0
+        kept = [s[t][g[t]] >= delta for s, t, g in zip(scores, best, gold, strict=True) if g[t].any()]
+        shown = [g[s >= delta].mean() for s, g in zip(scores, gold, strict=True) if (s >= delta).any()]
+        cells = [str(mean_interval([float(v) for v in values])) for values in (before, after)]
+        means = [f"{np.mean([k.mean() for k in kept]):.3f}" if kept else "–", f"{np.mean(shown):.3f}" if shown else "–"]
+        rows.append([name, str(len(asked)), *cells, interval, f"{compared.p_value:.3f}", *means, seconds(spent)])
+    yield Table(
+        f"Gold passages among the best {_BEST} of {_RETRIEVED} retrieved, and what δ shows",
+        ["data", "questions", "ColBERT", "embedded", "difference", "p", "gold of these ≥ δ", "gold in all ≥ δ", "time"],
+        rows,
+        ["Mean shares of a question's gold passages; 95% bootstrap intervals over questions, differences paired."],
+    )
+
+
+def _ranked(options: argparse.Namespace, count: int) -> Iterator[tuple[str, list[Passage], list[tuple[str, set[str]]]]]:
+    """The name, the passages, and the questions of each data set, with the ids of their gold passages."""
+    for data in real_data(options):
+        asked = [(example.question, set(example.gold_ids)) for example in data.splits["dev"] if example.gold_ids]
+        yield data.name, list(data.corpus), asked[:count]
+    for name, path in _files(options, {name: _FILES[name] for name in ("XQuAD", "QED")}):
+        ids: dict[tuple[str, str], str] = {}
+        asked = [(e.question, {ids.setdefault(e.passages[0], f"p{len(ids)}")}) for e in _READ[name](path)]
+        yield name, [Passage(id, title, text) for (title, text), id in ids.items()], asked[:count]
+
+
+def _entailment(options: argparse.Namespace, count: int) -> Iterator[Table]:
+    rows = []
+    for name, statements in _statements(options, count):
+        note(f"entailment: {len(statements)} statements of {name}")
+        scores = EmbeddedEntailment().entails([(s.premise, s.text) for s in statements])
+        right = np.array([(score >= 0.5) == s.true for score, s in zip(scores, statements, strict=True)], float)
+        kinds, true = np.array([s.kind for s in statements]), np.array([s.true for s in statements])
+        for kind in KINDS:
+            if (own := kinds == kind).any():
+                rows.append([name, kind, str(int(own.sum())), str(mean_interval(right[own].tolist()))])
+        if true.any() and not true.all():
+            both = f"{(right[true].mean() + right[~true].mean()) / 2:.3f}"
+            rows.append([name, "mean over both sides", str(len(statements)), both])
+    columns = ["data", "kind", "statements", "accuracy [95%]"]
+    yield Table("Statements on the right side of 0.5", columns, rows, ["Intervals are bootstrapped over statements."])
+
+
+def _statements(options: argparse.Namespace, count: int) -> Iterator[tuple[str, Sequence[Statement]]]:
+    for name, path in _files(options, {name: _FILES[name] for name in ("HotpotQA", "2WikiMultihopQA", "XQuAD")}):
+        rng = random.Random(0)
+        if name == "XQuAD":
+            groups: Iterator[Any] = answered(list(squad_examples(path)), rng)
+        else:
+            make = hotpot_statements if name == "HotpotQA" else _triples
+            groups = (make(record, rng) for record in json.loads(path.read_text("utf-8")))
+        made: list[Statement] = []
+        for group in groups:
+            made += group
+            if sum(s.true for s in made) >= 2 * count:  # said, and surname
+                break
+        yield name, made
+
+
+def _triples(record: dict[str, Any], rng: random.Random) -> Iterator[Statement]:
+    """`The RELATION of SUBJECT is VALUE.`, where the subject's paragraph has the value."""
+    paragraphs = {title: " ".join(map(str.strip, sentences)) for title, sentences in record["context"]}
+    others = sorted({name for text in paragraphs.values() for name, _ in name_runs(text)})
+    for subject, relation, value in record["evidences"]:
+        for title, text in paragraphs.items():
+            if re.sub(r"\s*\([^()]*\)$", "", title) == subject and value in text:
+                statement = f"The {relation} of {subject} is {value}."
+                yield from edits(f"{title}: {text}", statement, others, "2wiki", record["_id"], rng)
