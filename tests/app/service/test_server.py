@@ -14,10 +14,11 @@ import openai
 import pytest
 from support import scripted_lm
 
-from knowgap.errors import UsageError
+from knowgap.errors import IndexMissing, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.passage import Hit, Passage
+from knowgap.retrieval.remote import RemoteRetriever
 from knowgap.service import Server
 from knowgap.signatures import AnswerDirectly
 
@@ -82,7 +83,7 @@ def wait_until(true):
         time.sleep(0.01)
 
 
-def test_a_question_is_answered_with_passages_citations_and_cost(client):
+def test_a_question_is_answered_with_passages_citations_and_cost(client, server):
     answer = client.post("/v1/ask", json={"question": QUESTION}).json()
     assert (answer["question"], answer["answer"]) == (QUESTION, "the Isk")
     assert answer["passages"] == [ISK.to_dict()]
@@ -90,9 +91,6 @@ def test_a_question_is_answered_with_passages_citations_and_cost(client):
     assert (answer["cost"]["lm_calls"], answer["cost"]["retrievals"]) == (1, 1)
     found = client.get("/search", params={"query": QUESTION, "k": 1}).json()["topk"]
     assert [record["pid"] for record in found] == ["isk"]
-
-
-def test_an_answer_without_citations(client, server):
     answer = client.post("/v1/ask", json={"question": QUESTION, "citations": False}).json()
     assert (answer["answer"], "citations" in answer) == ("the Isk", False)
     asked = {"model": server.name, "messages": [{"role": "user", "content": QUESTION}], "citations": False}
@@ -137,33 +135,27 @@ def test_dspy_asks_it_like_any_model(server):
     assert lm(QUESTION) == ["the Isk"]
 
 
-@pytest.mark.parametrize(
-    ("status", "path", "request_"),
-    [
-        (400, "/v1/ask", {"json": {"question": " "}}),
-        (400, "/v1/ask", {"json": {"question": "x" * 40_000}}),
-        (400, "/v1/ask", {"json": {"question": 5}}),
-        (400, "/v1/ask", {"json": {"question": QUESTION, "program": "rag"}}),
-        (400, "/v1/ask", {"content": "{", "headers": {"Content-Type": "application/json"}}),
-        (413, "/v1/ask", {"json": {"question": "x" * 5_000_000}}),
-        (415, "/v1/ask", {"data": {"question": QUESTION}}),
-        (400, "/v1/chat/completions", {"json": {"model": "knowgap/rag", "messages": []}}),
-        (
-            400,
-            "/v1/chat/completions",
-            {"json": {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}},
-        ),
-        (405, "/v1/models", {"json": {}}),
-        (404, "/v2/ask", {"json": {}}),
-        (403, "/v1/ask", {"json": {"question": QUESTION}, "headers": {"Host": "evil.example"}}),
-    ],
-)
-@pytest.mark.parametrize("stream", [False, True])
-def test_what_cannot_be_answered_says_why(client, status, path, request_, stream):
-    if stream and "question" in request_.get("json", {}):
-        request_ = {**request_, "json": {**request_["json"], "stream": True}}
+CHAT = {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}
+
+
+@pytest.mark.parametrize(("status", "path", "request_"), [
+    (400, "/v1/ask", {"json": {"question": " "}}),
+    (400, "/v1/ask", {"json": {"question": " ", "stream": True}}),
+    (400, "/v1/ask", {"json": {"question": "x" * 40_000, "stream": True}}),
+    (400, "/v1/ask", {"json": {"question": 5}}),
+    (400, "/v1/ask", {"json": {"question": QUESTION, "program": "rag"}}),
+    (400, "/v1/ask", {"content": "{", "headers": {"Content-Type": "application/json"}}),
+    (413, "/v1/ask", {"json": {"question": "x" * 5_000_000}}),
+    (415, "/v1/ask", {"data": {"question": QUESTION}}),
+    (400, "/v1/chat/completions", {"json": {"model": "knowgap/rag", "messages": []}}),
+    (400, "/v1/chat/completions", {"json": CHAT}),
+    (405, "/v1/models", {"json": {}}),
+    (404, "/v2/ask", {"json": {}}),
+    (403, "/v1/ask", {"json": {"question": QUESTION}, "headers": {"Host": "evil.example"}}),
+])  # fmt: skip
+def test_what_cannot_be_answered_says_why(client, status, path, request_):
     response = client.post(path, **request_)
-    assert response.status_code == status
+    assert (response.status_code, response.json()["error"]["code"]) == (status, status)
     assert response.json()["error"]["message"]
 
 
@@ -252,6 +244,20 @@ def test_a_port_in_use_is_named(server):
         serve(port=int(server.url.rsplit(":", 1)[1]))
     with pytest.raises(UsageError, match="a program or an index"):
         Server()
+
+
+def test_stopping_waits_for_what_is_under_way():
+    program = Waiting()
+    server = serve(program, index=OneRiver()).start()
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(httpx.post, f"{server.url}/v1/ask", json={"question": QUESTION}, timeout=SECONDS)
+        assert program.begun.acquire(timeout=SECONDS)
+        stopped = pool.submit(server.stop)
+        program.go_on.release(3)
+        assert asked.result(SECONDS).json()["answer"] == "Isk"
+        stopped.result(SECONDS)
+        with RemoteRetriever(server.url) as remote, pytest.raises(IndexMissing, match="no index server answers"):
+            remote.search(["another"], 3)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
