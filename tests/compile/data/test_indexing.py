@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.data.indexing import build_index
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
@@ -111,23 +111,9 @@ def test_an_engine_that_cannot_be_changed_is_built_again_as_if_it_were_new(docs:
     new = follow(docs, tmp_path / "new", engine="bm25")
     assert done.index.manifest.digest == new.index.manifest.digest
     assert Sources.of_index(tmp_path / "ix").files() == Sources.of_index(tmp_path / "new").files()
-
-
-@pytest.mark.skipif(find_spec("qdrant_client") is None, reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
-def test_a_qdrant_store_is_changed_in_place(docs: Path, tmp_path: Path):
-    follow(docs, tmp_path / "ix", engine="qdrant").index.close()
-    (docs / "people" / "reth.txt").write_text("Jon Reth burnt the hall in 1871.", encoding="utf-8")
-    done = follow(docs, tmp_path / "ix")
-    assert (done.update.added, done.update.removed, done.update.kept, done.update.rebuilt) == (1, 1, 3, False)
-    assert ids(done.index) == ["bridge.md", "bridge.md", "people/reth.txt", "people/venn.txt"]
-    done.index.close()
-
-
-def test_a_single_document_may_be_indexed(docs: Path, tmp_path: Path):
     (tmp_path / "link.md").symlink_to(docs / "bridge.md")
-    done = follow(tmp_path / "link.md", tmp_path / "ix", engine="bm25")
-    assert len(done.index) == 2
-    assert Sources.of_index(tmp_path / "ix").files().keys() == {"link.md"}
+    assert len(follow(tmp_path / "link.md", tmp_path / "one", engine="bm25").index) == 2
+    assert Sources.of_index(tmp_path / "one").files().keys() == {"link.md"}
 
 
 def test_an_update_that_was_cut_off_is_done_by_the_next(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -157,18 +143,12 @@ def test_a_file_that_cannot_be_read_any_more_keeps_its_passages_and_is_named(doc
 
 
 def test_ids_do_not_depend_on_other_files_nor_on_where_the_folder_is(docs: Path, tmp_path: Path):
-    before = {passage.id for passage in _passages(follow(docs, tmp_path / "ix", engine="bm25"), tmp_path / "ix")}
+    before = {passage.id for passage in follow(docs, tmp_path / "ix", engine="bm25").index}
     (docs / "aaa.txt").write_text("First of all.", encoding="utf-8")
     os.rename(docs, tmp_path / "moved")
     done = follow(tmp_path / "moved", tmp_path / "ix")
     assert (done.update.files, done.update.kept) == (1, 4)
-    assert before < {passage.id for passage in _passages(done, tmp_path / "ix")}
-
-
-def _passages(done, path: Path) -> list[Passage]:
-    from knowgap.retrieval import PassageStore
-
-    return list(PassageStore(path))
+    assert before < {passage.id for passage in done.index}
 
 
 def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_path: Path):
@@ -192,13 +172,6 @@ def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_p
     assert len(whole.index) == 3
 
 
-def test_what_is_too_long_for_the_encoder_is_said_where_it_is_not_split(tmp_path: Path):
-    corpus = write_jsonl(tmp_path / "docs.jsonl", {"short": "A short one.", "long": "A long story. " * 200})
-    with pytest.warns(UserWarning, match="1 of 2 passages are longer than the 256 tokens that the encoder reads"):
-        follow(corpus, tmp_path / "ix", engine="dense", split="never")
-    assert follow(corpus, tmp_path / "split", engine="dense").reading.split == 1
-
-
 def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
     follow(docs, tmp_path / "ix", engine="bm25")
     other = tmp_path / "other"
@@ -209,6 +182,14 @@ def test_an_index_of_something_else_is_not_changed(docs: Path, tmp_path: Path):
     with pytest.raises(UsageError, match=r"another index stands there \(passage-tokens 256, not 64\)"):
         follow(docs, tmp_path / "ix", passage_tokens=64)
     assert len(follow(other, tmp_path / "ix", engine="bm25", overwrite=True).index) == 1
+
+
+def test_a_data_set_and_passages_are_indexed_as_they_are(tmp_path: Path):
+    passages = [Passage("isk", "Isk", "A river."), Passage("story", "", "A long story. " * 500)]
+    for source in (passages, iter(passages), Dataset("rivers", {}, passages, "")):
+        assert list(build_index(source, tmp_path / "ix", engine="bm25")) == passages
+    with pytest.raises(UsageError, match="another index"):
+        build_index([Passage("orle", "", "A town.")], tmp_path / "ix", engine="bm25")
 
 
 def test_a_folder_without_documents_is_refused_and_changes_nothing(docs: Path, tmp_path: Path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgap.compiling.data import DATASETS, LAYOUTS, SPLITS, load_dataset
+from knowgap.compiling.data import SPLITS, load_dataset
 from knowgap.compiling.data.dataset import PassagePool, make_example, sample_split, split_examples
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.retrieval.passage import Passage
@@ -95,11 +95,6 @@ def test_limit_and_sampling(own):
     assert len(drawn[0]) == 9
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(sample_split(whole, "random-500")) == 40
-
-
-def test_every_layout_is_the_name_of_a_data_set_with_a_line_about_it():
-    assert {"sample", "beir", *LAYOUTS} == DATASETS.keys()
-    assert all(about and "\n" not in about for about in DATASETS.values())
 
 
 @pytest.mark.parametrize(
