@@ -14,7 +14,7 @@ from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
 from knowgap.compiling.questions.material import Material
 from knowgap.compiling.questions.records import Draft
-from knowgap.compiling.teacher.asking import ask_teacher
+from knowgap.compiling.teacher import ask_teacher
 from knowgap.errors import LanguageModelError
 from knowgap.programs.replies.outputs import text_of
 from knowgap.retrieval.lexical import words

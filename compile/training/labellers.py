@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import dspy
 
 from knowgap.compiling.evaluation.metrics import get_metric
-from knowgap.compiling.teacher.asking import ask_teacher, teacher_identity
+from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
+from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training.labelling import Item, Labeller
 from knowgap.errors import UsageError
 from knowgap.programs.ra_isf import RAISF
@@ -36,7 +37,7 @@ def answers_rightly(lm: dspy.BaseLM, program: RAISF | None = None, *, metric: st
         right = None if output is None else float(score(item.example, output)) >= 0.5
         return right, calls
 
-    identity = ["answers rightly", metric, *teacher_identity(lm, asked.answer, asked.wording)]
+    identity = ["answers rightly", metric, *_identity(lm, asked.answer, asked.wording)]
     return Labeller("know", f"right answers of {lm.model} without passages", identity, label, calls=1)
 
 
@@ -53,7 +54,7 @@ def says_that_it_knows(lm: dspy.BaseLM, program: RAISF | None = None) -> Labelle
         output, calls = ask_teacher(asked.know, lm, question=item.example.question)
         return (None if output is None else bool(output.knows)), calls
 
-    return Labeller("know", f"what {lm.model} says it knows", teacher_identity(lm, asked.know), label, calls=1)
+    return Labeller("know", f"what {lm.model} says it knows", _identity(lm, asked.know), label, calls=1)
 
 
 def retrieve_items(
@@ -93,9 +94,7 @@ def judges_relevance(lm: dspy.BaseLM, program: RAISF | None = None) -> Labeller:
         output, calls = ask_teacher(asked.relevance, lm, **inputs)
         return (None if output is None else bool(output.relevant)), calls
 
-    return Labeller(
-        "relevant", f"what {lm.model} finds relevant", teacher_identity(lm, asked.relevance), label, calls=1
-    )
+    return Labeller("relevant", f"what {lm.model} finds relevant", _identity(lm, asked.relevance), label, calls=1)
 
 
 def gold_passages() -> Labeller:
@@ -128,7 +127,7 @@ def decomposes(lm: dspy.BaseLM, program: RAISF | None = None) -> Labeller:
         questions, _ = clean_lines(output.questions if output is not None else (), asked.max_questions)
         return questions or None, calls
 
-    identity = teacher_identity(lm, predictor, asked.max_questions)
+    identity = _identity(lm, predictor, asked.max_questions)
     return Labeller("decompose", f"how {lm.model} decomposes", identity, label, calls=1)
 
 
@@ -170,3 +169,9 @@ def refer_to_answers(example: dspy.Example) -> list[str]:
             (text, number) for text in dict.fromkeys([answer, *named]) if text.strip() and text.casefold() not in told
         ]
     return [question for question in questions if question]
+
+
+def _identity(lm: dspy.BaseLM, predictor: dspy.Predict, *more: object) -> list[object]:
+    """What decides the replies of a language model to a predictor, as JSON values."""
+    state = {name: value for name, value in predictor.dump_state().items() if name in ("demos", "signature")}
+    return [lm_name(lm), lm_settings(lm), state, *more]

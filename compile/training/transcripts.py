@@ -20,7 +20,7 @@ from knowgap.compiling.evaluation.metrics import f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import check_examples, map_ordered
-from knowgap.compiling.teacher.asking import ask_teacher
+from knowgap.compiling.teacher import ask_teacher
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.errors import UsageError
 from knowgap.programs.replies.outputs import clean_lines, text_of

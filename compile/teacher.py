@@ -1,4 +1,4 @@
-"""Ask a language model for data."""
+"""A language model as the author of data: labels, transcripts and questions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import LMError
 
-from knowgap.compiling.evaluation.provenance import lm_name, lm_settings
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
@@ -28,9 +27,3 @@ def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple
     except LMError as error:
         raise as_language_model_error(error, lm) from error
     return reply.prediction, reply.usage.asked
-
-
-def teacher_identity(lm: dspy.BaseLM, predictor: dspy.Predict, *more: object) -> list[object]:
-    """What decides the replies of a language model to a predictor, as JSON values."""
-    state = {name: value for name, value in predictor.dump_state().items() if name in ("demos", "signature")}
-    return [lm_name(lm), lm_settings(lm), state, *more]

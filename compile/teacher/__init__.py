@@ -1,1 +1,0 @@
-"""A language model as the author of data: asked for each record once, and its records kept in a file that continues."""
