@@ -174,9 +174,3 @@ def test_a_question_leaves_nothing_where_no_history_is_wanted(rag):
         with dspy.context(trace=[]):
             rag(question=QUESTION)
             assert [inputs["question"] for _, inputs, _ in dspy.settings.trace] == [QUESTION]
-
-
-def test_predictors_do_not_reach_into_the_retriever():
-    program = RAG(TableRetriever({}))
-    program.retriever.helper = dspy.Predict("a -> b")
-    assert [name for name, _ in program.named_predictors()] == ["answer"]
