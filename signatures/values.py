@@ -80,8 +80,6 @@ def parse_literal(text: str, *, repair: bool = False) -> Any:
             if len(spelled) <= REPAIRABLE:  # a backslash that escapes nothing stands for itself
                 escaped = re.sub(r"""\\(?![\\'"\nabfnrtv0-7xNuU])""", r"\\\\", spelled)
                 return _python_value(ast.parse(escaped, mode="eval").body)
-    if items := re.findall(r"[“«‘](.{0,1000}?)[”»’](?=\s*[,\]])", text[:REPAIRABLE]):
-        return items
     return repair_json(text) if repair and re.match(r"[\[{]\s*[\"'{]", text) else None
 
 

@@ -283,11 +283,9 @@ def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
 def _xml_value(inner: str) -> Any:
     if "<" not in inner:
         return html.unescape(inner.strip())
-    for spelled in (inner, re.sub(r"&(?!\w+;|#)", "&amp;", inner)):
-        try:
-            return _element_value(ET.fromstring(f"<value>{spelled}</value>"))
-        except (ET.ParseError, ValueError):  # the latter for lone surrogates
-            continue
+    spelled = re.sub(r"&(?!\w+;|#)", "&amp;", inner)
+    with suppress(ET.ParseError, ValueError):  # the latter for lone surrogates
+        return _element_value(ET.fromstring(f"<value>{spelled}</value>"))
     return html.unescape(inner.strip())
 
 
