@@ -86,7 +86,7 @@ class BlendFilter(Program):
         "probability from which a passage is relevant; none lets the model reason and list ids (equation 7)",
         when={"knowledge_filter": ["apart", "union"]},
     )
-    always_shorten = Switch(False, "word every answer anew (appendix B), not only one longer than the style asks")
+    always_shorten = Switch(False, "shorten every answer (appendix B), not only one that is longer than the style asks")
 
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -66,7 +66,7 @@ def rerank(
         queries: as searched.
         hits: one list per query.
         delta: the lowest score that a passage may have; None keeps all.
-        min_passages: so many of the best are kept, whatever they score.
+        min_passages: the number of best passages that are kept whatever they score.
 
     Returns:
         Each passage once, with its highest score over the queries; best first, ties by id.

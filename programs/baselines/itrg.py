@@ -30,7 +30,11 @@ class ITRG(Program):
 
     iterations = Integer(5, "rounds of retrieval and generation", low=1, high=10)
     top_k = Integer(5, "passages retrieved per round", low=1, high=50)
-    strategy = Choice("refresh", "write each document anew, or refine the last one", choices=("refresh", "refine"))
+    strategy = Choice(
+        "refresh",
+        "write each document from the new passages alone, or refine the last one",
+        choices=("refresh", "refine"),
+    )
 
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)

@@ -113,9 +113,7 @@ def test_the_embedded_reranker_brings_defaults_of_its_own_but_the_presets_stay_t
             assert reading(MIGRES.from_preset(name)) == paper
 
 
-@pytest.mark.parametrize(
-    "name", ["BAAI/bge-reranker-base", "/models/BGE-Reranker-Base/", "bge-reranker-large"]
-)
+@pytest.mark.parametrize("name", ["BAAI/bge-reranker-base", "/models/BGE-Reranker-Base/", "bge-reranker-large"])
 def test_a_presets_delta_is_for_bge_reranker_base_and_left_out_for_another_with_a_warning(name):
     reranker = TableReranker(lambda *_: 0.0, -1.0)
     reranker.name = name
