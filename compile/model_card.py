@@ -32,9 +32,9 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         ("Entailment model", config["entailment"] or "none"),
         *(
             (f"Sub-model `{argument}`", facts.get("name") or f"digest `{_first_digits(facts.get('digest'))}`")
-            for argument, facts in (config.get("sub_models") or {}).items()
+            for argument, facts in config["sub_models"].items()
         ),
-        *((f"From outside: {role}", _outside(each)) for role, each in (config.get("outside") or {}).items()),
+        *((f"From outside: {role}", _outside(each)) for role, each in config["outside"].items()),
         ("Data", f"{data.get('name', 'not said')}, fingerprint `{_first_digits(data.get('fingerprint'))}`"),
         ("Made", f"{config['created']}, at commit `{_first_digits(config['git_commit'])}`"),
         ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),
@@ -47,11 +47,11 @@ def model_card(config: dict[str, Any], program: Program) -> str:
         (f"`{name}`", f"`{value}`", f"`{declared[name].default}`", declared[name].help)
         for name, value in config["hyperparameters"].items()
     ]
-    lines += _table(["name", "value", "the paper's", "what it does"], rows)
+    lines += _table(["name", "value", "default", "what it does"], rows)
     lines += ["", "## Demonstrations", ""]
     shown = [f"- `{name}`: {number}" for name, number in config["demonstrations"].items()]
     lines += shown or ["None: every prompt is its instructions alone."]
-    if compared := config.get("compared"):
+    if compared := config["compared"]:
         lines += ["", "## Programs compared", "", *_table([*compared[0]], [[*row.values()] for row in compared])]
     if config["cost"]:
         lines += ["", "## What compiling cost", "", *(f"- {name}: {value}" for name, value in config["cost"].items())]
