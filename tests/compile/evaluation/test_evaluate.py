@@ -17,7 +17,6 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.evaluator import load_answers
 from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.runner import map_ordered
-from knowgap.compiling.evaluation.statistics import mean_interval
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
 
@@ -208,15 +207,6 @@ def test_round_trip(program, examples, tmp_path, lm):
         Evaluation.load(path)
     with pytest.raises(DataError, match="cannot be read"):
         Evaluation.load(tmp_path / "none.json")
-
-
-def test_intervals_are_seeded_and_hold_the_mean():
-    values = [1.0, 0.0, 0.0] * 20
-    interval = mean_interval(values, seed=3)
-    assert interval == mean_interval(values, seed=3)
-    assert (interval.low, interval.high) == (pytest.approx(0.21, abs=0.02), pytest.approx(0.45, abs=0.02))  # ± 1.96 SE
-    assert mean_interval([0.5, 0.5]).low == 0.5
-    assert mean_interval([1.0]).high == 1.0
 
 
 def test_comparison_is_paired(program, examples):

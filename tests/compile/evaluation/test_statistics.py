@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from knowgap.compiling.evaluation.costs import COSTS, mean_costs
+from knowgap.compiling.evaluation.metrics import METRICS
 from knowgap.compiling.evaluation.statistics import (
     Interval,
     few_questions,
@@ -11,6 +13,7 @@ from knowgap.compiling.evaluation.statistics import (
     paired_comparison,
     undecidable,
 )
+from knowgap.programs.trace.trace import Cost
 
 
 def test_equal_scores_are_not_known_exactly():
@@ -35,3 +38,27 @@ def test_so_few_differences_decide_nothing(differing: int, decidable: bool):
     assert comparison.decidable is decidable is (comparison.p_value < 0.05)
     said = "where fewer than 6 questions differ, no difference can be significant (p < 0.05)"
     assert undecidable([comparison]) == ("" if decidable else said)
+
+
+def test_means_by_hand():
+    first = Cost(lm_calls=4, prompt_tokens=100, completion_tokens=20, passages=9, iterations=3, seconds=1.5)
+    second = Cost(lm_calls=1, cached_calls=1, passages=5, knowledge_tokens=50, retrievals=2)  # never iterates
+    means = mean_costs([first, second])
+    assert means.keys() == COSTS.keys()
+    assert {name: mean for name, mean in means.items() if mean} == pytest.approx(
+        {
+            **{"lm_calls": 2.5, "cached_calls": 0.5, "tokens": 60, "prompt_tokens": 50, "completion_tokens": 10},
+            **{"retrievals": 1, "passages": 7, "knowledge_tokens": 25, "iterations": 1.5},
+            **{"passages_per_iteration": (9 / 3 + 5) / 2, "seconds": 0.75},
+        }
+    )
+    assert not COSTS.keys() & METRICS.keys()
+
+
+def test_intervals_are_seeded_and_hold_the_mean():
+    values = [1.0, 0.0, 0.0] * 20
+    interval = mean_interval(values, seed=3)
+    assert interval == mean_interval(values, seed=3)
+    assert (interval.low, interval.high) == (pytest.approx(0.21, abs=0.02), pytest.approx(0.45, abs=0.02))  # ± 1.96 SE
+    assert mean_interval([0.5, 0.5]).low == 0.5
+    assert mean_interval([1.0]).high == 1.0

@@ -93,20 +93,16 @@ def test_options_that_fit_nothing_are_refused(setup: dict, message: str, tmp_pat
         prepare(make_table(), ExperimentSetup(output=tmp_path, **setup))
 
 
-def test_unknown_names_are_refused(data: dict, tmp_path: Path):
+def test_unknown_names_and_missing_passages_are_refused(data: dict, tmp_path: Path):
     table = make_table(rows=[{"label": "typo", "program": "mirgres"}], baseline="")
     with pytest.raises(UsageError, match=r"'typo' on houses: .*migres"):
         prepare(table, ExperimentSetup(output=tmp_path, **data))
+    with pytest.raises(UsageError, match="own brings no passages"):
+        prepare(make_table(), ExperimentSetup(output=tmp_path, data=data["data"]))
     with pytest.raises(UnknownName, match="exact_mach"):
         score_metrics(["exact_mach"])
     with pytest.raises(UnknownName, match="no_such_table"):
         read_table("no_such_table")
-
-
-def test_a_program_that_retrieves_needs_passages(data: dict, tmp_path: Path):
-    setup = ExperimentSetup(output=tmp_path, data=data["data"])
-    with pytest.raises(UsageError, match="own brings no passages"):
-        prepare(make_table(), setup)
 
 
 def test_a_column_decides_on_presets_and_wording():
