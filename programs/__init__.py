@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -144,19 +143,5 @@ def _check_class(found: Any, what: str) -> None:
         return
     if found.name in PROGRAMS:
         raise UsageError(f"{what}: its attribute name is {found.name!r}, a program of knowgap's own: choose another")
-    taken = dict(list(inspect.signature(found.__init__).parameters.items())[1:])
-    positional = [p for p in taken.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    required = [p.name for p in taken.values() if p.default is p.empty and p.kind not in variable]
-    if not positional or required not in ([], [positional[0].name]):
-        raise UsageError(f"{what}: its __init__ takes ({', '.join(taken)}): {_INIT}")
-    if not any(p.kind == p.VAR_KEYWORD for p in taken.values()):
-        raise UsageError(f"{what}: its __init__ takes no hyperparameters: {_INIT}")
-    with blaming(f"{what}, made without a retriever to try it"):
-        found().parts()
-
-
-_INIT = (
-    "write `def __init__(self, retriever=None, **hyperparameters)`, and hand both on with "
-    "`super().__init__(retriever, **hyperparameters)`"
-)
+    with blaming(f"{what}, made as {found.__name__}(None, style='short') to try it"):
+        found(None, style="short").parts()

@@ -48,8 +48,11 @@ def test_the_folder_is_on_the_path_once_something_in_it_is_named(folder):
         ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),
         ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that writes forward"),
         ("mine:Named", r"its attribute name is 'migres', a program of knowgap's own"),
-        ("mine:Narrow", r"its __init__ takes no hyperparameters: write `def __init__\(self, retriever=None"),
-        ("mine:Broken", r"made without a retriever to try it: ZeroDivisionError: division by zero \(.*mine\.py:25\)"),
+        ("mine:Narrow", r"made as Narrow\(None, style='short'\) to try it: TypeError: .*'style'"),
+        (
+            "mine:Broken",
+            r"made as Broken\(None, style='short'\) to try it: ZeroDivisionError: .*mine\.py:25\)",
+        ),
         ("unsound:X", r"unsound cannot be imported: ModuleNotFoundError: No module named 'absent' \(.*unsound\.py:1\)"),
     ],
 )

@@ -93,17 +93,6 @@ def test_perplexity_takes_the_trajectory_whose_values_came_easiest():
     assert min(by_hand, key=by_hand.__getitem__) == "decompose/decompose"
 
 
-@pytest.mark.parametrize("strategy", ["ensemble", "confidence", "perplexity"])
-def test_a_tie_goes_to_evidence_and_not_to_the_root(strategy):
-    """All state 0.95: the answer of most trajectories wins, by the longest of their paths."""
-
-    def rule(act, inputs):
-        return {**reply(act, inputs), "confidence": 0.95} if act == "answer" else reply(act, inputs)
-
-    prediction, _ = run(TreeEngine(rule, tokens=False), strategy=strategy)
-    assert (prediction.answer, prediction.path) == ("Bulgaria", "rewrite/rewrite")  # six of thirteen
-
-
 def test_every_node_asks_from_its_queries_and_what_each_found():
     """Also where different queries find the same: the answer rests on the path (section 2.3), not on passages alone."""
     _, engine = run(table={query: [ROAD] for queries in QUERIES.values() for query in queries})
@@ -220,17 +209,6 @@ def test_a_query_that_cannot_be_read_makes_no_child(action, answer):
     assert paths(prediction) == [path for path in PATHS if action not in path]
     assert {step.act for step in prediction.trace.of(Malformed)} == {action}
     assert prediction.answer == answer
-
-
-def test_answers_that_cannot_be_read_do_not_count():
-    def rule(act, inputs):
-        return UNREADABLE if act == "answer" and not inputs["passages"] else reply(act, inputs)
-
-    prediction, _ = run(TreeEngine(rule), strategy="confidence")
-    assert paths(prediction) == PATHS[1:]
-    # Six say Germany at 0.55, the first of the longest paths is selected.
-    assert (prediction.answer, prediction.path) == ("Germany", "rewrite/disambiguate")
-    assert prediction.measure == "token log-probabilities"
 
 
 def test_a_query_is_not_searched_twice_on_one_path():
