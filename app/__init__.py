@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING
 from knowgap.lazy import export_lazily
 
 if TYPE_CHECKING:
-    from knowgap.compiling import Budget as Budget
-    from knowgap.compiling import DemoConfig as DemoConfig
     from knowgap.compiling import Evaluation as Evaluation
     from knowgap.compiling import StudyConfig as StudyConfig
-    from knowgap.compiling import calibrate as calibrate
     from knowgap.compiling import compare as compare
-    from knowgap.compiling import compile_program as compile_program
+    from knowgap.compiling import compile as compile
     from knowgap.compiling import evaluate as evaluate
     from knowgap.compiling import load_artifact, save_artifact
-    from knowgap.compiling import tune as tune
     from knowgap.compiling.data import Dataset as Dataset
     from knowgap.compiling.data import build_index as build_index
     from knowgap.compiling.data import load_dataset as load_dataset

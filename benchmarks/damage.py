@@ -197,12 +197,13 @@ def _search(path: Path) -> Any:
 
 
 def _make_artifact(path: Path) -> None:
-    from knowgap.compiling import compile_program, save_artifact
+    from knowgap.compiling import compile, save_artifact
     from knowgap.lms import extractive_lm
 
     program, examples = _data(6)
     lm = extractive_lm(cache=False)
-    save_artifact(compile_program(program, examples, metric="f1", lm=lm, num_threads=1), path, lm=lm)
+    found = compile(program, examples, "f1", trainset=examples, optimizer="bootstrap", lm=lm, num_threads=1)
+    save_artifact(found.program, path, lm=lm)
 
 
 def _load(path: Path) -> Any:

@@ -130,10 +130,10 @@ def _import() -> None:
     """Import what jobs need, so that a fork has it."""
     import knowgap.compiling.experiments.runner
     import knowgap.lms.embedded.engine
-    from knowgap.compiling import compile_program, evaluate, tune
+    from knowgap.compiling import compile, evaluate
     from knowgap.retrieval import DenseIndex
 
-    assert all((knowgap, compile_program, evaluate, tune, DenseIndex))
+    assert all((knowgap, compile, evaluate, DenseIndex))
     sample()
 
 
@@ -208,31 +208,31 @@ def _evaluate(questions: int, place: Path) -> Any:
 
 
 def _compile(questions: int, place: Path) -> Any:
-    from knowgap.compiling import compile_program, save_artifact
+    from knowgap.compiling import compile, save_artifact
 
     program, examples = _data(questions)
     lm = _lm(place, cache=True)
-    compiled = compile_program(
-        program, examples, metric="f1", lm=lm, num_threads=1, max_bootstrapped_demos=40, max_rounds=1
-    )
+    options = {"optimizer": "bootstrap", "max_bootstrapped_demos": 40, "max_rounds": 1}
+    compiled = compile(program, examples, "f1", trainset=examples, lm=lm, num_threads=1, **options).program
     save_artifact(compiled, place / "artifact", lm=lm)
     return json.loads((place / "artifact" / "program.json").read_text(encoding="utf-8"))
 
 
 def _tune(name: str, place: Path) -> Any:
-    from knowgap.compiling import StudyConfig, tune
+    from knowgap.compiling import StudyConfig, compile
 
     program, examples = _data(8)
-    tuning = tune(
+    tuning = compile(
         program,
-        devset=examples,
-        metric="f1",
+        examples,
+        "f1",
         n_trials=6,
         storage=place / name,
         lm=_lm(place),
         num_threads=THREADS,
-        study=StudyConfig(reuse=False, prune=False),
-    )
+        config=StudyConfig(reuse=False, prune=False),
+    ).study
+    assert tuning is not None
     return [(t.label, t.values, t.scores) for t in tuning.trials], tuning.best.values
 
 
@@ -268,8 +268,8 @@ JOBS: dict[str, Callable[..., Any]] = {
     "index update": _update,
     "eval": _evaluate,
     "compile": _compile,
-    "tune, SQLite": functools.partial(_tune, "study.db"),
-    "tune, journal": functools.partial(_tune, "study.journal"),
+    "study, SQLite": functools.partial(_tune, "study.db"),
+    "study, journal": functools.partial(_tune, "study.journal"),
     "experiment": _experiment,
     "replacing an artifact": _replace_artifact,
 }

@@ -22,7 +22,7 @@ from typing import Any
 import dspy
 from table import Table, note, ratio, seconds
 
-from knowgap.compiling import StudyConfig, Tuning, evaluate, tune
+from knowgap.compiling import StudyConfig, StudyResult, compile, evaluate
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.lms import extractive_lm
@@ -168,23 +168,25 @@ class Bench:
 
     def tune(
         self, names: Sequence[str], n_trials: int, seed: int, *, n_questions: int = 0, study: StudyConfig | None = None
-    ) -> Tuning[Any]:
+    ) -> StudyResult[Any]:
         """Run a study of some programs with empty caches."""
         dspy.cache.reset_memory_cache()
         n_questions = n_questions or self.n_questions
-        return tune(
-            programs=[get_program(name)(self.retriever) for name in names],
-            devset=self.data.splits["dev"][:n_questions],
-            trainset=self.data.splits["train"][:n_questions],
-            study=study,
-            metric="f1",
+        found = compile(
+            [get_program(name)(self.retriever) for name in names],
+            self.data,
+            "f1",
+            limit=n_questions,
+            config=study,
             n_trials=n_trials,
             seed=seed,
             lm=extractive_lm(),
             num_threads=1,
         )
+        assert found.study is not None
+        return found.study
 
-    def row(self, name: str, tuning: Tuning[Any], n_trials: int) -> Row:
+    def row(self, name: str, tuning: StudyResult[Any], n_trials: int) -> Row:
         """What the first trials of a study found."""
         trials: list[TrialResult] = tuning.trials[:n_trials]
         best = choose(trials)

@@ -20,7 +20,7 @@ from typing import Any
 
 from table import Table, note, ratio, seconds
 
-from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling import StudyConfig, compile
 from knowgap.compiling.data import load_dataset
 from knowgap.lms import extractive_lm, quiet_dspy
 from knowgap.programs import get_program
@@ -88,16 +88,17 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
     data, retriever = load_dataset(), open_index(index)
     retriever.search([data.splits["dev"][0].question], 1)  # load the encoder before the study
     started = time.perf_counter()
-    tuning = tune(
+    tuning = compile(
         get_program(tuned)(retriever),
-        devset=data.splits["dev"][:n_dev],
-        trainset=data.splits["train"][:n_dev],
-        metric="f1",
+        data,
+        "f1",
+        limit=n_dev,
         n_trials=n_trials,
         lm=extractive_lm(),
         num_threads=2,
-        study=StudyConfig(reuse=saving, prune=saving),
-    )
+        config=StudyConfig(reuse=saving, prune=saving),
+    ).study
+    assert tuning is not None
     return {
         **asdict(tuning.calls),
         "calls": tuning.spent.calls,

@@ -10,7 +10,14 @@ import threading
 
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 
-from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling import StudyConfig, StudyResult, compile
+
+
+def study(program=(), devset=(), **more) -> StudyResult:
+    """The study that `compile` runs, of one program or several."""
+    found = compile(program, devset, more.pop("metric"), **more).study
+    assert found is not None
+    return found
 
 
 def study_arguments(n_dev: int = 10):
@@ -23,7 +30,7 @@ def study_arguments(n_dev: int = 10):
         "trainset": train,
         "metric": "exact_match",
         "lm": lm,
-        "study": StudyConfig(reuse=False),
+        "config": StudyConfig(reuse=False),
     }, engine
 
 
@@ -37,8 +44,8 @@ def work(storage: str, n_trials: int, deadline: float) -> None:
     if deadline:
         threading.Timer(deadline, os.kill, (os.getpid(), signal.SIGKILL)).start()
     arguments, _ = study_arguments()
-    arguments["study"] = StudyConfig(reuse=False, heartbeat=1)
-    tune(**arguments, n_trials=n_trials, study_name="many", storage=storage, num_threads=2)
+    arguments["config"] = StudyConfig(reuse=False, heartbeat=1)
+    study(**arguments, n_trials=n_trials, study_name="many", storage=storage, num_threads=2)
 
 
 def main() -> None:
@@ -53,7 +60,7 @@ def main() -> None:
         return complete(request)
 
     engine.complete = mortal
-    tuning = tune(**arguments, n_trials=n_trials, study_name="killed", storage=storage, num_threads=2)
+    tuning = study(**arguments, n_trials=n_trials, study_name="killed", storage=storage, num_threads=2)
     sys.stdout.write(json.dumps({"calls": calls[0], "trials": plain(tuning)}))
 
 

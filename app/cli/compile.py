@@ -12,17 +12,16 @@ from typer import Context, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark
-from knowgap.cli.evaluate import Job, open_job, show_estimates
+from knowgap.cli.evaluate import Job, open_job
 from knowgap.cli.finetune import finetune, finetune_config
 from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.saving import score_and_save
-from knowgap.cli.running.study import estimate_study, run_study, show_study, study_config, study_label
+from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config, study_label
 from knowgap.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compiling import DemoConfig
     from knowgap.programs.base import Program
 
 _OF_STUDIES = ("n_trials", "study_name", "storage", "mode", "cost", "rule", "prune", "max_calls", "max_tokens")
@@ -62,13 +61,13 @@ def calibrate(
     as_json: o.Json = False,
 ) -> None:
     """Set the relevance threshold δ from the training questions (MIGRES, table 12)."""
-    from knowgap.compiling import calibrate
+    from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
 
     program = factories.check_program(options)
     dataset = factories.load_data(options)
     examples = dataset.questions(options.split, options.limit)
     with factories.open_index(options, dataset) as retriever, progress("calibrating δ") as report:
-        calibration = calibrate(program.make(retriever, None), examples, share=share, progress=report)
+        calibration = calibrate_delta(program.make(retriever, None), examples, share=share, progress=report)
     if as_json:
         out.print_json(calibration.model_dump_json(exclude={"scores"}))
         return
@@ -105,7 +104,6 @@ def compile_(
     ] = None,
 ) -> None:
     """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
-    from knowgap.compiling import DemoConfig
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 
     if optimizer not in ("study", "finetune", *OPTIMIZERS):
@@ -126,7 +124,7 @@ def compile_(
         what = f"--optimizer {optimizer}" if optimizer != "study" else f"--teacher-lm {teacher}"
         raise UsageError(f"{what}: finds demonstrations, which a generator is not shown; `knowgap tune` tunes it")
     if optimizer == "study":
-        _improve(options, DemoConfig(teacher_lm=teacher_lm), context.obj)
+        _improve(options, "auto", context.obj, teacher_lm=teacher_lm)
         return
     with open_job(options, ("dev", "test"), [checked]) as job:
         program = checked.make(job.retriever, job.lm)
@@ -137,7 +135,7 @@ def compile_(
                 score_and_save(job, program, finetuned.program, folder, lm=finetuned.lm)
             return
         if options.dry_run:
-            _show_estimate(job, program, options, optimizer)
+            show_estimate(job, [program], options, "none", optimizer)
             return
         improved = optimize_demonstrations(job, program, optimizer, teacher_lm)
         score_and_save(job, program, improved, folder)
@@ -146,26 +144,30 @@ def compile_(
 @grouped
 def tune(*, context: Context, options: CompileOptions) -> None:
     """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
-    from knowgap.compiling import DemoConfig
-
-    _improve(options, DemoConfig(mode="none"), context.obj, suffix="-tuned")
+    _improve(options, "none", context.obj, suffix="-tuned")
 
 
-def _improve(options: CompileOptions, demos: DemoConfig, command: Sequence[str] | None, suffix: str = "") -> None:
+def _improve(
+    options: CompileOptions,
+    demos: str,
+    command: Sequence[str] | None,
+    suffix: str = "",
+    teacher_lm: dspy.LM | None = None,
+) -> None:
     """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
     from knowgap.compiling.study.local_processes import is_local_worker
 
     checked = [factories.check_program(each) for each in _chosen_programs(options)]
     study_config(options)
     if any(each.generator is not None for each in checked):
-        demos = demos.model_copy(update={"mode": "none"})
+        demos = "none"
     with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm) for each in checked]
         folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}{suffix}")
         if options.dry_run:
-            estimate_study(job, programs, options, demos)
+            show_estimate(job, programs, options, demos)
             return
-        tuned = run_study(job, programs, folder, options, command, demos=demos)
+        tuned = run_study(job, programs, folder, options, command, demos=demos, teacher_lm=teacher_lm)
         if is_local_worker():
             return
         show_study(tuned)
@@ -197,14 +199,14 @@ def _chosen_programs(options: CompileOptions) -> list[o.ProgramOptions]:
 
 def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None = None) -> Program:
     """Find demonstrations by one of DSPy's optimizers."""
-    from knowgap.compiling import compile_program
+    from knowgap.compiling import compile
 
     with progress(f"finding demonstrations ({optimizer})") as report:
-        compiled = compile_program(
+        compiled = compile(
             program,
-            job.dataset.questions("train", job.options.limit),
-            valset=job.dataset.questions("dev", job.options.limit),
-            metric=job.metrics[0],
+            job.dataset,
+            job.metrics[0],
+            limit=job.options.limit,
             optimizer=optimizer,
             lm=job.lm,
             teacher_lm=teacher_lm,
@@ -212,27 +214,8 @@ def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_
             num_threads=job.options.num_threads,
             progress=report,
         )
-    predictors = compiled.predictors()
-    remark(f"{sum(len(predictor.demos) for predictor in predictors)} demonstrations in {len(predictors)} predictors")
-    return compiled
-
-
-def _show_estimate(job: Job, program: Program, options: CompileOptions, optimizer: str) -> None:
-    """Show what an optimizer would cost at most, with the scores before and after."""
-    from knowgap.compiling.study.estimate import estimate_optimizer
-
-    devset, limit = job.dataset.questions("dev", options.limit), options.limit
-    estimate = estimate_optimizer(
-        program,
-        optimizer,
-        devset=devset,
-        trainset=job.dataset.splits["train"][:limit],
-        scoring=2 * (len(devset) + len(job.dataset.questions("test", limit))),
-        metrics=job.metrics,
-        lm=job.lm,
-        prices=options.prices,
-    )
-    show_estimates({program.name: estimate}, job.lm)
+    remark(compiled.summary)
+    return compiled.program
 
 
 COMMANDS = {"compile": compile_, "calibrate": calibrate, "tune": tune}

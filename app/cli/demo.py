@@ -17,7 +17,7 @@ from knowgap.cli.running.study import run_study, show_study
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compiling import Evaluation, Tuning
+    from knowgap.compiling import Evaluation, StudyResult
     from knowgap.programs.base import Program
 
 __all__ = ["COMMANDS", "demo", "find_question", "tune_candidates"]
@@ -143,15 +143,14 @@ def _show_question(examples: Sequence[dspy.Example], base: Program, program: Pro
     show_table("the answers", ["who", "answer", "LM calls"], rows)
 
 
-def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tuple[Program, Tuning[Program]]:
+def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tuple[Program, StudyResult[Program]]:
     """Tune two programs on the dev split; return the one that gains more there, as it was, and its study."""
-    from knowgap.compiling import DemoConfig
     from knowgap.programs import get_program
     from knowgap.reports.rendering import format_gain
 
     programs = {name: get_program(name)(job.retriever) for name in _CANDIDATES}
     studies = {
-        name: run_study(job, [program], output_dir, options, demos=DemoConfig(), ranges=_RANGES)
+        name: run_study(job, [program], output_dir, options, demos="auto", ranges=_RANGES)
         for name, program in programs.items()
     }
     rows = []

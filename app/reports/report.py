@@ -49,8 +49,9 @@ def render_report(
     """Render a study or evaluations as an HTML page.
 
     Args:
-        source: what `tune` or `evaluate` returned, evaluations by label, a study's file or database URL, a folder that
-            `knowgap compile`, `tune`, `eval` or `compare` wrote, an evaluation's JSON file or a file of answers.
+        source: the study of what `compile` returned, what `evaluate` returned, evaluations by label, a study's file or
+            database URL, a folder that `knowgap compile` or `eval` wrote, an evaluation's JSON file or a file of
+            answers.
         evaluations: more evaluations, by label, such as those before and after a study.
         study_name: which study, if the storage keeps several.
         base: label of the evaluation that the others are compared with; by default one with "before" in its label, or

@@ -16,16 +16,16 @@ from knowgap.compiling.artifact import read_config
 from knowgap.compiling.evaluation.evaluator import ANSWERS, load_answers
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.study.run import StudyResult
 from knowgap.compiling.study.storage import describe_storage, open_storage, storage_errors
 from knowgap.compiling.study.summary import StudyFacts, matching, read_study
-from knowgap.compiling.study.tuning import Tuning
 from knowgap.errors import StudyError, UsageError
 from knowgap.storage.files import write_file
 
 __all__ = ["ReportSource", "Source", "read_source", "write_comparison"]
 
 _COMPARISON = "comparison.json"
-Source = str | Path | Tuning[Any] | Evaluation | Mapping[str, Evaluation]
+Source = str | Path | StudyResult[Any] | Evaluation | Mapping[str, Evaluation]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ReportSource:
 def read_source(source: Source, *, study_name: str | None = None, cost: str = "") -> ReportSource:
     """Read what a source holds; arguments and errors are those of `knowgap.reports.report.render_report`."""
     match source:
-        case Tuning():
+        case StudyResult():
             facts = replace(read_study(source.study, cost=cost or source.cost), chosen=source.best)
             return ReportSource(study=facts, questions=source.questions)
         case Evaluation():
@@ -151,7 +151,7 @@ def _has_studies(path: Path) -> bool:
 
 def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
     place = describe_storage(storage)
-    with quiet(), storage_errors(storage, reading=True):
+    with quiet(), storage_errors(storage):
         opened = open_storage(storage)
         names = sorted(optuna.get_all_study_names(opened))
         if not names:

@@ -12,8 +12,6 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.programs.base import Program
 
-__all__ = ["DemoSets"]
-
 P = TypeVar("P", bound=Program)
 Demos = list[dict[str, Any]]
 
@@ -43,7 +41,7 @@ class DemoSets(BaseModel, extra="forbid"):
             bootstrapped: the same program with all bootstrapped demonstrations; None if there are none.
             num_sets: maximum number of sets for each predictor, the empty one included.
             max_demos: maximum number of demonstrations in a drawn set.
-            seed: of the draws.
+            seed: the seed of the random draws.
         """
         rng = random.Random(seed)
         available = _demos(bootstrapped) if bootstrapped is not None else {}
@@ -67,10 +65,11 @@ class DemoSets(BaseModel, extra="forbid"):
         return {name: own + 1 if own + 1 < len(self.sets[name]) else own for name, own in self.own.items()}
 
     def apply(self, program: P, chosen: Mapping[str, int]) -> P:
-        """Give a program the chosen set of every predictor, and return it."""
+        """Give a program the chosen set of every predictor, and return it; set 0 is empty whatever sets there are."""
         predictors = dict(program.named_predictors())
         for name, number in chosen.items():
-            cast("Any", predictors[name]).demos = [dspy.Example(**demo) for demo in self.sets[name][number]]
+            demos = self.sets[name][number] if number else []
+            cast("Any", predictors[name]).demos = [dspy.Example(**demo) for demo in demos]
         return program
 
 

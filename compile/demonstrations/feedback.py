@@ -12,8 +12,6 @@ from knowgap.compiling.evaluation.metrics.normalize import reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import found_gold
 from knowgap.programs.trace.steps import Retrieved, Stopped
 
-__all__ = ["feedback_metric"]
-
 
 def feedback_metric(metric: Metric) -> Callable[..., dspy.Prediction]:
     """A metric in GEPA's form, `(gold, pred, trace, pred_name, pred_trace)`, which gives a score and says why.

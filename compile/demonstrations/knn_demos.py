@@ -11,8 +11,6 @@ from dspy.predict.parameter import Parameter
 
 from knowgap.programs.base import Program
 
-__all__ = ["NearestDemos"]
-
 
 class NearestDemos(Parameter):
     """Asks a program with the demonstrations of the training questions nearest to the question.

@@ -20,8 +20,6 @@ from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
 
-__all__ = ["OPTIMIZERS", "OptimizerRun", "OptimizerSpec", "remove_unused_demos", "reporting"]
-
 _REASONING = ("reasoning", "explanation")
 _RIGHT_RUNS = {"max_labeled_demos": 0, "metric_threshold": 1.0}
 _CANDIDATES = 8
@@ -32,7 +30,7 @@ _SET_HERE = frozenset(
 
 @dataclass(frozen=True)
 class OptimizerSpec:
-    """One of DSPy's optimizers, as `compile_program` runs it.
+    """One of DSPy's optimizers, as `run_optimizer` runs it.
 
     Args:
         class_name: the class in `dspy`.
@@ -63,7 +61,7 @@ class OptimizerSpec:
 
 @dataclass
 class OptimizerRun:
-    """What an optimizer (a class of DSPy) is run with: see `compile_program`; `author` is the teacher's model."""
+    """What an optimizer (a class of DSPy) is run with: see `run_optimizer`; `author` is the teacher's model."""
 
     optimizer: Any
     student: Program

@@ -1,4 +1,4 @@
-"""What a study does, apart from its questions: how it searches, where demonstrations come from, when it ends."""
+"""What a study does, apart from its questions: how it searches, how many demonstrations it makes, when it ends."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import dspy
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from knowgap.compiling.evaluation.costs import COSTS
-from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.study.storage import HEARTBEAT
 from knowgap.compiling.study.trials import parse_rule
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices, Usage, token_prices
-from knowgap.lms.providers import EXTRACTIVE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-__all__ = ["Budget", "DemoConfig", "StudyConfig"]
 
 T = TypeVar("T")
 
@@ -44,15 +39,15 @@ class _Config(BaseModel):
 
 
 class StudyConfig(_Config):
-    """How a study searches.
+    """How a study searches, and when it ends; a limit of None is none.
 
     Attributes:
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
         cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
         max_calls_per_question: calls of the language model that a question may take on average, cached ones included;
-            dearer trials are not chosen, and are stopped once that is certain.
-        max_cost_per_question: the same in US dollars, by `Budget.prices` or DSPy's table.
+            more expensive trials are not chosen, and are stopped once that is certain.
+        max_cost_per_question: the same in US dollars, by `prices` or DSPy's table.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
             see `knowgap.compiling.study.search.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
@@ -65,6 +60,13 @@ class StudyConfig(_Config):
             language model that samples is then asked only once for each prompt.
         cache_dir: folder in which they are shared with other processes; None shares them in memory and in DSPy's cache.
         heartbeat: seconds between the heartbeats of a trial in a database; after four missed ones it is run again.
+        num_sets: demonstration sets for each predictor at most, the empty one included.
+        max_demos: demonstrations in a set at most.
+        max_calls: calls that reach the language model, over the whole study.
+        max_tokens: their prompt and completion tokens.
+        max_money: their price in US dollars.
+        timeout: wall time of this call in seconds.
+        prices: US dollars per million prompt and completion tokens, for a model whose price DSPy does not know.
     """
 
     mode: Literal["single", "pareto"] = "single"
@@ -80,6 +82,13 @@ class StudyConfig(_Config):
     reuse: bool = True
     cache_dir: Path | None = None
     heartbeat: int = Field(default=HEARTBEAT, ge=1)
+    num_sets: int = Field(default=6, ge=1)
+    max_demos: int = Field(default=4, ge=1)
+    max_calls: int | None = Field(default=None, ge=0)
+    max_tokens: int | None = Field(default=None, ge=0)
+    max_money: float | None = Field(default=None, ge=0)
+    timeout: float | None = Field(default=None, gt=0)
+    prices: Prices | None = None
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -114,74 +123,18 @@ class StudyConfig(_Config):
         """The names of all hyperparameters that the settings mention."""
         return {*(self.include or ()), *self.exclude, *self.ranges, *(name for start in self.start for name in start)}
 
-    def identity(self) -> dict[str, Any]:
-        """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
-        fields = self.model_dump(mode="json", include={"mode", "include", "exclude", "ranges", "start"})
-        return {**fields, "prune": self.prunes, "cost": self.cost if self.mode == "pareto" else ""}
-
-
-class DemoConfig(_Config):
-    """Whether trials choose demonstrations, and how these are made.
-
-    Attributes:
-        mode: "search" lets trials choose among demonstration sets; "none" leaves the program's demonstrations as they
-            are; "auto" is "search", but "none" for the embedded reader, which ignores demonstrations.
-        num_sets: sets for each predictor at most, the empty one included.
-        max_demos: demonstrations in a set at most.
-        teacher_lm: the language model that makes the demonstrations; None for the one that is tuned for.
-    """
-
-    mode: Literal["auto", "search", "none"] = "auto"
-    num_sets: int = Field(default=6, ge=1)
-    max_demos: int = Field(default=4, ge=1)
-    teacher_lm: dspy.BaseLM | None = Field(default=None, exclude=True)
-
-    def resolved(self, lm: dspy.BaseLM | None) -> DemoConfig:
-        """The same with the mode that "auto" stands for.
-
-        Raises:
-            UsageError: there is a teacher, and no demonstrations are made.
-        """
-        mode = self.mode
-        if mode == "auto":
-            mode = "none" if lm_name(lm) == EXTRACTIVE else "search"
-        if mode == "none" and self.teacher_lm is not None:
-            raise UsageError(
-                f"the teacher {lm_name(self.teacher_lm)} has nothing to do: no demonstrations are made, since they are "
-                "switched off or the embedded reader takes no notice of them"
-            )
-        return self.model_copy(update={"mode": mode})
-
-
-class Budget(_Config):
-    """Limits that end a study cleanly; None sets none.
-
-    Attributes:
-        calls: calls that reach the language model, over the whole study.
-        tokens: their prompt and completion tokens.
-        money: their price in US dollars.
-        seconds: wall time of this call.
-        prices: US dollars per million prompt and completion tokens, for a model that DSPy does not know the price of.
-    """
-
-    calls: int | None = Field(default=None, ge=0)
-    tokens: int | None = Field(default=None, ge=0)
-    money: float | None = Field(default=None, ge=0)
-    seconds: float | None = Field(default=None, gt=0)
-    prices: Prices | None = None
-
     @property
     def limits_spending(self) -> bool:
         """Whether what other processes spend matters."""
-        return not (self.calls is None and self.tokens is None and self.money is None)
+        return not (self.max_calls is None and self.max_tokens is None and self.max_money is None)
 
-    def check_prices(self, lm: str, per_question: float | None = None) -> None:
-        """Refuse a limit of money, in all or per question, if the price of the language model of that name is unknown.
+    def check_prices(self, lm: str) -> None:
+        """Refuse a limit of money if the price of the language model of that name is unknown.
 
         Raises:
             UsageError: it says how to name prices.
         """
-        limit = self.money if self.money is not None else per_question
+        limit = self.max_money if self.max_money is not None else self.max_cost_per_question
         if limit is not None and self.prices is None and token_prices(lm) is None:
             raise UsageError(
                 f"a limit of {limit:g} US dollars needs prices, and those of {lm} are not known: name them, in "
@@ -191,11 +144,17 @@ class Budget(_Config):
     def exceeded(self, spent: Usage, seconds: float) -> str:
         """Which limit is reached, in words; empty if none is."""
         for what, limit, used in (
-            ("calls", self.calls, spent.calls),
-            ("tokens", self.tokens, spent.tokens),
-            ("money", self.money, spent.money),
-            ("seconds", self.seconds, seconds),
+            ("calls", self.max_calls, spent.calls),
+            ("tokens", self.max_tokens, spent.tokens),
+            ("US dollars", self.max_money, spent.money),
+            ("seconds", self.timeout, seconds),
         ):
             if limit is not None and used >= limit:
-                return f"budget of {limit:g} {what}"
+                return f"limit of {limit:g} {what}"
         return ""
+
+    def identity(self) -> dict[str, Any]:
+        """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
+        names = {"mode", "include", "exclude", "ranges", "start", "num_sets", "max_demos"}
+        fields = self.model_dump(mode="json", include=names)
+        return {**fields, "prune": self.prunes, "cost": self.cost if self.mode == "pareto" else ""}

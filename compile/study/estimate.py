@@ -1,4 +1,4 @@
-"""What a study costs at most: see `knowgap.compiling.evaluation.estimate`."""
+"""What it costs at most to compile: see `knowgap.compiling.evaluation.estimate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import dspy
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.evaluation.estimate import Estimate, estimate
 from knowgap.compiling.evaluation.runner import check_examples
-from knowgap.compiling.study.config import DemoConfig
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.run import shows_demos
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices
 from knowgap.programs.base import Program
@@ -17,54 +18,72 @@ from knowgap.programs.base import Program
 _SHOWN_DEMOS = 4  # demonstrations that an optimizer shows at most
 
 
-def estimate_study(
-    program: Program,
+def estimate_compile(
+    programs: Sequence[Program],
     *,
     devset: Sequence[dspy.Example],
-    trainset: Sequence[dspy.Example] | None = None,
+    trainset: Sequence[dspy.Example] = (),
+    optimizer: str = "study",
+    demos: str = "auto",
     n_trials: int = 20,
     lm: dspy.BaseLM | None = None,
-    demos: DemoConfig | None = None,
+    config: StudyConfig | None = None,
     prices: Prices | None = None,
     scoring: int = 0,
     metrics: Sequence[str] = (),
-) -> Estimate:
-    """Estimate what `tune` costs at most, without asking anything; `scoring` questions are asked besides."""
-    demos = (demos or DemoConfig()).resolved(lm)
-    train = len(trainset or ()) if demos.mode != "none" else 0
-    trials = estimate(
-        program,
-        len(check_examples(devset, "devset")),
-        metrics[:1],
-        lm=lm,
-        prices=prices,
-        times=n_trials,
-        demos=demos.max_demos if train else 0,
-    )
-    others = [
-        estimate(program, number, names, lm=lm, prices=prices)
-        for number, names in ((train, metrics[:1]), (scoring, metrics))
-    ]
-    return trials + others[0] + others[1]
+) -> dict[str, Estimate]:
+    """Estimate what `knowgap.compile` costs at most, without asking anything.
 
+    Of several programs, each has one trial and its demonstrations; the other trials are taken to be those of the most
+    expensive one.
 
-def estimate_optimizer(
-    program: Program,
-    optimizer: str,
-    *,
-    devset: Sequence[dspy.Example],
-    trainset: Sequence[dspy.Example],
-    metrics: Sequence[str] = (),
-    lm: dspy.BaseLM | None = None,
-    prices: Prices | None = None,
-    scoring: int = 0,
-) -> Estimate:
-    """Estimate what `compile_program` costs at most, with its default options.
+    Args:
+        programs: the programs, of which only a study takes several.
+        devset: the dev questions.
+        trainset: the training questions.
+        optimizer: see `compile`.
+        demos: whether a study chooses demonstrations, see `compile`.
+        n_trials: number of trials of a study.
+        lm: the language model.
+        config: says how many demonstrations a set of a study has.
+        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
+        scoring: how many questions are asked besides, to score the programs before and after.
+        metrics: the names of the metrics; trials use the first.
+
+    Returns:
+        The estimates by the name of the program, and for the other trials of several programs.
 
     Raises:
         UnknownName: no such optimizer.
         UsageError: no questions, or an optimizer whose calls depend on what a language model writes.
     """
+    config, n_dev, train = config or StudyConfig(), len(check_examples(devset, "devset")), len(trainset)
+
+    def cost(
+        program: Program, questions: int, names: Sequence[str] = metrics[:1], times: int = 1, shown: int = 0
+    ) -> Estimate:
+        return estimate(program, questions, names, lm=lm, prices=prices, times=times, demos=shown)
+
+    first = programs[0]
+    scored = cost(first, scoring, metrics)
+    if optimizer != "study":
+        return {first.name: cost(first, _asked(optimizer, train, n_dev), shown=_SHOWN_DEMOS) + scored}
+    made = train if shows_demos(demos, lm) else 0
+    shown = config.max_demos if made else 0
+    if len(programs) == 1:
+        return {first.name: cost(first, n_dev, times=n_trials, shown=shown) + cost(first, made) + scored}
+    found = {each.name: cost(each, n_dev, shown=shown) + cost(each, made) for each in programs}
+    dearest = max(programs, key=lambda each: found[each.name].calls)
+    rest = n_trials - len(programs)
+    return found | {
+        f"{rest} other trials": cost(dearest, n_dev, times=rest, shown=shown) + cost(dearest, scoring, metrics)
+    }
+
+
+def _asked(optimizer: str, train: int, dev: int) -> int:
+    """How often an optimizer runs the program at most."""
+    if optimizer in ("calibrate", "reanchor"):
+        return train if optimizer == "reanchor" else 0
     if optimizer not in OPTIMIZERS:
         raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
     runs = OPTIMIZERS[optimizer].runs
@@ -73,6 +92,4 @@ def estimate_optimizer(
             f"what the optimizer {optimizer} asks depends on what the language model writes, and cannot be estimated: "
             "try it on a few questions first"
         )
-    asked = runs(len(check_examples(trainset, "trainset")), len(check_examples(devset, "devset")))
-    made = estimate(program, asked, metrics[:1], lm=lm, prices=prices, demos=_SHOWN_DEMOS)
-    return made + estimate(program, scoring, metrics, lm=lm, prices=prices)
+    return runs(train, dev)

@@ -1,109 +1,109 @@
-"""How a study is set up: demonstrations are bootstrapped, δ is calibrated, and the initial trials are listed."""
+"""The trials that a study runs before it draws any: the paper's settings, the program's own, calibrated ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import dspy
+from pydantic import BaseModel
 
-from knowgap.compiling.demonstrations.compile_program import compile_program
-from knowgap.compiling.demonstrations.demo_sets import DemoSets
-from knowgap.compiling.evaluation.metrics import Metric
-from knowgap.compiling.study.config import DemoConfig, StudyConfig
+from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.search.space import PROGRAM, SearchSpace, program_prefix
-from knowgap.compiling.study.shared_study import InitialTrial, MadeDemos, SetUp
 from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
-from knowgap.compiling.thresholds.delta_calibration import calibrate
+from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
-from knowgap.lms.metering import Prices, UsageTracker, track_usage
 from knowgap.programs.base import Program
-from knowgap.storage.progress import Progress
 
-__all__ = ["bootstrap_demos", "make_set_up"]
+if TYPE_CHECKING:
+    from optuna import Study
+
+_CALIBRATED = "calibrated"
 
 
-def make_set_up(
-    programs: Mapping[str, Program],
-    trainset: Sequence[dspy.Example],
-    config: StudyConfig,
-    demos: DemoConfig,
-    bootstrap: Callable[[Program], MadeDemos],
-) -> SetUp:
-    """Bootstrap demonstrations, calibrate δ and list the initial trials.
+class InitialTrial(BaseModel, extra="forbid"):
+    """A trial that is run before any is drawn.
 
-    The initial trials of a program are, each once: the paper's settings without demonstrations; the program as it is;
-    the settings in `config.start`; the program with δ as it is calibrated; and the program with bootstrapped
-    demonstrations. The first three of all programs come before the rest. Demonstrations of one program among several
-    are bootstrapped when it comes to that trial, unless it brings some along.
+    Attributes:
+        label: why it is tried: "paper", "current", "given", "calibrated" or "bootstrapped".
+        program: the program's name.
+        parameters: Optuna's parameters by name.
     """
-    set_up = SetUp(initial=[], known={}, demos={})
+
+    label: str
+    program: str
+    parameters: dict[str, Any]
+
+
+def list_initial_trials(
+    programs: Mapping[str, Program],
+    config: StudyConfig,
+    known: Mapping[str, Sequence[Mapping[str, Any]]],
+    demos: Literal["", "own", "bootstrapped"],
+) -> list[InitialTrial]:
+    """List the initial trials, the same in every process.
+
+    They are, for each program and each once: the paper's settings without demonstrations; the program as it is; the
+    settings in `config.start`; the program with its calibrated δ; and the program with bootstrapped demonstrations. The
+    first three of all programs come before the rest.
+
+    Args:
+        programs: by name.
+        config: how the study searches.
+        known: by program, the settings in `config.start` and the calibrated δ.
+        demos: which demonstrations trials choose from: none, those that a program brings along, or bootstrapped ones
+            as well.
+    """
     initial: list[InitialTrial] = []
     for name, program in programs.items():
         prefix = program_prefix(name, len(programs))
         own = config.of_program(prefix)
-        brought = any(getattr(predictor, "demos", ()) for predictor in program.predictors())
-        later = bool(prefix and trainset and not brought and demos.mode != "none")
-        made = MadeDemos() if later else bootstrap(program)
-        if not later:
-            set_up.demos[name] = made
-        calibrated = _calibrate_delta(program, trainset) if "delta" not in own.exclude else []
-        set_up.known[name] = [*own.start, *calibrated]
-        pool = made.pool
-        space = SearchSpace(program, own, num_demo_sets=pool.sizes, known=set_up.known[name], prefix=prefix)
-        paper, current = {n: space.defaults[n] for n in space.declared}, program.values()
-        wanted: list[tuple[str, Mapping[str, Any], Mapping[str, int]]] = [
-            (PAPER, paper, {}),
-            ("current", current, pool.own),
-            *(("given", {**current, **values}, pool.own) for values in own.start),
-            *(("calibrated", {**current, **values}, pool.own) for values in calibrated),
+        space = SearchSpace(program, own, known=known[name], prefix=prefix)
+        current = program.values()
+        brought = demos != "" and any(getattr(predictor, "demos", ()) for predictor in program.predictors())
+        wanted: list[tuple[str, Mapping[str, Any]]] = [
+            (PAPER, {n: space.defaults[n] for n in space.declared}),
+            ("current", current),
+            *(
+                ("given" if n < len(own.start) else _CALIBRATED, {**current, **values})
+                for n, values in enumerate(known[name])
+            ),
         ]
-        if pool.sets or later:
-            wanted.append((BOOTSTRAPPED, current, pool.bootstrapped))
         tried: list[dict[str, Any]] = []
-        for label, values, chosen in wanted:
-            parameters = ({PROGRAM: name} if prefix else {}) | space.parameters(values, chosen)
-            if parameters not in tried or (label == BOOTSTRAPPED and later):
+        for label, values in wanted:
+            parameters = ({PROGRAM: name} if prefix else {}) | space.parameters(values)
+            if parameters not in tried or (brought and label == "current"):
                 tried.append(parameters)
                 initial.append(InitialTrial(label=label, program=name, parameters=parameters))
-    set_up.initial = sorted(initial, key=lambda trial: trial.label in AFTER_FIRST_ROUND)
-    return set_up
+        if brought or (demos == "bootstrapped" and program.predictors()):
+            parameters = ({PROGRAM: name} if prefix else {}) | space.parameters(current)
+            initial.append(InitialTrial(label=BOOTSTRAPPED, program=name, parameters=parameters))
+    return sorted(initial, key=lambda trial: trial.label in AFTER_FIRST_ROUND)
 
 
-def bootstrap_demos(
-    trainset: Sequence[dspy.Example],
-    metric: Metric,
-    demos: DemoConfig,
-    seed: int,
-    prices: Prices | None,
-    progress: Progress,
-    program: Program,
-) -> MadeDemos:
-    """Make the demonstration sets that trials of a program choose from; none if demonstrations are left alone."""
-    if demos.mode == "none":
-        return MadeDemos()
-    tracker, bootstrapped = UsageTracker(prices), None
-    if trainset and program.predictors():
-        with track_usage(tracker):
-            bootstrapped = compile_program(
-                program,
-                trainset,
-                metric=metric,
-                optimizer="bootstrap",
-                teacher_lm=demos.teacher_lm,
-                seed=seed,
-                progress=progress,
-                max_bootstrapped_demos=max(demos.max_demos, demos.num_sets * demos.max_demos // 2),
-            )
-    pool = DemoSets.draw(program, bootstrapped, num_sets=demos.num_sets, max_demos=demos.max_demos, seed=seed)
-    return MadeDemos(pool=pool, spent=tracker.usage)
+def known_settings(
+    study: Study, programs: Mapping[str, Program], trainset: Sequence[dspy.Example], config: StudyConfig
+) -> dict[str, list[dict[str, Any]]]:
+    """By program, the settings in `config.start`, and its δ as the training questions suggest it, if it has one.
+
+    The first process that calibrates δ stores it with the study.
+    """
+    known: dict[str, list[dict[str, Any]]] = {}
+    for name, program in programs.items():
+        own = config.of_program(program_prefix(name, len(programs)))
+        known[name] = list(own.start)
+        if "delta" in own.exclude or "delta" not in program.hyperparameters() or not trainset:
+            continue
+        stored = f"{_CALIBRATED}.{name}"
+        if stored not in study.user_attrs:
+            study.set_user_attr(stored, _calibrated(program, trainset))
+        if study.user_attrs[stored] is not None:
+            known[name].append({"delta": study.user_attrs[stored]})
+    return known
 
 
-def _calibrate_delta(program: Program, trainset: Sequence[dspy.Example]) -> list[dict[str, Any]]:
-    """`[{"delta": δ}]` with the δ that the training questions suggest; empty if there is none to calibrate."""
-    if "delta" not in program.hyperparameters() or not trainset:
-        return []
+def _calibrated(program: Program, trainset: Sequence[dspy.Example]) -> float | None:
     try:
-        return [{"delta": calibrate(program, trainset).delta}]
+        return calibrate_delta(program, trainset).delta
     except (UsageError, ValueOutOfBounds):
-        return []
+        return None  # no reranker, or too few questions that find a passage

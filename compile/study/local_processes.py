@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-__all__ = ["LOCAL_WORKER", "is_local_worker", "local_workers"]
-
 LOCAL_WORKER = "KNOWGAP_LOCAL_WORKER"
 """The environment variable that tells a process that it was started by `local_workers`."""
 

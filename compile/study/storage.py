@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from knowgap.errors import KnowgapError, MissingDependency, StudyError, UsageError, shorten
+from knowgap.errors import MissingDependency, StudyError, UsageError, shorten
 from knowgap.storage.files import naming
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from sqlalchemy.engine import Engine
-
-__all__ = ["HEARTBEAT", "close_storage", "describe_storage", "open_storage", "storage_errors", "storage_path"]
 
 HEARTBEAT = 15
 """Seconds between the heartbeats of a trial in a database; after four missed ones its process counts as dead."""
@@ -66,43 +61,23 @@ def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> B
 
 
 @contextmanager
-def storage_errors(storage: str | Path | None, *, reading: bool = False) -> Iterator[None]:
+def storage_errors(storage: str | Path | None) -> Iterator[None]:
     """Let an error of a storage say which storage it is.
 
-    Args:
-        storage: as for `open_storage`.
-        reading: whether the block only reads; then whatever Optuna makes of damaged content is an error of the storage.
-
     Raises:
-        StudyError: a database that cannot be read or written, or damaged content.
-        OSError: a journal that cannot be written; the error names it.
+        StudyError: a database that cannot be read or written.
+        OSError: a journal that cannot be read or written; the error names it.
     """
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError
 
-    def failure(error: BaseException | None) -> BaseException | None:
-        """The error of the database, or of the file, behind an assertion that Optuna makes in its wake."""
-        while isinstance(error, AssertionError):
-            error = error.__context__
-        return error
-
-    damage = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
     shown = describe_storage(storage)
     try:
         with naming(shown):
-            try:
-                yield
-            except AssertionError as error:
-                raise failure(error) or error from error
+            yield
     except (SQLAlchemyError, StorageInternalError) as error:
         reason = _first_line(error.__cause__ if isinstance(error, StorageInternalError) else error)
-        raise StudyError(
-            f"{shown}: {reason}; once that is mended, the same command continues with the trials that are kept"
-        ) from error
-    except damage as error:
-        if not reading or isinstance(error, KnowgapError):
-            raise
-        raise StudyError(f"{shown} cannot be read as a study storage: it is damaged or something else") from error
+        raise StudyError(f"{shown}: {reason}; the same command continues the study once the storage works") from error
 
 
 def close_storage(storage: BaseStorage) -> None:
@@ -147,8 +122,6 @@ def _open_database(url: str, heartbeat: int) -> BaseStorage:
     if scheme in _DRIVERS:
         installed = [driver for driver in _DRIVERS[scheme] if find_spec(driver) is not None]
         url = f"{scheme}+{(installed or _DRIVERS[scheme])[0]}{separator}{rest}"
-    if in_file:
-        _check_integrity(storage_path(url), shown)
     options = {"poolclass": NullPool, "connect_args": {"timeout": 120}} if in_file else {"pool_pre_ping": True}
     problem: Exception | None = None
     for _ in range(5):  # processes that start together on an empty database may collide while they create its tables
@@ -174,20 +147,6 @@ def _open_database(url: str, heartbeat: int) -> BaseStorage:
                 _serialize_transactions(storage.engine)
             return storage
     raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(problem)}") from problem
-
-
-def _check_integrity(path: Path | None, shown: str) -> None:
-    """Raise `StudyError` for a SQLite file whose structure is damaged: queries would pass over some of its rows."""
-    if path is None or not path.is_file():
-        return
-    # Not read-only: SQLite first takes back what a killed process left half-written.
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=120)) as connection:
-        try:
-            [problem] = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        except sqlite3.DatabaseError as error:
-            problem = str(error)
-    if problem != "ok":
-        raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(problem)}")
 
 
 def _serialize_transactions(engine: Engine) -> None:
@@ -216,37 +175,15 @@ def _open_journal(path: Path) -> BaseStorage:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    class WholeLines(JournalFileBackend):
-        """Takes back a part of a line that a full disk left: the next line would be appended to it."""
-
-        def append_logs(self, logs: list[dict[str, Any]]) -> None:
-            with lock:  # again: the lock counts
-                size = path.stat().st_size
-                try:
-                    super().append_logs(logs)
-                except OSError:
-                    os.truncate(path, size)
-                    raise
-
     lock: Any = FileLock(path.with_name(f"{path.name}.lock"))  # Optuna's own would stay for 30 s after a killed process
     with naming(path), lock:
-        _drop_torn_line(path)
+        content = path.read_bytes() if path.exists() else b""
+        whole = content.rfind(b"\n") + 1
+        if content and not content.startswith(b"{"):
+            raise StudyError(f"{path} cannot be opened as a study journal: it is something else")
+        if whole < len(content):  # a line that a full disk cut off; the next one would be appended to it
+            os.truncate(path, whole)
     try:
-        return JournalStorage(WholeLines(str(path), lock_obj=lock))
+        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
     except (ValueError, KeyError, TypeError, AttributeError) as error:  # what Optuna makes of other content
         raise StudyError(f"{path} cannot be opened as a study journal: {_first_line(error)}") from error
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line that was not finished, or cannot be read: the next line would be appended to it."""
-    content = path.read_bytes() if path.exists() else b""
-    whole = content.rfind(b"\n") + 1
-    last = content[content.rfind(b"\n", 0, max(whole - 1, 0)) + 1 : whole]
-    try:
-        orjson.loads(last or b"{}")
-    except orjson.JSONDecodeError:
-        whole -= len(last)
-    if whole < len(content):
-        if not content.startswith(b"{"):
-            raise StudyError(f"{path} cannot be opened as a study journal: it is something else")
-        os.truncate(path, whole)

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optuna.trial import TrialState
+from optuna.distributions import CategoricalDistribution
+from optuna.trial import TrialState, create_trial
 from pydantic import ValidationError
 
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.statistics import Comparison, paired_comparison, pareto_front
-from knowgap.compiling.study.search.space import PROGRAM
-from knowgap.compiling.study.shared_study import MadeDemos, check_trials, read_set_up
-from knowgap.compiling.study.trials import LEFT_OUT, PAPER, TrialResult, choose, finished, rank
+from knowgap.compiling.study.search.space import PROGRAM, program_prefix
+from knowgap.compiling.study.shared import MadeDemos, read_demos
+from knowgap.compiling.study.trials import ABOUT, LEFT_OUT, PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
 from knowgap.lms.metering import Usage
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-__all__ = ["Calls", "ProgramTrials", "StudyFacts", "matching", "read_study"]
 
 _LEFT_OUT = 50
 
@@ -79,9 +79,12 @@ class StudyFacts:
 
     Attributes:
         study: Optuna's study.
+        programs: the names of the programs, in the order in which they were given.
+        metric: the name of the metric.
+        lm: the name of the language model.
         pareto: whether the cost was an objective beside the score.
         cost: what counts as cost.
-        seed: of every draw.
+        seed: the seed of every random choice.
         dev_digest: digest of the dev questions.
         trials: all finished trials, by number.
         parameters: Optuna's parameters by number of the trial.
@@ -91,7 +94,7 @@ class StudyFacts:
     """
 
     study: Study
-    program_name: str
+    programs: list[str]
     metric: str
     lm: str
     pareto: bool
@@ -115,9 +118,9 @@ class StudyFacts:
         return next((len(trial.scores) for trial in self.trials if trial.complete), 0)
 
     @property
-    def programs(self) -> list[str]:
-        """The names of the programs, in the order in which they were given."""
-        return self.program_name.split(", ")
+    def program_name(self) -> str:
+        """The names of the programs as one text."""
+        return ", ".join(self.programs)
 
     @property
     def setup(self) -> Usage:
@@ -202,7 +205,22 @@ class StudyFacts:
     def _complete(self) -> list[FrozenTrial]:
         own = {t.number for t in self.trials if self.chosen is None or t.program == self.chosen.program}
         trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return [trial for trial in trials if trial.number in own]
+        return [self._with_demos(trial) for trial in trials if trial.number in own]
+
+    def _with_demos(self, trial: FrozenTrial) -> FrozenTrial:
+        """A trial with the demonstration sets that it showed as parameters, also if it ran before these were made."""
+        result = next(each for each in self.trials if each.number == trial.number)
+        pool, prefix = self.pool_of(result.program), program_prefix(result.program, len(self.programs))
+        missing = {p: f"{prefix}demos.{p}" for p in pool.sets if f"{prefix}demos.{p}" not in trial.params}
+        if not missing:
+            return trial
+        shown = {name: result.demonstrations.get(p, pool.own[p]) for p, name in missing.items()}
+        choices = {name: CategoricalDistribution(range(pool.sizes[p])) for p, name in missing.items()}
+        return create_trial(
+            values=trial.values,
+            params={**trial.params, **shown},
+            distributions={**trial.distributions, **choices},
+        )
 
 
 def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
@@ -224,27 +242,27 @@ def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
 
 
 def read_study(study: Study, *, cost: str = "") -> StudyFacts:
-    """Read a study that `tune` made; `cost` is by default the study's second objective, or calls.
+    """Read a study that `knowgap.compile` made; `cost` is by default the study's second objective, or calls.
 
     Raises:
-        StudyError: the study was made by something else, or is not set up yet.
+        StudyError: the study was made by something else.
         UnknownName: a cost of another name.
     """
     try:
-        about, set_up, trials = study.user_attrs["fingerprint"], read_set_up(study), finished(study)
-        check_trials(study, set_up.initial)
-        program, metric, lm = about["program"][0], about["metric"], about["language model"][0]
+        about, trials, demos = study.user_attrs[ABOUT], finished(study), read_demos(study)
+        programs, metric, lm = about["programs"], about["metric"], about["language model"][0]
         mode, seed, dev_digest = about["mode"], about["seed"], about["dev questions"]
         cost = cost or about["cost"] or "lm_calls"
     except (KeyError, ValidationError, ValueError, TypeError, IndexError) as error:
-        reason = "it is not set up yet, or was made by something else than knowgap"
-        raise StudyError(f"study {study.study_name!r} cannot be reported: {reason}") from error
+        raise StudyError(
+            f"study {study.study_name!r} cannot be reported: it was made by something else than knowgap"
+        ) from error
     if cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)
     stored = study.get_trials(deepcopy=False)
     return StudyFacts(
         study=study,
-        program_name=program,
+        programs=programs,
         metric=metric,
         lm=lm,
         pareto=mode == "pareto",
@@ -258,7 +276,7 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
             for trial in stored
         ),
         chosen=choose(trials, "best", cost) if any(trial.complete for trial in trials) else None,
-        demos=set_up.demos,
+        demos=demos,
     )
 
 
@@ -270,7 +288,7 @@ def matching(facts: StudyFacts, program: str, values: dict[str, Any], n_demos: d
     matches = []
     for trial in facts.trials:
         pool = facts.pool_of(trial.program)
-        demos = {p: len(pool.sets[p][n]) for p, n in trial.demonstrations.items() if pool.sets[p][n]}
+        demos = {p: len(pool.sets[p][n]) for p, n in trial.demonstrations.items() if n}
         wanted = {p: n for p, n in n_demos.items() if p in trial.demonstrations}
         is_other = program in facts.programs and trial.program != program
         if trial.complete and not is_other and trial.values == values and demos == wanted:

@@ -10,36 +10,15 @@ import numpy as np
 from optuna.trial import TrialState
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.costs import COSTS
-from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.errors import StudyError, UsageError
 from knowgap.lms.metering import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import FrozenTrial
 
-__all__ = [
-    "AFTER_FIRST_ROUND",
-    "BOOTSTRAPPED",
-    "CONFIG",
-    "FINGERPRINT",
-    "INITIAL",
-    "LEFT_OUT",
-    "PAPER",
-    "RESULT",
-    "SPENT",
-    "TrialResult",
-    "choose",
-    "finished",
-    "is_sealed",
-    "parse_rule",
-    "rank",
-    "seal",
-]
-
-FINGERPRINT = "fingerprint"
+ABOUT = "about"
 """The study attribute that says what the study is about."""
 
 CONFIG = "config"
@@ -49,15 +28,13 @@ RESULT = "result"
 """The trial attribute that holds the result: scores, costs, failures, spending."""
 
 INITIAL = "initial"
-"""The trial attribute that holds the position of an initial trial in the list."""
+"""The trial attribute that holds the position of an initial trial in the list of them."""
 
 LEFT_OUT = "left out"
 """The attribute of an initial trial that was not run, since its program had left the race."""
 
 SPENT = "spent"
 """The trial attribute that holds what the trial has spent so far."""
-
-_SEAL = "sha256"
 
 PAPER = "paper"
 """The label of the trial with the paper's settings and no demonstrations."""
@@ -105,49 +82,16 @@ class TrialResult(BaseModel, extra="forbid"):
         return float(np.mean(self.scores)) if self.scores else 0.0
 
     @classmethod
-    def of(cls, trial: FrozenTrial, program: str = "") -> TrialResult:
-        """Read a finished trial.
-
-        A cost that was not measured when it ran counts as 0. `program` is that of a trial of an earlier version.
-        """
-        config, result = {"program": program, **trial.user_attrs[CONFIG]}, trial.user_attrs[RESULT]
-        costs = {**dict.fromkeys(COSTS, 0.0), **result["costs"]}
+    def of(cls, trial: FrozenTrial) -> TrialResult:
+        """Read a finished trial."""
         complete = trial.state == TrialState.COMPLETE
-        return cls(number=trial.number, complete=complete, **config, **{**result, "costs": costs})
-
-
-def seal(trial: Trial, *, complete: bool) -> None:
-    """Give a trial, as its last attribute, a digest of all that its result depends on."""
-    trial.set_user_attr(_SEAL, _digest(trial, complete))
-
-
-def is_sealed(trial: FrozenTrial) -> bool:
-    """Whether a finished trial is as it was when it was sealed."""
-    complete, result = trial.state == TrialState.COMPLETE, trial.user_attrs[RESULT]
-    score = float(np.mean(result["scores"]))
-    values = [score] if trial.values is None else trial.values
-    reported = trial.intermediate_values
-    return bool(
-        trial.user_attrs.get(_SEAL) == _digest(trial, complete)
-        and np.isclose([values[0], *reported.values()], score, rtol=1e-12, atol=0).all()
-        and (len(values) == 1 or any(np.isclose(values[1], cost) for cost in result["costs"].values()))
-        and list(reported) == ([len(result["scores"])] if len(values) == 1 else [])
-    )
-
-
-def _digest(trial: Trial | FrozenTrial, complete: bool) -> str:
-    from optuna.distributions import distribution_to_json
-
-    ranges = {name: distribution_to_json(distribution) for name, distribution in trial.distributions.items()}
-    attributes = {name: value for name, value in trial.user_attrs.items() if name in (CONFIG, RESULT, INITIAL)}
-    return digest([trial.number, complete, trial.params, ranges, attributes])
+        return cls(number=trial.number, complete=complete, **trial.user_attrs[CONFIG], **trial.user_attrs[RESULT])
 
 
 def finished(study: Study) -> list[TrialResult]:
     """The complete and the pruned trials of a study, by number."""
     states = (TrialState.COMPLETE, TrialState.PRUNED)
-    program = study.user_attrs.get(FINGERPRINT, {}).get("program", [""])[0]
-    return [TrialResult.of(trial, program) for trial in study.get_trials(deepcopy=False, states=states)]
+    return [TrialResult.of(trial) for trial in study.get_trials(deepcopy=False, states=states)]
 
 
 def rank(trial: TrialResult, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:

@@ -16,8 +16,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import OptionalReal
 from knowgap.storage.progress import Progress
 
-__all__ = ["Calibration", "calibrate"]
-
 P = TypeVar("P", bound=Program)
 _BATCH = 16
 
@@ -57,7 +55,7 @@ class Calibration(BaseModel, extra="forbid"):
         return cast("P", program.deepcopy().configure(delta=self.delta))
 
 
-def calibrate(
+def calibrate_delta(
     program: Program, examples: Sequence[dspy.Example], *, share: float = 0.8, progress: Progress | None = None
 ) -> Calibration:
     """Find the largest δ that leaves at least `share` of the questions a passage to read (MIGRES, table 12).

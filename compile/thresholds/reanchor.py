@@ -26,8 +26,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Threshold
 from knowgap.storage.progress import Progress
 
-__all__ = ["ThresholdCalibration", "calibrate_thresholds"]
-
 P = TypeVar("P", bound=Program)
 
 

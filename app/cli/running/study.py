@@ -13,11 +13,11 @@ from knowgap.cli.evaluate import Job, show_estimates
 from knowgap.cli.given import refuse
 
 if TYPE_CHECKING:
-    from knowgap.compiling import Budget, DemoConfig, Estimate, StudyConfig, Tuning
+    import dspy
+
+    from knowgap.compiling import StudyConfig, StudyResult
     from knowgap.compiling.study.trials import TrialResult
     from knowgap.programs.base import Program
-
-__all__ = ["estimate_study", "run_study", "show_study", "study_config", "study_label"]
 
 
 def run_study(
@@ -27,40 +27,42 @@ def run_study(
     options: o.StudyOptions,
     command: Sequence[str] | None = None,
     *,
-    demos: DemoConfig,
+    demos: str,
+    teacher_lm: dspy.LM | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
-) -> Tuning[Program]:
-    """Run `knowgap.tune` on the train and dev splits, with a progress bar.
+) -> StudyResult[Program]:
+    """Run `knowgap.compile` on the train and dev splits, with a progress bar.
 
     The study is kept in `folder` if the options do not say where. `command` is the command line of this process: other
     workers run it and share the trials, so that it must lead to this call.
     """
-    from knowgap.compiling import tune
+    from knowgap.compiling import compile
     from knowgap.compiling.study.local_processes import local_workers
 
-    config, budget = study_config(options, ranges)
+    config = study_config(options, ranges)
     name = study_label(programs)
     folder.mkdir(parents=True, exist_ok=True)
     with (
         progress(f"tuning {name} on {job.dataset.name}/dev") as report,
         local_workers(options.num_workers - 1, command) as problems,
     ):
-        tuned = tune(
-            programs=programs,
-            devset=job.dataset.questions("dev", options.limit),
-            trainset=job.dataset.splits["train"][: options.limit],
-            metric=job.metrics[0],
+        tuned = compile(
+            programs,
+            job.dataset,
+            job.metrics[0],
+            limit=options.limit,
             n_trials=options.n_trials,
             study_name=options.study_name or f"{name}-{job.dataset.name}",
             storage=options.storage or str(folder / "study.db"),
             seed=options.seed,
             lm=job.lm,
             num_threads=options.num_threads,
-            budget=budget,
             progress=report,
-            study=config,
+            config=config,
             demos=demos,
-        )
+            teacher_lm=teacher_lm,
+        ).study
+        assert tuned is not None
     for problem in problems:
         remark(f"a worker gave up, the others did its trials: {problem}")
     return tuned.reread(options.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
@@ -71,15 +73,13 @@ def study_label(programs: Sequence[Program]) -> str:
     return programs[0].name if len(programs) == 1 else "programs"
 
 
-def study_config(
-    options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None
-) -> tuple[StudyConfig, Budget]:
-    """How a study searches, and its limits; both are checked."""
-    from knowgap.compiling import Budget, StudyConfig
+def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, float]] | None = None) -> StudyConfig:
+    """How a study searches, and its limits; they are checked."""
+    from knowgap.compiling import StudyConfig
 
     if options.mode == "pareto" and options.prune:
         refuse(["prune"], "--mode pareto stops no trial early")
-    config = StudyConfig(
+    return StudyConfig(
         mode=options.mode,
         cost=options.cost,
         rule=options.rule,
@@ -88,52 +88,37 @@ def study_config(
         prune=options.prune,
         ranges=dict(ranges or {}),
         cache_dir=factories.cache_folder(),
-    )
-    budget = Budget(
-        calls=options.max_calls,
-        tokens=options.max_tokens,
-        money=options.max_money,
-        seconds=options.timeout,
+        max_calls=options.max_calls,
+        max_tokens=options.max_tokens,
+        max_money=options.max_money,
+        timeout=options.timeout,
         prices=options.prices,
     )
-    return config, budget
 
 
-def estimate_study(job: Job, programs: Sequence[Program], options: o.StudyOptions, demos: DemoConfig) -> None:
-    """Show what a study would cost at most, with the scores before and after.
-
-    Of several programs, each has one trial and its demonstrations; the other trials are taken to be the dearest's.
-    """
-    from knowgap.compiling import estimate_study
+def show_estimate(
+    job: Job, programs: Sequence[Program], options: o.StudyOptions, demos: str, optimizer: str = "study"
+) -> None:
+    """Show what compiling would cost at most, with the scores before and after."""
+    from knowgap.compiling import estimate_compile
 
     devset, limit = job.dataset.questions("dev", options.limit), options.limit
-    train = job.dataset.splits["train"][:limit]
-    scoring = 2 * (len(devset) + len(job.dataset.questions("test", limit)))
-
-    def estimate(program: Program, n_trials: int, scoring: int, train: Sequence[Any]) -> Estimate:
-        return estimate_study(
-            program,
-            devset=devset,
-            trainset=train,
-            n_trials=n_trials,
-            lm=job.lm,
-            demos=demos,
-            prices=options.prices,
-            scoring=scoring,
-            metrics=job.metrics,
-        )
-
-    if len(programs) == 1:
-        estimates = {programs[0].name: estimate(programs[0], options.n_trials, scoring, train)}
-    else:
-        estimates = {program.name: estimate(program, 1, 0, train) for program in programs}
-        dearest = max(programs, key=lambda program: estimates[program.name].calls)
-        rest = options.n_trials - len(programs)
-        estimates[f"{rest} other trials"] = estimate(dearest, rest, scoring, [])
+    estimates = estimate_compile(
+        programs,
+        devset=devset,
+        trainset=job.dataset.splits["train"][:limit],
+        optimizer=optimizer,
+        demos=demos,
+        n_trials=options.n_trials,
+        lm=job.lm,
+        prices=options.prices,
+        scoring=2 * (len(devset) + len(job.dataset.questions("test", limit))),
+        metrics=job.metrics,
+    )
     show_estimates(estimates, job.lm)
 
 
-def show_study(tuned: Tuning[Any]) -> None:
+def show_study(tuned: StudyResult[Any]) -> None:
     """Show the programs and the best trials of a study, what they changed, and what the study cost."""
     from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
     from knowgap.compiling.study.trials import rank
@@ -170,7 +155,7 @@ def show_study(tuned: Tuning[Any]) -> None:
     )
 
 
-def _show_programs(tuned: Tuning[Any]) -> None:
+def _show_programs(tuned: StudyResult[Any]) -> None:
     """Show what the study found of each program, and the Pareto front of score and cost over all of them."""
     found = [each.row(tuned.metric) for each in tuned.by_program()]
     chosen = [" (chosen)" if row["program"] == tuned.best.program else "" for row in found]
@@ -185,7 +170,7 @@ def _show_programs(tuned: Tuning[Any]) -> None:
     show_table(title, ["trial", "program", tuned.cost, f"dev {tuned.metric}", "changed"], front)
 
 
-def _changes(tuned: Tuning[Any], trial: TrialResult) -> str:
+def _changes(tuned: StudyResult[Any], trial: TrialResult) -> str:
     """The hyperparameters in which a trial differs from the program as it was."""
     before = tuned.bases[trial.program].values()
     changed = {name: value for name, value in trial.values.items() if value != before[name]}

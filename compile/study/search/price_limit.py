@@ -11,8 +11,6 @@ from knowgap.lms.metering import Prices, dollars
 if TYPE_CHECKING:
     from knowgap.compiling.study.trials import TrialResult
 
-__all__ = ["PriceLimit"]
-
 
 @dataclass(frozen=True)
 class PriceLimit:

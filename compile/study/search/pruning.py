@@ -12,8 +12,6 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import WilcoxonPruner
 from optuna.trial import TrialState, create_trial
 
-__all__ = ["Pruner"]
-
 
 class Pruner:
     """Compares a trial with the best complete one.

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.compiling.study.trials import TrialResult, rank
 
-__all__ = ["in_race"]
-
 
 def in_race(
     programs: Sequence[str],

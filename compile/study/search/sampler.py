@@ -15,8 +15,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from knowgap.compiling.study.search.space import PROGRAM
 
-__all__ = ["TrialSeededSampler"]
-
 _STARTUP_TRIALS = 8  # drawn at random before results count
 _STARTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)
 

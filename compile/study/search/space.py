@@ -22,8 +22,6 @@ from knowgap.programs.hyperparameters import Choice, Hyperparameter, Integer, Op
 if TYPE_CHECKING:
     from optuna import Trial
 
-__all__ = ["PROGRAM", "SearchSpace", "program_prefix"]
-
 PROGRAM = "program"
 """Optuna's parameter that chooses among several programs."""
 

@@ -9,12 +9,13 @@ import dspy
 import optuna
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm, reading_lm
+from compile_worker import study as run_study
 from compile_worker import study_arguments
 from page_reader import read_page
 
 from knowgap import programs
 from knowgap.cli import report as cli_report
-from knowgap.compiling import DemoConfig, Evaluation, evaluate, save_artifact, tune
+from knowgap.compiling import Evaluation, evaluate, save_artifact
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
@@ -29,7 +30,7 @@ def study(tmp_path_factory):
     storage = tmp_path_factory.mktemp("study") / "study.db"
     arguments, _ = study_arguments(30)
     program = arguments.pop("program")
-    return tune(program, n_trials=16, storage=storage, study_name="houses", num_threads=2, **arguments), storage
+    return run_study(program, n_trials=16, storage=storage, study_name="houses", num_threads=2, **arguments), storage
 
 
 class Plain(Tunable):
@@ -43,7 +44,7 @@ class Plain(Tunable):
 def test_a_study_of_several_programs_names_them_in_the_picture_of_score_against_cost():
     arguments, _ = study_arguments(30)
     retriever = arguments.pop("program").retriever
-    tuning = tune(programs=[Plain(retriever), Tunable(retriever)], n_trials=12, num_threads=2, **arguments)
+    tuning = run_study(program=[Plain(retriever), Tunable(retriever)], n_trials=12, num_threads=2, **arguments)
     page = read_page(render_report(tuning))
     assert tuning.best.program == "tunable"
     found = page.table("LM calls spent")[1:]
@@ -242,7 +243,7 @@ def test_a_study_that_is_not_finished_says_so(tmp_path):
     program = arguments.pop("program")
     storage = tmp_path / "two.journal"
     for name, n in (("one", 2), ("two", 1)):
-        tune(program, n_trials=n, storage=storage, study_name=name, demos=DemoConfig(mode="none"), **arguments)
+        run_study(program, n_trials=n, storage=storage, study_name=name, demos="none", **arguments)
     with pytest.raises(StudyError, match="--study-name: one, two"):
         render_report(storage)
     with pytest.raises(StudyError, match="no study 'three'"):

@@ -8,10 +8,11 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compiling import compile_program, evaluate, save_artifact
+from knowgap.compiling import evaluate, save_artifact
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.metrics import exact_match
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
@@ -52,7 +53,7 @@ def recorded(engine):
 
 
 def test_bootstrap_shows_runs_that_were_right(program, examples):
-    compiled = compile_program(program, examples, metric="exact_match", optimizer="bootstrap", lm=reading_lm()[0])
+    compiled = run_optimizer(program, examples, metric="exact_match", optimizer="bootstrap", lm=reading_lm()[0])
     shown = demos(compiled)
     assert {len(shown["answer"]), len(shown["split"])} == {4}
     for demo in shown["answer"]:
@@ -70,14 +71,14 @@ def test_wrong_runs_become_no_demonstrations(program, examples):
         wrong = any(f"q{n}?" in inputs["question"] for n in range(4))
         return {"answer": "Nobody of that name"} if wrong else reading_rule(outputs, inputs)
 
-    compiled = compile_program(program, examples, metric="f1", lm=scripted_lm(rule)[0])
+    compiled = run_optimizer(program, examples, metric="f1", lm=scripted_lm(rule)[0])
     assert {d["question"] for d in demos(compiled)["answer"]} == {examples[4].question, examples[5].question}
 
 
 def test_a_demonstration_reaches_the_prompt_also_after_saving(program, examples, tmp_path):
     lm, engine = reading_lm()
     prompts = recorded(engine)
-    compiled = compile_program(program, examples[:4], metric="exact_match", lm=lm)
+    compiled = run_optimizer(program, examples[:4], metric="exact_match", lm=lm)
     compiled.save(str(tmp_path / "p.json"))
     again = Tunable(program.retriever)
     again.load(str(tmp_path / "p.json"))
@@ -94,7 +95,7 @@ def test_a_demonstration_reaches_the_prompt_also_after_saving(program, examples,
 
 def test_seeds_decide_and_repeat(program, examples, lm):
     compiled = [
-        demos(compile_program(program, examples, metric="f1", lm=lm, seed=seed, max_bootstrapped_demos=2))
+        demos(run_optimizer(program, examples, metric="f1", lm=lm, seed=seed, max_bootstrapped_demos=2))
         for seed in (0, 0, 0, 1)
     ]
     assert compiled[0] == compiled[1] == compiled[2] != compiled[3]
@@ -113,7 +114,7 @@ class AsksThrice(RAG):
 def test_any_of_several_calls_can_be_shown(examples):
     program = AsksThrice(make_retriever(examples), top_k=5)
     shown = [
-        demos(compile_program(program, examples, metric="f1", lm=reading_lm()[0], seed=seed))["answer"]
+        demos(run_optimizer(program, examples, metric="f1", lm=reading_lm()[0], seed=seed))["answer"]
         for seed in (0, 0, 1, 2, 3)
     ]
     assert shown[0] == shown[1]
@@ -123,8 +124,8 @@ def test_any_of_several_calls_can_be_shown(examples):
 
 
 def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
-    one = compile_program(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=1)
-    many = compile_program(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=6)
+    one = run_optimizer(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=1)
+    many = run_optimizer(program, examples, metric="f1", lm=lm, max_bootstrapped_demos=6)
     drawn = DemoSets.draw(one, many, num_sets=4, max_demos=3)
     for name, options in drawn.sets.items():
         assert options[0] == []
@@ -140,7 +141,7 @@ def test_random_search_keeps_the_best_on_the_valset(examples):
     reports, answers = [], {example.question: example.answer for example in examples}
     lm, _ = scripted_lm(lambda outputs, inputs: {"answer": answers[inputs["question"]]})
     options = {"valset": examples[:2], "num_candidate_programs": 2, "progress": lambda *report: reports.append(report)}
-    compiled = compile_program(Direct(), examples, metric="exact_match", optimizer="random_search", lm=lm, **options)
+    compiled = run_optimizer(Direct(), examples, metric="exact_match", optimizer="random_search", lm=lm, **options)
     assert len(reports) >= 5 * 2
     assert not hasattr(compiled, "candidate_programs")
 
@@ -148,31 +149,31 @@ def test_random_search_keeps_the_best_on_the_valset(examples):
 def test_labeled_shows_examples_to_predictors_that_they_label(program, examples):
     options = {"metric": "f1", "optimizer": "labeled", "lm": reading_lm()[0]}
     rag = RAG(make_retriever(examples))
-    shown = demos(compile_program(rag, examples, k=3, **options))
+    shown = demos(run_optimizer(rag, examples, k=3, **options))
     assert [{*demo} for demo in shown["answer"]] == [{"question", "answer"}] * 3
-    shown = demos(compile_program(program, examples, **options))
+    shown = demos(run_optimizer(program, examples, **options))
     assert (len(shown["answer"]), shown["split"]) == (4, [])  # examples do not say how a question is broken down
     rag.answer = dspy.Predict("question -> verdict")
     with pytest.raises(UsageError, match="use bootstrap"):
-        compile_program(rag, examples, **options)
+        run_optimizer(rag, examples, **options)
 
 
 def test_refusals(program, examples):
     lm, engine = reading_lm()
     with pytest.raises(UnknownName, match="unknown optimizer 'bootstrop': did you mean 'bootstrap'"):
-        compile_program(program, examples, metric="f1", optimizer="bootstrop", lm=lm)
+        run_optimizer(program, examples, metric="f1", optimizer="bootstrop", lm=lm)
     with pytest.raises(UnknownName, match="unknown option of the optimizer bootstrap 'max_demos'"):
-        compile_program(program, examples, metric="f1", lm=lm, max_demos=3)
+        run_optimizer(program, examples, metric="f1", lm=lm, max_demos=3)
     with pytest.raises(UsageError, match="nothing to ask"):
-        compile_program(program, [], metric="f1", lm=lm)
+        run_optimizer(program, [], metric="f1", lm=lm)
     with pytest.raises(UsageError, match="the optimizer mipro refuses: "):
-        compile_program(program, examples, metric="f1", lm=lm, optimizer="mipro", auto="light", num_candidates=2)
+        run_optimizer(program, examples, metric="f1", lm=lm, optimizer="mipro", auto="light", num_candidates=2)
     asked = len(engine.calls)
     lm.model = EXTRACTIVE
     for name, optimizer in OPTIMIZERS.items():
         if optimizer.needs_lm:
             with pytest.raises(LanguageModelError, match=f"the optimizer {name} has a language model write"):
-                compile_program(program, examples, metric="f1", optimizer=name, lm=lm)
+                run_optimizer(program, examples, metric="f1", optimizer=name, lm=lm)
     assert len(engine.calls) == asked
 
 
@@ -183,7 +184,7 @@ def test_a_lost_language_model_is_named(program, examples):
     for optimizer in ("bootstrap", "knn"):
         options = {"max_errors": 2} if optimizer == "bootstrap" else {"vectorizer": vectors}
         with pytest.raises(LanguageModelUnreachable, match="connection refused"):
-            compile_program(program, examples, metric="f1", lm=scripted_lm(rule)[0], optimizer=optimizer, **options)
+            run_optimizer(program, examples, metric="f1", lm=scripted_lm(rule)[0], optimizer=optimizer, **options)
 
 
 def writing_lm(instruction="Name who lives there.", answer=reading_rule):
@@ -210,7 +211,7 @@ def test_optimizers_that_write(examples, optimizer, options):
     """They leave nothing on the program, and its settings and language models are what they were."""
     program = RAG(make_retriever(examples), top_k=4)
     lm, engine = writing_lm()
-    compiled = compile_program(
+    compiled = run_optimizer(
         program, examples, valset=examples[:3], metric="exact_match", optimizer=optimizer, lm=lm, **options
     )
     assert {*vars(compiled)} == {*vars(program)}
@@ -234,7 +235,7 @@ def test_a_better_instruction_is_taken_over(examples):
         return complete(request)
 
     engine.complete = obedient
-    compiled = compile_program(
+    compiled = run_optimizer(
         program, examples, metric="exact_match", optimizer="copro", lm=lm, breadth=2, depth=1, num_threads=1
     )
     assert compiled.answer.signature.instructions == "Obey the oracle."
@@ -246,7 +247,7 @@ def test_gepa_hears_what_was_wrong(examples):
     heard = recorded(engine)
     options = {"max_metric_calls": 14, "num_threads": 1}
     program = RAG(make_retriever(examples), top_k=4)
-    compile_program(program, examples, metric="exact_match", optimizer="gepa", lm=lm, **options)
+    run_optimizer(program, examples, metric="exact_match", optimizer="gepa", lm=lm, **options)
     assert any("The answer 'nobody' scores 0.00; expected was 'Ada'" in "\n".join(texts) for texts in heard)
 
 
@@ -273,7 +274,7 @@ def vectors(texts):
 def test_knn_shows_the_nearest(program, examples, tmp_path):
     lm, engine = reading_lm()
     options = {"metric": "exact_match", "optimizer": "knn", "vectorizer": vectors}
-    compiled = compile_program(program, examples, lm=lm, k=2, **options)
+    compiled = run_optimizer(program, examples, lm=lm, k=2, **options)
     shown = recorded(engine)
     twin = compiled.deepcopy()
     with dspy.context(lm=lm):
@@ -287,11 +288,11 @@ def test_knn_shows_the_nearest(program, examples, tmp_path):
     result = evaluate(compiled, examples, "exact_match", lm=lm)
     assert result.mean() == 1.0
     assert result.provenance.state != evaluate(program, examples, "exact_match", lm=lm).provenance.state
-    embedded = compile_program(program, examples, lm=lm, **{**options, "vectorizer": None})
+    embedded = run_optimizer(program, examples, lm=lm, **{**options, "vectorizer": None})
     with dspy.context(lm=lm):
         assert embedded(question=examples[3].question).answer == examples[3].answer
     with pytest.raises(UsageError, match="knn looks its demonstrations up"):
         save_artifact(compiled, tmp_path / "knn")
     wrong, _ = scripted_lm(lambda o, i: {"answer": "nobody", "questions": []})
     with pytest.raises(UsageError, match="answers rightly"):
-        compile_program(program, examples, lm=wrong, **options)
+        run_optimizer(program, examples, lm=wrong, **options)

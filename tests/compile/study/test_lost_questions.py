@@ -5,29 +5,30 @@ from __future__ import annotations
 import optuna
 import pytest
 from compile_worker import plain, study_arguments
+from compile_worker import study as run_study
 from support import UNREADABLE
 
-from knowgap.compiling import DemoConfig, StudyConfig, tune
+from knowgap.compiling import StudyConfig
 from knowgap.errors import (
     LanguageModelError,
     LanguageModelUnreachable,
 )
 
-NO_DEMOS = DemoConfig(mode="none")
+NO_DEMOS = "none"
 
 
 def test_a_study_whose_first_replies_are_all_unreadable_stops():
     arguments, engine = study_arguments()
-    arguments["study"] = StudyConfig(reuse=False)
+    arguments["config"] = StudyConfig(reuse=False)
     engine.rule = lambda *_: UNREADABLE
     with pytest.raises(LanguageModelError, match="none of 8 replies"):
-        tune(n_trials=2, **arguments)
+        run_study(n_trials=2, **arguments)
 
 
 @pytest.mark.parametrize(("losses", "failing"), [([7], 0), ([2, 3, 4], 1), ([61, 62, 63, 71, 72, 73], 2)])
 def test_a_study_goes_on_after_lost_questions(caplog, losses, failing):
     arguments, engine = study_arguments()
-    arguments["study"] = StudyConfig(reuse=False)
+    arguments["config"] = StudyConfig(reuse=False)
     arguments["demos"] = NO_DEMOS
     complete, calls = engine.complete, [0]
 
@@ -37,9 +38,9 @@ def test_a_study_goes_on_after_lost_questions(caplog, losses, failing):
             raise LanguageModelUnreachable("connection reset")
         return complete(request)
 
-    expected = tune(n_trials=8, num_threads=1, **arguments)
+    expected = run_study(n_trials=8, num_threads=1, **arguments)
     engine.complete = losing
-    tuning = tune(n_trials=8, num_threads=1, **arguments)
+    tuning = run_study(n_trials=8, num_threads=1, **arguments)
     assert plain(tuning) == plain(expected)
     failed = [t for t in tuning.study.trials if t.state == optuna.trial.TrialState.FAIL]
     assert len(failed) == failing
@@ -58,7 +59,7 @@ def test_failed_questions_score_nothing_but_count():
         return complete(request)
 
     engine.complete = stumbling
-    tuning = tune(n_trials=3, **{**arguments, "study": StudyConfig(prune=False, reuse=False)})
+    tuning = run_study(n_trials=3, **{**arguments, "config": StudyConfig(prune=False, reuse=False)})
     for trial in tuning.trials:
         assert trial.failed == 1
         assert len(trial.scores) == 10

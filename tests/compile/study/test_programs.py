@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from compile_worker import plain
+from compile_worker import study as run_study
 
-from knowgap.compiling import Budget, DemoConfig, StudyConfig, tune
-from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling import StudyConfig
 from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.compiling.study.search.racing import in_race
-from knowgap.compiling.study.shared_study import read_set_up
-from knowgap.compiling.study.summary import read_study
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, OptionalReal, Real, Switch
 
-NO_DEMOS = DemoConfig(mode="none")
+NO_DEMOS = "none"
 
 
 class Weak(Tunable):
@@ -66,14 +63,14 @@ def run(n_trials=20, n_dev=30, classes=CLASSES, lost=None, **more):
     engine.complete = leaving
     retriever = make_retriever(dev + train)
     config = {name: more.pop(name) for name in StudyConfig.model_fields if name in more}
-    tuning = tune(
-        programs=[each(retriever) for each in classes],
+    tuning = run_study(
+        program=[each(retriever) for each in classes],
         devset=dev,
         trainset=train,
         metric="exact_match",
         lm=lm,
         n_trials=n_trials,
-        study=StudyConfig(**{"reuse": False, **config}),
+        config=StudyConfig(**{"reuse": False, **config}),
         **more,
     )
     return tuning, engine, retriever
@@ -117,9 +114,9 @@ def test_demonstrations_are_made_for_programs_in_the_race_only(study):
 def test_one_process_follows_from_its_seed_and_continues(tmp_path):
     whole = plain(run(12, 10)[0])
     storage = tmp_path / "study.db"
-    run(12, 10, storage=storage, budget=Budget(calls=60), num_threads=1)
+    run(12, 10, storage=storage, max_calls=60, num_threads=1)
     assert plain(run(12, 10, storage=storage)[0]) == whole
-    with pytest.raises(StudyError, match="differs in: program"):
+    with pytest.raises(StudyError, match="differs in: programs, state"):
         run(12, 10, storage=storage, classes=CLASSES[:3])
 
 
@@ -152,7 +149,7 @@ def test_the_best_within_a_price():
         run(4, 10, max_calls_per_question=0.5)
     with pytest.raises(UsageError, match=r"--prices"):
         run(4, 10, max_cost_per_question=0.5)
-    priced, _, _ = run(4, 10, max_cost_per_question=1.0, budget=Budget(prices=(1.0, 1.0)))
+    priced, _, _ = run(4, 10, max_cost_per_question=1.0, prices=(1.0, 1.0))
     assert priced.limit.permits(priced.best.costs)
 
 
@@ -169,7 +166,7 @@ def test_results_are_shared_between_programs():
     lm, engine = quality_lm(dev, cache=True)
     retriever = Counting(make_retriever(dev).passages)
     arguments = {"devset": dev, "metric": "exact_match", "lm": lm, "demos": NO_DEMOS}
-    tuning = tune(programs=[Weak(retriever), Twin(retriever)], n_trials=2, **arguments)
+    tuning = run_study(program=[Weak(retriever), Twin(retriever)], n_trials=2, **arguments)
     assert [trial.score for trial in tuning.trials] == [0.3, 0.3]
     assert len(engine.calls) == 10
     assert set(searched.values()) == {1}
@@ -242,21 +239,3 @@ def test_the_artifact_is_the_winners(study, tmp_path):
     tuning, _, _ = study
     assert choose(tuning.trials).program == "tunable"
     assert tuning.changes()["top_k"] == ("1", "4")
-
-
-def test_a_study_that_an_earlier_version_set_up_is_read():
-    """It had one program, whose demonstrations stood beside those facts."""
-    tuning, _, _ = run(3, 10, classes=(Tunable,))
-    study, set_up = tuning.study, read_set_up(tuning.study)
-    made = set_up.demos["tunable"]
-    former = {
-        "initial": [trial.model_dump(exclude={"program"}) for trial in set_up.initial],
-        "known": set_up.known["tunable"],
-        "spent": made.spent.model_dump(),
-        "pool": made.pool.model_dump(),
-    }
-    study.set_user_attr("set-up.0", json.dumps(former))
-    study.set_user_attr("set-up", 1)
-    study.set_user_attr("sha256", digest([study.user_attrs["fingerprint"], json.dumps(former)]))
-    assert read_set_up(study) == set_up
-    assert len(read_study(study).trials) == 3

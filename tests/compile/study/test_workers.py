@@ -17,9 +17,10 @@ from pathlib import Path
 
 import optuna
 import pytest
+from compile_worker import study as run_study
 from compile_worker import study_arguments, work
 
-from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling import StudyConfig
 from knowgap.compiling.study.storage import close_storage, open_storage
 from knowgap.compiling.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
@@ -31,7 +32,7 @@ KILLS, WORKERS, TRIALS = 10, 3, 12
 def processes():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["compile_worker", "knowgap.compiling.study.tuning", "knowgap.lms", "optuna.storages._rdb.storage"]
+        ["compile_worker", "knowgap.compiling.study.run", "knowgap.lms", "optuna.storages._rdb.storage"]
     )
     return context
 
@@ -165,8 +166,8 @@ def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
     """Its trial is failed once it missed its heartbeats, and run again with the same settings."""
     storage = request.getfixturevalue("postgres") if server else f"sqlite:///{tmp_path}/study.db"
     common = {**study_arguments()[0], "study_name": "silent", "storage": storage}
-    common["study"] = StudyConfig(reuse=False, heartbeat=1)
-    tune(n_trials=2, **common)
+    common["config"] = StudyConfig(reuse=False, heartbeat=1)
+    run_study(n_trials=2, **common)
     with opened(storage, "silent") as study:
         silent = []
 
@@ -180,7 +181,7 @@ def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
             elif progress[2].startswith("trial 4"):
                 time.sleep(0.7)  # so that there is time to miss it
 
-        tuning = tune(n_trials=5, progress=fall_silent, **common)
+        tuning = run_study(n_trials=5, progress=fall_silent, **common)
         again = next(t for t in study.trials if t.system_attrs.get("failed_trial") == silent[0].number)
         assert study.trials[silent[0].number].state.name == "FAIL"
         assert again.params["careful"] == silent[0].params["careful"]
@@ -190,10 +191,10 @@ def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
 def test_the_next_start_fails_what_a_dead_process_left_running_in_a_journal(tmp_path):
     storage = tmp_path / "study.journal"
     common = {**study_arguments()[0], "storage": storage, "study_name": "left"}
-    tune(n_trials=1, **common)  # the paper's settings; the bootstrapped demonstrations wait
+    run_study(n_trials=1, **common)  # the paper's settings; the bootstrapped demonstrations wait
     with opened(str(storage), "left") as study:
         left = [study.ask(), study.ask()]
-        tuning = tune(n_trials=3, **common)
+        tuning = run_study(n_trials=3, **common)
         assert [study.trials[trial.number].state.name for trial in left] == ["FAIL", "FAIL"]
         assert [trial.label for trial in tuning.trials] == ["paper", "bootstrapped", "sampled"]
 
@@ -205,9 +206,9 @@ def test_two_studies_in_one_file_do_not_wait_for_each_other(tmp_path):
     def start_another(*progress):
         if not others:
             others.append(None)
-            others[0] = tune(n_trials=1, study_name="another", **common)
+            others[0] = run_study(n_trials=1, study_name="another", **common)
 
-    tune(n_trials=1, study_name="one", progress=start_another, **common)
+    run_study(n_trials=1, study_name="one", progress=start_another, **common)
     assert len(others[0].trials) == 1
 
 
@@ -219,9 +220,9 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
     def start_another(*progress):
         if not second:
             second.append(None)  # below is this call again
-            second[0] = tune(n_trials=1, **common)
+            second[0] = run_study(n_trials=1, **common)
 
-    first = tune(n_trials=4, progress=lambda *p: "(paper)" in p[2] and start_another(), **common)
+    first = run_study(n_trials=4, progress=lambda *p: "(paper)" in p[2] and start_another(), **common)
     assert [trial.label for trial in second[0].trials] == ["bootstrapped", "paper"]
     assert [trial.label for trial in first.trials] == ["paper", "bootstrapped", "paper", "sampled"]
     assert [trial.number for trial in first.trials] == [0, 1, 2, 3]

@@ -6,7 +6,8 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever
 from support import OverlapRetriever, TableReranker
 
-from knowgap.compiling import calibrate
+from knowgap.compiling import compile
+from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import OptionalReal
 
@@ -26,28 +27,30 @@ def filtering(examples, best):
 def test_the_largest_threshold_that_covers_the_share():
     examples, reports = make_examples(10), []
     program = filtering(examples, [3.5, 2.25, 9.0, -1.0, 4.0, 0.5, 6.0, 7.0, 8.0, 5.0])
-    calibration = calibrate(program, examples, share=0.8, progress=lambda *report: reports.append(report))
+    calibration = calibrate_delta(program, examples, share=0.8, progress=lambda *report: reports.append(report))
     assert calibration.delta == 2.25  # 9, 8, 7, 6, 5, 4, 3.5, 2.25 | 0.5, -1
     assert calibration.covered(2.25) == 0.8
     assert calibration.scores["q3"] == -1.0
     assert reports[-1][:2] == (10, 10)
-    assert calibration.apply(program).delta == 2.25
+    found = compile(program, examples, trainset=examples, optimizer="calibrate", share=0.8)
+    assert found.program.delta == calibration.apply(program).delta == 2.25
+    assert found.summary == "δ = 2.2500 on the scale of table: 80% of the questions reach it"
     assert program.delta is None
-    assert [calibrate(program, examples, share=share).delta for share in (0.75, 0.2, 1.0)] == [2.25, 8.0, -1.0]
+    assert [calibrate_delta(program, examples, share=share).delta for share in (0.75, 0.2, 1.0)] == [2.25, 8.0, -1.0]
 
 
 def test_refusals():
     examples = make_examples(4)
     program = filtering(examples, [1.0] * 4)
     with pytest.raises(ValueOutOfBounds, match="share=0 is out of bounds"):
-        calibrate(program, examples, share=0)
+        calibrate_delta(program, examples, share=0)
     with pytest.raises(UsageError, match="needs a delta"):
-        calibrate(Tunable(program.retriever, reranker=program.reranker), examples)
+        calibrate_delta(Tunable(program.retriever, reranker=program.reranker), examples)
     with pytest.raises(UsageError, match="only 0 of 4 questions find a passage"):
-        calibrate(Filtering(OverlapRetriever([]), reranker=program.reranker), examples)
+        calibrate_delta(Filtering(OverlapRetriever([]), reranker=program.reranker), examples)
     other = TableReranker(lambda q, t: 0.0)
     other.name = "another"
     with pytest.raises(UsageError, match="calibrated on 'table'"):
-        calibrate(program, examples).apply(Filtering(program.retriever, reranker=other))
+        calibrate_delta(program, examples).apply(Filtering(program.retriever, reranker=other))
     with pytest.raises(ValueOutOfBounds, match="delta=50"):
-        calibrate(filtering(examples, [50.0] * 4), examples)
+        calibrate_delta(filtering(examples, [50.0] * 4), examples)

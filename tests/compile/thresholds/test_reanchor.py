@@ -10,7 +10,8 @@ import pytest
 from compile_helpers import make_examples, make_retriever
 from support import scripted_lm
 
-from knowgap.compiling import calibrate_thresholds, evaluate
+from knowgap.compiling import compile, evaluate
+from knowgap.compiling.thresholds.reanchor import calibrate_thresholds
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
@@ -76,14 +77,14 @@ def test_the_threshold_that_serves_the_answers(program, examples):
     assert evaluate(program.configure(relevance=0.5), examples, "exact_match", lm=lm).mean() == 0.5
     program.configure(relevance=None)
     asked, reports = len(engine.calls), []
-    options = {"metric": "exact_match", "lm": lm, "progress": lambda *report: reports.append(report)}
-    calibration = calibrate_thresholds(program, examples, **options)
+    options = {"optimizer": "reanchor", "lm": lm, "progress": lambda *report: reports.append(report)}
+    found = compile(program, examples, "exact_match", trainset=examples, **options)
+    calibration, tuned = found.calibration, found.program
     assert 0.12 < calibration.thresholds["relevance"] < 0.4
     assert calibration.after == 1.0
     # Plainly in two formats, twice, since what cannot be read is not cached; then with probabilities.
     assert len(engine.calls) - asked == (2 * 2 + 1) * len(examples)
     assert len(reports) > 100
-    tuned = calibration.apply(program)
     assert evaluate(tuned, examples, "exact_match", lm=lm).mean() == 1.0
     assert program.relevance is None
     assert type(tuned) is Decider

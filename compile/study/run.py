@@ -1,4 +1,4 @@
-"""Tune programs: one Optuna study over them, their hyperparameters and demonstrations, continued and shared at will."""
+"""One Optuna study over programs, their hyperparameters and demonstrations, which several processes may share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import dspy
-import orjson
 
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.metrics import Metric, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import check_gold
 from knowgap.compiling.evaluation.provenance import (
@@ -28,29 +29,29 @@ from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.evaluation.shared_cache import lm_cache, share_results
 from knowgap.compiling.evaluation.statistics import Comparison
-from knowgap.compiling.study.config import Budget, DemoConfig, StudyConfig
-from knowgap.compiling.study.initial_trials import bootstrap_demos, make_set_up
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.initial_trials import known_settings, list_initial_trials
 from knowgap.compiling.study.search.price_limit import PriceLimit
 from knowgap.compiling.study.search.space import SearchSpace, program_prefix
-from knowgap.compiling.study.shared_study import shared_study
+from knowgap.compiling.study.shared import MadeDemos, shared_study
 from knowgap.compiling.study.summary import StudyFacts, read_study
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.compiling.study.worker import Worker
 from knowgap.errors import StudyError, UnknownName, UsageError
-from knowgap.lms.metering import token_prices, without_history
+from knowgap.lms.metering import UsageTracker, token_prices, track_usage, without_history
+from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
 
 if TYPE_CHECKING:
     from optuna import Study
 
-__all__ = ["Tuning", "tune"]
 
 P = TypeVar("P", bound=Program)
 
 
 @dataclass(frozen=True)
-class Tuning(StudyFacts, Generic[P]):
+class StudyResult(StudyFacts, Generic[P]):
     """The result of a study, besides the facts about it.
 
     Attributes:
@@ -71,7 +72,7 @@ class Tuning(StudyFacts, Generic[P]):
         best, base = self.best, super().paper
         before = f"; {base.score:.3f} with the paper's settings" if base is not None else ""
         return (
-            f"Tuning({self.base.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
+            f"StudyResult({self.base.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
             f"trial {best.number} is chosen with {self.metric} {best.score:.3f} on dev{before})"
         )
 
@@ -102,7 +103,7 @@ class Tuning(StudyFacts, Generic[P]):
         program = cast("P", self.bases[trial.program].deepcopy().configure(**trial.values))
         return self.pool_of(trial.program).apply(program, trial.demonstrations)
 
-    def reread(self, rule: str = "best") -> Tuning[P]:
+    def reread(self, rule: str = "best") -> StudyResult[P]:
         """The result with the trials that other processes have finished since, chosen by a rule."""
         return _conclude(self.bases, self.study, self.questions, rule, self.cost, self.limit, self.stopped)
 
@@ -116,27 +117,26 @@ class Tuning(StudyFacts, Generic[P]):
         return super().gain(before or self.paper)
 
 
-def tune(
-    program: P | None = None,
-    *,
-    programs: Sequence[P] = (),
+def run_study(
+    programs: Sequence[P],
     devset: Sequence[dspy.Example],
-    trainset: Sequence[dspy.Example] | None = None,
+    trainset: Sequence[dspy.Example],
+    *,
     metric: Metric | str,
+    demos: str = "auto",
+    lm: dspy.BaseLM | None = None,
+    teacher_lm: dspy.BaseLM | None = None,
     n_trials: int = 20,
     study_name: str = "",
     storage: str | Path | None = None,
     seed: int = 0,
-    lm: dspy.BaseLM | None = None,
     num_threads: int = 4,
     progress: Progress | None = None,
-    study: StudyConfig | None = None,
-    demos: DemoConfig | None = None,
-    budget: Budget | None = None,
-) -> Tuning[P]:
+    config: StudyConfig | None = None,
+) -> StudyResult[P]:
     """Search for the hyperparameters and demonstrations with the best score on the dev questions.
 
-    The study begins with the paper's settings, the program's own, those in `study.start`, a δ calibrated on the
+    The study begins with the paper's settings, the program's own, those in `config.start`, a δ calibrated on the
     training questions, and bootstrapped demonstrations. Then Optuna's TPE draws.
 
     With several programs, the study searches for the best of them as well. It tries each with its paper's settings;
@@ -144,99 +144,112 @@ def tune(
     bootstrapped for a program that is still in the race then. Answers, retrieved lists and scores are shared between
     programs where prompts and queries are the same.
 
-    The same call continues a study: `n_trials` counts all its finished trials, and what a process was running when it
-    died is run again. Several processes may make the call at the same time, on one machine over a file, on many over a
-    database server. They share the trials; the study may then end with as many more trials as others were running. With
-    one process, a study follows from its seed; with several it does not. See `knowgap.compiling.study.shared_study`.
-
-    Args:
-        program: what is tuned; it stays as it is.
-        programs: instead of `program`, several with different names, which are compared. The first is the base of the
-            comparison: its trial with the paper's settings is always finished, those of the others may be pruned.
-        devset: the questions on which trials are compared.
-        trainset: the questions from which demonstrations are bootstrapped and on which δ is calibrated.
-        metric: a function or the name of a metric.
-        n_trials: number of finished trials (complete or pruned) at which the study ends.
-        study_name: the name under which the study is kept; by default the program's name, or "programs".
-        storage: see `knowgap.compiling.study.storage.open_storage`; None keeps the study in memory.
-        seed: of every draw.
-        lm: the language model; by default the one that DSPy is configured with.
-        num_threads: questions at a time; the study does not depend on it.
-        progress: called after every question with finished trials, trials in all, and what is going on.
-        study: how the study searches.
-        demos: whether trials choose demonstrations, and how these are made.
-        budget: limits that end the study cleanly.
-
-    Raises:
-        UsageError: an argument that does not fit.
-        StudyError: a study that cannot be opened or continued, or no complete trial.
-        LanguageModelUnreachable: the language model is lost; the same call goes on from here.
+    Arguments and errors are those of `knowgap.compiling.compiler.compile`; how several processes work together is in
+    `knowgap.compiling.study.shared`.
     """
-    by_name = _by_name(program, programs, n_trials)
-    config, limits, train = study or StudyConfig(), budget or Budget(), list(trainset or ())
+    by_name, config, train = _by_name(programs, n_trials), config or StudyConfig(), list(trainset)
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, next(iter(by_name.values())))
     for each in by_name.values():
         check_gold(devset, each.retriever, name)
-    demos = (demos or DemoConfig()).resolved(model)
-    limit = _price_limit(config, limits, lm_name(model))
+    choice = "" if not (searches := shows_demos(demos, model, teacher_lm)) else "bootstrapped" if train else "own"
+    config.check_prices(lm_name(model))
+    prices = config.prices or token_prices(lm_name(model))
+    limit = PriceLimit(config.max_calls_per_question, config.max_cost_per_question, prices)
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
-    identity = _identity(by_name, devset, train, model)
-    identity |= {"metric": name, "seed": seed, "demonstrations": demos.model_dump(), **config.identity()}
+    about = _about(by_name, devset, train, model)
+    about |= {"metric": name, "seed": seed, "demonstrations": searches, **config.identity()}
     report = partial(_report_bootstrapping, progress, n_trials)
-    bootstrap = partial(bootstrap_demos, train, measure, demos, seed, limits.prices, report)
     with (
         _reusing(by_name, model, config) as cached,
-        shared_study(
-            study_name or (next(iter(by_name)) if len(by_name) == 1 else "programs"),
-            storage,
-            config=config,
-            fingerprint=orjson.loads(orjson.dumps(identity, default=str)),
-            make=partial(make_set_up, cached, train, config, demos, bootstrap),
-        ) as (optuna_study, set_up),
+        shared_study(study_name or study_label(list(by_name)), storage, config=config, about=about) as optuna_study,
     ):
+        known = known_settings(optuna_study, cached, train, config)
         worker = Worker(
             study=optuna_study,
-            set_up=set_up,
+            initial=list_initial_trials(cached, config, known, choice),
+            known=known,
             programs=cached,
-            bootstrap=bootstrap,
+            bootstrap=partial(_bootstrap, train, measure, config, teacher_lm, seed, report),
             questions=questions,
             metric=(name, measure),
             n_trials=n_trials,
             seed=seed,
             num_threads=num_threads,
             config=config,
-            budget=limits,
             limit=limit,
             progress=progress,
         )
-        stopped, ids = worker.run(), [each for each, _ in questions]
-        return _conclude(by_name, optuna_study, ids, config.rule, config.cost, limit, stopped)
+        stopped = worker.run()
+        return _conclude(by_name, optuna_study, [id for id, _ in questions], config.rule, config.cost, limit, stopped)
 
 
-def _by_name(program: P | None, programs: Sequence[P], n_trials: int) -> dict[str, P]:
+def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | None = None) -> bool:
+    """Whether trials choose demonstrations: "auto" does so unless the embedded reader answers, which ignores them.
+
+    Raises:
+        UsageError: another word, or a teacher although no demonstrations are made.
+    """
+    if demos not in ("auto", "search", "none"):
+        raise UnknownName.among("kind of demonstrations", demos, ["auto", "search", "none"])
+    if demos == "none" or (demos == "auto" and lm_name(lm) == EXTRACTIVE):
+        if teacher_lm is not None:
+            raise UsageError(
+                f"the teacher {lm_name(teacher_lm)} has nothing to do: no demonstrations are made, since they are "
+                "switched off or the embedded reader takes no notice of them"
+            )
+        return False
+    return True
+
+
+def study_label(programs: Sequence[str]) -> str:
+    """What a study of these programs is called: by the name of the only one, or "programs"."""
+    return programs[0] if len(programs) == 1 else "programs"
+
+
+def _bootstrap(
+    trainset: Sequence[dspy.Example],
+    metric: Metric,
+    config: StudyConfig,
+    teacher_lm: dspy.BaseLM | None,
+    seed: int,
+    progress: Progress,
+    program: Program,
+) -> MadeDemos:
+    """Make the demonstration sets that trials of a program choose from."""
+    tracker, bootstrapped = UsageTracker(config.prices), None
+    if trainset:
+        with track_usage(tracker):
+            bootstrapped = run_optimizer(
+                program,
+                trainset,
+                metric=metric,
+                optimizer="bootstrap",
+                teacher_lm=teacher_lm,
+                seed=seed,
+                progress=progress,
+                max_bootstrapped_demos=max(config.max_demos, config.num_sets * config.max_demos // 2),
+            )
+    pool = DemoSets.draw(program, bootstrapped, num_sets=config.num_sets, max_demos=config.max_demos, seed=seed)
+    return MadeDemos(pool=pool, spent=tracker.usage)
+
+
+def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
     """The programs of a study by name.
 
     Raises:
         UsageError: there is none, two have the same name, or there are fewer trials than programs.
     """
-    several = [*programs] if program is None else [program, *programs]
-    by_name = {each.name: each for each in several}
-    if not by_name or (program is not None and programs) or len(by_name) < len(several):
-        names = ", ".join(each.name for each in several)
-        raise UsageError(f"name one program, or programs=[…] with different names: {names or 'there is none'}")
+    by_name = {each.name: each for each in programs}
+    if not by_name or len(by_name) < len(programs):
+        names = ", ".join(each.name for each in programs)
+        raise UsageError(f"name one program, or several with different names: {names or 'there is none'}")
     if n_trials < len(by_name):
         what = "one trial is" if len(by_name) == 1 else f"{len(by_name)} trials, one for each program, are"
         raise UsageError(f"n_trials={n_trials}: at least {what} needed")
     return by_name
-
-
-def _price_limit(config: StudyConfig, budget: Budget, lm: str) -> PriceLimit:
-    budget.check_prices(lm, config.max_cost_per_question)
-    prices = budget.prices or token_prices(lm)
-    return PriceLimit(config.max_calls_per_question, config.max_cost_per_question, prices)
 
 
 def _check_names(programs: Mapping[str, Program], config: StudyConfig) -> None:
@@ -267,12 +280,12 @@ def _conclude(
     cost: str,
     limit: PriceLimit,
     stopped: str,
-) -> Tuning[P]:
+) -> StudyResult[P]:
     facts = read_study(study, cost=cost)
     best = choose(facts.trials, rule, cost, limit)
     program = cast("P", bases[best.program].deepcopy().configure(**best.values))
     fields: dict[str, Any] = {**vars(facts), "chosen": best}
-    return Tuning(
+    return StudyResult(
         **fields,
         program=facts.pool_of(best.program).apply(program, best.demonstrations),
         questions=questions,
@@ -282,7 +295,7 @@ def _conclude(
     )
 
 
-def _identity(
+def _about(
     programs: Mapping[str, Program],
     devset: Sequence[dspy.Example],
     trainset: Sequence[dspy.Example],
@@ -293,7 +306,8 @@ def _identity(
     outside = [outside_parts(program) for program in programs.values()]
     retriever = next((p.retriever for p in programs.values() if p.retriever is not None), None)
     return {
-        "program": [", ".join(programs), states[0] if len(states) == 1 else digest(states), *filter(None, outside)],
+        "programs": list(programs),
+        "state": [*states, *filter(None, outside)],
         "dev questions": examples_digest(devset),
         "training questions": examples_digest(trainset),
         "language model": [lm_name(model), lm_settings(model)],

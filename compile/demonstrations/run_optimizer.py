@@ -21,10 +21,8 @@ from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
 
-__all__ = ["compile_program"]
 
-
-def compile_program(
+def run_optimizer(
     program: Program,
     trainset: Sequence[dspy.Example],
     *,
@@ -105,7 +103,7 @@ def compile_program(
 
 
 def _optimize(name: str, run: OptimizerRun) -> Any:
-    """Run an optimizer of DSPy's; errors as for `compile_program`."""
+    """Run an optimizer of DSPy's; errors as for `run_optimizer`."""
     watch = _Watch()
     with dspy.context(callbacks=[*dspy.settings.callbacks, watch]):
         try:

@@ -1,0 +1,247 @@
+"""Compile programs: find the settings, demonstrations or instructions with which they answer best."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+import dspy
+
+from knowgap.compiling.artifact import save_artifact
+from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
+from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
+from knowgap.compiling.evaluation.evaluator import evaluate
+from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.runner import resolve_lm
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.run import StudyResult, run_study
+from knowgap.compiling.thresholds.delta_calibration import Calibration, calibrate_delta
+from knowgap.compiling.thresholds.reanchor import ThresholdCalibration, calibrate_thresholds
+from knowgap.errors import UnknownName, UsageError
+from knowgap.programs.base import Program
+from knowgap.storage.progress import Progress
+
+P = TypeVar("P", bound=Program)
+
+WAYS = {
+    "study": "searches hyperparameters and demonstrations together, of one program or several",
+    "calibrate": "sets the relevance threshold δ from the scores of retrieved passages",
+    "reanchor": "sets the probabilities from which the program's decisions count as a yes",
+}
+"""The ways to compile besides DSPy's optimizers, with what each does."""
+
+
+@dataclass(frozen=True)
+class Compiled(Generic[P]):
+    """What `compile` found.
+
+    Attributes:
+        program: a copy with the settings, demonstrations or instructions that were found.
+        before: the program as it was; of several programs the first, which is the base of the comparison.
+        study: the trials, if a study was run.
+        calibration: δ or the thresholds, if these were calibrated.
+        evaluations: with an `output`, the evaluations of both programs by split and moment, such as "test after".
+        artifact: with an `output`, the folder that `knowgap.load` reads.
+    """
+
+    program: P
+    before: P
+    study: StudyResult[P] | None = None
+    calibration: Calibration | ThresholdCalibration | None = None
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    artifact: Path | None = None
+
+    @property
+    def summary(self) -> str:
+        """One line that says what was found."""
+        if self.study is not None:
+            return str(self.study)
+        if isinstance(self.calibration, Calibration):
+            delta, share = self.calibration.delta, self.calibration.covered(self.calibration.delta)
+            return f"δ = {delta:.4f} on the scale of {self.calibration.reranker}: {share:.0%} of the questions reach it"
+        if self.calibration is not None:
+            shown = ", ".join(f"{name}={value}" for name, value in self.calibration.thresholds.items())
+            return (
+                f"{shown}: {self.calibration.after:.3f} on the training questions, {self.calibration.before:.3f} before"
+            )
+        predictors = self.program.predictors()
+        demos = sum(len(cast("Any", predictor).demos) for predictor in predictors)
+        return f"{demos} demonstrations in {len(predictors)} predictors"
+
+
+def compile(
+    programs: P | Sequence[P],
+    dataset: Dataset | Sequence[dspy.Example],
+    metrics: Metrics = ("exact_match", "f1"),
+    *,
+    trainset: Sequence[dspy.Example] | None = None,
+    limit: int | None = None,
+    optimizer: str = "study",
+    demos: str = "auto",
+    lm: dspy.BaseLM | None = None,
+    teacher_lm: dspy.BaseLM | None = None,
+    n_trials: int = 20,
+    study_name: str = "",
+    storage: str | Path | None = None,
+    config: StudyConfig | None = None,
+    seed: int = 0,
+    num_threads: int = 4,
+    output: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Compiled[P]:
+    """Find the settings, demonstrations or instructions with which a program answers best, or the best of several.
+
+    The optimizer "study" runs an Optuna study of hyperparameters and demonstrations. The same call continues a study:
+    `n_trials` counts all its finished trials, and what a process was running when it died is run again. Several
+    processes may make the call at the same time, on one machine over a file, on many over a database server. They share
+    the trials; see `knowgap.compiling.study.shared`.
+
+    The optimizers of `knowgap.compiling.demonstrations.optimizers.OPTIMIZERS` are DSPy's. They find demonstrations or
+    instructions and leave hyperparameters alone. "calibrate" sets δ to the largest value at which `share` of the
+    training questions (0.8, as in MIGRES, table 12) have a passage above it; no language model is asked. "reanchor"
+    sets the thresholds of the program's decisions.
+
+    Args:
+        programs: a program, which stays as it is; or several with different names, of which a study finds the best. The
+            first is the base of the comparison: its trial with the paper's settings is always finished.
+        dataset: a data set with the splits train and dev, or the dev questions themselves.
+        metrics: one metric or several; trials are compared by the first.
+        trainset: the training questions, if `dataset` has no splits.
+        limit: take the first questions of every split only, at most this many.
+        optimizer: "study", "calibrate", "reanchor" or one of DSPy's optimizers.
+        demos: whether a study chooses demonstrations: "search", "none" (it leaves those of the program alone), or
+            "auto" (it searches, unless the embedded reader answers, which ignores them).
+        lm: the language model; default: the one that DSPy is configured with.
+        teacher_lm: the language model that makes demonstrations and writes instructions; default: `lm`.
+        n_trials: number of finished trials (complete or pruned) at which a study ends.
+        study_name: the name under which the study is kept; default: the program's name, or "programs".
+        storage: where the study is kept, see `knowgap.compiling.study.storage.open_storage`; default: `study.db` in
+            `output`, or in memory without one.
+        config: how a study searches, and its limits.
+        seed: the seed of every random choice.
+        num_threads: how many questions are asked at a time; the result does not depend on it.
+        output: a folder that gets the study, the evaluations of the program before and after on dev and test, and the
+            artifact.
+        progress: called after every question with what is done, how much there is, and what is going on.
+        **options: `share` for "calibrate", and the options of DSPy's optimizers by DSPy's names.
+
+    Raises:
+        UsageError: an argument that does not fit.
+        UnknownName: no such optimizer, option, metric or hyperparameter.
+        StudyError: a study that cannot be opened or continued, or that has no complete trial.
+        LanguageModelUnreachable: the language model is lost; the same call continues a study.
+
+    >>> import knowgap
+    >>> from knowgap.compiling import compile
+    >>> data, program = knowgap.load_dataset("sample"), knowgap.get_program("direct")()
+    >>> found = compile(program, data, "f1", optimizer="labeled", lm=knowgap.make_lm("extractive"), k=2)
+    >>> found.summary
+    '2 demonstrations in 1 predictors'
+    """
+    several = [programs] if isinstance(programs, Program) else list(programs)
+    before, train = next(iter(several), None), _training_questions(dataset, trainset, limit)
+    dev = dataset.questions("dev", limit) if isinstance(dataset, Dataset) else dataset[:limit]
+    metric = dict([next(iter(named_metrics(metrics).items()))])
+    common: dict[str, Any] = {"metric": metric, "num_threads": num_threads, "progress": progress, "lm": lm}
+    if optimizer == "study":
+        _refuse(options, optimizer)
+        folder = None if output is None else Path(output) / "study.db"
+        study = run_study(
+            several,
+            dev,
+            train,
+            demos=demos,
+            teacher_lm=teacher_lm,
+            n_trials=n_trials,
+            study_name=study_name,
+            storage=storage if storage is not None else folder,
+            seed=seed,
+            config=config,
+            **common,
+        )
+        found = Compiled(study.program, several[0], study)
+    elif before is None or len(several) > 1:
+        raise UsageError(f"the optimizer {optimizer} compiles one program, and there are {len(several)}")
+    elif optimizer == "calibrate":
+        _refuse(options, optimizer, "share")
+        delta = calibrate_delta(before, train, progress=progress, **options)
+        found = Compiled(delta.apply(before), before, calibration=delta)
+    elif optimizer == "reanchor":
+        _refuse(options, optimizer)
+        thresholds = calibrate_thresholds(before, train, **common)
+        found = Compiled(thresholds.apply(before), before, calibration=thresholds)
+    elif optimizer in OPTIMIZERS:
+        more: dict[str, Any] = {"teacher_lm": teacher_lm, "seed": seed, **options}
+        compiled = run_optimizer(before, train, valset=dev, optimizer=optimizer, **common, **more)
+        found = Compiled(cast("P", compiled), before)
+    else:
+        raise UnknownName.among("optimizer", optimizer, [*WAYS, *OPTIMIZERS])
+    if output is None:
+        return found
+    return _score_and_save(found, dataset, metrics, limit, lm, seed, num_threads, Path(output), progress)
+
+
+def _training_questions(
+    dataset: Dataset | Sequence[dspy.Example], trainset: Sequence[dspy.Example] | None, limit: int | None
+) -> Sequence[dspy.Example]:
+    if not isinstance(dataset, Dataset):
+        return list(trainset or ())[:limit]
+    if trainset is not None:
+        raise UsageError("trainset goes with dev questions: the data set has a train split")
+    return dataset.splits.get("train", [])[:limit]
+
+
+def _refuse(options: dict[str, Any], optimizer: str, *known: str) -> None:
+    for name in options:
+        if name not in known:
+            names = [*known, *inspect.signature(compile).parameters]
+            raise UnknownName.among(f"argument of compile with the optimizer {optimizer}", name, names)
+
+
+def _score_and_save(
+    found: Compiled[P],
+    dataset: Dataset | Sequence[dspy.Example],
+    metrics: Metrics,
+    limit: int | None,
+    lm: dspy.BaseLM | None,
+    seed: int,
+    num_threads: int,
+    folder: Path,
+    progress: Progress | None,
+) -> Compiled[P]:
+    """Score both programs on dev and on the held-out test split, and save the improved one with its scores."""
+    evaluations: dict[str, Evaluation] = {}
+    splits = [split for split in ("dev", "test") if split in dataset.splits] if isinstance(dataset, Dataset) else [""]
+    for split in splits:
+        for label, program in (("before", found.before), ("after", found.program)):
+            name = f"{split} {label}".strip()
+            evaluations[name] = evaluate(
+                program,
+                dataset,
+                metrics,
+                split=split,
+                limit=limit,
+                lm=lm,
+                num_threads=num_threads,
+                seed=seed,
+                traces=True,
+                progress=progress,
+            )
+            evaluations[name].save(folder / "evaluations" / f"{name}.json")
+    study = found.study
+    artifact = save_artifact(
+        found.program,
+        folder / "artifact",
+        lm=resolve_lm(lm, found.program),
+        data=dataset if isinstance(dataset, Dataset) else None,
+        evaluations=evaluations,
+        cost=None if study is None else study.spent.model_dump(),
+        compared=[each.row(study.metric) for each in study.by_program()] if study and len(study.bases) > 1 else [],
+    )
+    return Compiled(found.program, found.before, study, found.calibration, evaluations, artifact)

@@ -1,0 +1,145 @@
+"""A study that several processes share: what all of them know, and what becomes of a process that dies.
+
+Optuna's storage keeps everything. Processes that make the same call work together as follows.
+
+1. **Beginning.** The study's attribute `about` says what the study is about; another call under the same name is
+   refused. Every process enqueues those initial trials that are missing. If two do so at once, a trial is there twice,
+   and the second takes over the result of the first.
+2. **Trials.** A process takes the first waiting trial, which is one step in every storage, or draws a new one. The
+   trial that first shows a program its bootstrapped demonstrations makes and stores them.
+3. **Death.** In a database, a running trial has a heartbeat. After four missed ones any process fails the trial and
+   enqueues it again (Optuna's `RetryHeartbeatStaleTrialCallback`). A process that works on a file holds a shared lock.
+   One that starts alone therefore knows that no trial of its study is running, and fails those that seem to be.
+4. **End.** A process stops when `n_trials` trials are finished. The others finish the trials that they are running, so
+   that a study may have a few more trials than were asked for.
+5. **Seed.** With one process, a study follows from its seed, also when it is continued. With several it does not: what
+   a trial draws depends on which other trials are finished by then.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optuna.trial import TrialState
+from pydantic import BaseModel
+
+from knowgap.compiling.demonstrations.demo_sets import DemoSets
+from knowgap.compiling.evaluation.provenance import digest
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
+from knowgap.compiling.study.trials import ABOUT
+from knowgap.errors import StudyError
+from knowgap.lms.metering import Usage
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+_DEMOS = "demonstrations"
+_PIECE = 20_000  # characters; MySQL's columns take 65,535 bytes
+
+
+class MadeDemos(BaseModel, extra="forbid"):
+    """The demonstration sets of a program.
+
+    Attributes:
+        pool: the sets to choose from.
+        spent: what it cost to bootstrap them.
+    """
+
+    pool: DemoSets = DemoSets()
+    spent: Usage = Usage()
+
+
+@contextmanager
+def shared_study(
+    study_name: str, storage: str | Path | None, *, config: StudyConfig, about: Mapping[str, Any]
+) -> Iterator[Study]:
+    """Open a study, or create it, and let this process work on it.
+
+    Args:
+        study_name: the study's name in the storage.
+        storage: see `knowgap.compiling.study.storage.open_storage`.
+        config: how the study searches.
+        about: what the study is about, as JSON values by name.
+
+    Raises:
+        StudyError: the storage cannot be opened, or its study of that name is about something else.
+    """
+    opened = open_storage(storage, heartbeat=config.heartbeat)
+    try:
+        with storage_errors(storage):
+            study = _open_study(study_name, opened, describe_storage(storage), config, about)
+            path = storage_path(storage)
+            if path is None:
+                yield study
+            else:
+                with _sharing_file(study, path):
+                    yield study
+    finally:
+        close_storage(opened)
+
+
+def store_demos(study: Study, program: str, made: MadeDemos) -> None:
+    """Keep the demonstration sets of a program for all processes; the last attribute says that they are complete."""
+    text = made.model_dump_json()
+    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+    for number, piece in enumerate(pieces):
+        study.set_user_attr(f"{_DEMOS}.{program}.{number}", piece)
+    study.set_user_attr(f"{_DEMOS}.{program}", len(pieces))
+
+
+def read_demos(study: Study) -> dict[str, MadeDemos]:
+    """The demonstration sets that trials have stored, by program."""
+    stored, made = study.user_attrs, dict[str, MadeDemos]()
+    for name, count in stored.items():
+        if name.startswith(f"{_DEMOS}.") and isinstance(count, int):
+            text = "".join(stored[f"{name}.{number}"] for number in range(count))
+            made[name.removeprefix(f"{_DEMOS}.")] = MadeDemos.model_validate_json(text)
+    return made
+
+
+def _open_study(name: str, opened: Any, shown: str, config: StudyConfig, about: Mapping[str, Any]) -> Study:
+    import optuna
+    from optuna.study import StudyDirection
+
+    directions = [StudyDirection.MAXIMIZE]
+    if config.mode == "pareto":
+        directions.append(StudyDirection.MINIMIZE)
+    study = optuna.create_study(storage=opened, study_name=name, directions=directions, load_if_exists=True)
+    wanted: dict[str, Any] = json.loads(json.dumps(about, default=str))
+    stored = study.user_attrs.get(ABOUT)
+    if stored is None and not study.get_trials(deepcopy=False):
+        study.set_user_attr(ABOUT, wanted)
+        stored = wanted
+    differing = sorted(key for key in {*(stored or {}), *wanted} if (stored or {}).get(key) != wanted.get(key))
+    if differing or study.directions != directions:
+        raise StudyError(
+            f"study {name!r} in {shown} is about something else (it differs in: {', '.join(differing) or 'mode'}): "
+            "take another study name (--study-name)"
+        )
+    if config.mode == "pareto" and not study.metric_names:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            study.set_metric_names(["score", config.cost])
+    return study
+
+
+@contextmanager
+def _sharing_file(study: Study, path: Path) -> Iterator[None]:
+    """Work on a study in a file together with others; a process that starts alone fails what dead ones left running."""
+    from filelock import ReadWriteLock, Timeout
+
+    lock = ReadWriteLock(path.with_name(f"{path.name}.{digest(study.study_name)[:8]}.workers"), is_singleton=False)
+    try:
+        with suppress(Timeout), lock.write_lock(timeout=0):
+            for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+                study.tell(trial.number, state=TrialState.FAIL)
+        with lock.read_lock():
+            yield
+    finally:
+        lock.close()

@@ -1,0 +1,59 @@
+"""One function compiles: it runs a study or an optimizer, scores before and after, and saves the artifact."""
+
+from __future__ import annotations
+
+import pytest
+from compile_helpers import make_examples, make_retriever, reading_lm
+
+from knowgap.compiling import StudyConfig, compile, estimate_compile, load_artifact
+from knowgap.errors import UnknownName, UsageError
+from knowgap.programs.baselines.direct import Direct
+from knowgap.programs.baselines.rag import RAG
+
+
+@pytest.mark.parametrize("optimizer", ["study", "bootstrap"])
+def test_everything_is_written_to_the_output(tmp_path, optimizer):
+    examples = make_examples(6)
+    program, lm = RAG(make_retriever(examples), top_k=2), reading_lm()[0]
+    arguments = {"trainset": examples, "lm": lm, "optimizer": optimizer, "n_trials": 3, "output": tmp_path}
+    found = compile(program, examples, "exact_match", **arguments)
+    assert {*found.evaluations} == {"before", "after"}
+    assert (tmp_path / "study.db").exists() == (optimizer == "study")
+    assert found.artifact == tmp_path / "artifact"
+    loaded = load_artifact(found.artifact, retriever=program.retriever)
+    assert loaded.values() == found.program.values()
+    assert [len(p.demos) for p in loaded.predictors()] == [len(p.demos) for p in found.program.predictors()]
+    assert found.before is program
+    assert found.summary.startswith("StudyResult(rag: 3 trials" if optimizer == "study" else "4 demonstrations")
+
+
+def test_refusals():
+    examples = make_examples(4)
+    program, lm = RAG(make_retriever(examples)), reading_lm()[0]
+    for wrong, error, message in (
+        ({"optimizer": "bootstrop"}, UnknownName, "did you mean 'bootstrap'"),
+        ({"share": 0.5}, UnknownName, "unknown argument of compile with the optimizer study 'share'"),
+        ({"demos": "some"}, UnknownName, "unknown kind of demonstrations 'some'"),
+    ):
+        with pytest.raises(error, match=message):
+            compile(program, examples, "f1", lm=lm, **wrong)
+    with pytest.raises(UsageError, match="bootstrap compiles one program, and there are 2"):
+        compile([program, Direct()], examples, "f1", optimizer="bootstrap", lm=lm)
+
+
+def test_an_estimate_multiplies_questions_by_trials_and_calls():
+    examples, lm = make_examples(10), reading_lm()[0]
+    rag, common = RAG(None), {"devset": examples, "trainset": examples[:4], "lm": lm}
+    alone = estimate_compile([rag], n_trials=3, **common)["rag"]
+    assert (alone.calls, alone.questions) == (3 * 10 + 4, 3 * 10 + 4)
+    plain = estimate_compile([rag], n_trials=3, demos="none", scoring=5, **common)["rag"]
+    assert plain.calls == 3 * 10 + 5
+    assert plain.prompt_tokens < alone.prompt_tokens
+    fewer = estimate_compile([rag], n_trials=3, config=StudyConfig(max_demos=1), **common)["rag"]
+    assert fewer.prompt_tokens < alone.prompt_tokens
+    several = estimate_compile([rag, Direct()], n_trials=6, demos="none", **common)
+    assert {name: each.calls for name, each in several.items()} == {"rag": 10, "direct": 10, "4 other trials": 40}
+    assert estimate_compile([rag], optimizer="bootstrap", **common)["rag"].calls == 4
+    assert estimate_compile([rag], optimizer="calibrate", **common)["rag"].calls == 0
+    with pytest.raises(UsageError, match="depends on what the language model writes"):
+        estimate_compile([rag], optimizer="gepa", **common)
