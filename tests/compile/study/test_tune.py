@@ -268,7 +268,7 @@ def test_given_and_current_settings_are_tried():
         (
             {"timeout_seconds": 3},
             UnknownName,
-            "unknown argument of compile with the optimizer study 'timeout_seconds': did you mean",
+            "unknown argument of compile with the optimizer study 'timeout_seconds'",
         ),
     ],
 )
