@@ -12,7 +12,7 @@ from pathlib import Path
 import dspy
 
 from knowgap.compiling.data.dataset import SPLITS, make_example
-from knowgap.compiling.data.records import Record, read_json_lines, read_table
+from knowgap.compiling.data.records import Record, read_records
 from knowgap.errors import DataError
 
 
@@ -33,7 +33,7 @@ def read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Exa
             judges too.
     """
     queries: dict[str, Record] = {}
-    for record in read_json_lines(folder / "queries.jsonl"):
+    for record in read_records(folder / "queries.jsonl"):
         id = record.identifier("_id")
         if id in queries:
             raise record.error(f"the id {id!r} stood before, in line {queries[id].line}", "_id")
@@ -61,7 +61,7 @@ def read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Exa
 
 def _read_judgements(file: Path, queries: dict[str, Record]) -> dict[str, list[str]]:
     gold: dict[str, list[str]] = {}
-    for row in read_table(file):
+    for row in read_records(file):
         id, passage, score = row.text("query-id"), row.text("corpus-id"), row.text("score")
         if id not in queries:
             raise row.error(f"{id!r} is not among the queries", "query-id")

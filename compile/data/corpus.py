@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from knowgap.compiling.data.records import read_json_lines, read_lines
+from knowgap.compiling.data.records import read_lines, read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder, shown_name
 from knowgap.retrieval.documents.reading import Reading, read_documents
@@ -94,7 +94,7 @@ def read_corpus_lines(path: Path) -> Iterator[tuple[int, Passage]]:
 
 
 def _read_jsonl(path: Path) -> Iterator[tuple[int, Passage]]:
-    for record in read_json_lines(path):
+    for record in read_records(path):
         id_field = next((field for field in ("id", "_id", "docid") if field in record.data), None)
         text_field = "contents" if "text" not in record.data and "contents" in record.data else "text"
         title, text = record.get("title", str, "").strip(), record.need(text_field, str).strip()

@@ -1,10 +1,10 @@
 """Read records from files one at a time, and name every fault by file, line or record, and field.
 
-`read_json_lines` and `read_json_array` never hold more than one record of a file in memory; files that end in `.gz` are
-decompressed as they are read. They yield a `Record`: a JSON object and its place, with methods that check the types of
-its fields.
+`read_records` reads JSON Lines, JSON arrays and tables, and never holds more than one record in memory; files that end
+in `.gz` are decompressed as they are read. It yields a `Record`: a JSON object and its place, with methods that check
+the types of its fields.
 
-All of them raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
+All functions raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
 form, at the first line or record where it shows; and for a field that is missing or of another type.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import functools
 import gzip
 import json
 import zlib
@@ -140,9 +141,28 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
             yield number, line.rstrip("\r\n")
 
 
-def read_json_lines(path: Path) -> Iterator[Record]:
-    """Yield the objects of a JSON Lines file; blank lines are skipped."""
+def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
+    """Yield the records of a file, decoded one after another.
+
+    Args:
+        path: the file: a table with tabs and a header if its name ends in `.tsv`, else a JSON array or JSON Lines,
+            whichever the first visible character shows.
+        key: where the file holds an object, the key of the array in it (`{"Data": [...]}`).
+    """
+    read = _read_lines_of_json
+    if path.name.removesuffix(".gz").endswith(".tsv"):
+        read = _read_table
+    elif key is not None or _starts_array(path):
+        read = functools.partial(_read_array, key=key)
     empty = True
+    for record in read(path):
+        empty = False
+        yield record
+    if empty:
+        raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
+
+
+def _read_lines_of_json(path: Path) -> Iterator[Record]:
     for number, line in read_lines(path):
         if not line.strip():
             continue
@@ -152,10 +172,7 @@ def read_json_lines(path: Path) -> Iterator[Record]:
             raise DataError(f"is not JSON: {error.msg} at column {error.colno}", path=path, line=number) from error
         if not isinstance(data, dict):
             raise DataError(f"must be a JSON object, is {_shorten(data)}", path=path, line=number)
-        empty = False
         yield Record(data, path, number)
-    if empty:
-        raise DataError("holds no records", path=path)
 
 
 def _parse(line: str) -> Any:
@@ -166,15 +183,7 @@ def _parse(line: str) -> Any:
         return json.loads(line)
 
 
-def read_json_array(path: Path, key: str | None = None) -> Iterator[Record]:
-    """Yield the objects of a JSON array, decoded one after another.
-
-    Args:
-        path: the file.
-        key: where the file holds an object, the key of the array in it (`{"Data": [...]}`).
-    """
-    if key is None and not starts_array(path):
-        raise DataError("must be a JSON array of records", path=path)
+def _read_array(path: Path, key: str | None) -> Iterator[Record]:
     number = 0
     with _open(path) as file:
         try:
@@ -184,8 +193,6 @@ def read_json_array(path: Path, key: str | None = None) -> Iterator[Record]:
                 yield Record(data, path, number)
         except ijson.JSONError as error:
             raise DataError(_json_problem(error), path=path, line=number + 1) from error
-    if number == 0:
-        raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
 
 
 def _json_problem(error: ijson.JSONError) -> str:
@@ -220,7 +227,7 @@ def stream_keys(path: Path) -> Iterator[str]:
             return
 
 
-def starts_array(path: Path) -> bool:
+def _starts_array(path: Path) -> bool:
     """Whether the first visible character of a file opens a JSON array."""
     with _open(path) as file:
         start = file.peek(1 << 12).lstrip()[:1]
@@ -229,10 +236,9 @@ def starts_array(path: Path) -> bool:
     return start == b"["
 
 
-def read_table(path: Path) -> Iterator[Record]:
-    """Yield the rows of a tab-separated file with a header, quoted as CSV is; values are strings."""
+def _read_table(path: Path) -> Iterator[Record]:
+    """The rows of a table, which are quoted as in CSV; values are strings."""
     header: list[str] | None = None
-    number = 0
     lines = (line + "\n" for _, line in read_lines(path))
     rows = csv.reader(lines, delimiter="\t", strict=True)
     try:
@@ -242,14 +248,6 @@ def read_table(path: Path) -> Iterator[Record]:
             elif row:
                 if len(row) != len(header):
                     raise DataError(f"has {len(row)} cells, not {len(header)}", path=path, line=rows.line_num)
-                number += 1
                 yield Record(dict(zip(header, row, strict=True)), path, rows.line_num)
     except csv.Error as error:
         raise DataError(f"is not a tab-separated row: {error}", path=path, line=rows.line_num) from error
-    if number == 0:
-        raise DataError("holds no records", path=path)
-
-
-def read_records(path: Path) -> Iterator[Record]:
-    """Yield the objects of a JSON array or of JSON Lines, whichever the first visible character shows."""
-    return read_json_array(path) if starts_array(path) else read_json_lines(path)

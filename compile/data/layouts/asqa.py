@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import Record, read_json_array
+from knowgap.compiling.data.records import Record, read_records
 
 
 def read_asqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their documents go into the pool."""
-    for record in read_json_array(path):
+    for record in read_records(path):
         pairs = record.objects("qa_pairs")
         short_answers = [pair.texts("short_answers") for pair in pairs]
         if not short_answers or not all(short_answers):

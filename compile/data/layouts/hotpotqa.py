@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import Record, read_json_array
+from knowgap.compiling.data.records import Record, read_records
 from knowgap.errors import shorten
 
 
@@ -19,7 +19,7 @@ def read_hotpotqa(path: Path, pool: PassagePool) -> Examples:
     A supporting title that is not among the question's own paragraphs, as can happen in the full-wiki setting, is the
     gold id itself.
     """
-    for record in read_json_array(path):
+    for record in read_records(path):
         ids = pool_context(record, pool)
         example = make_example(
             id=record.identifier("_id"),

@@ -10,12 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import Record, read_json_lines
+from knowgap.compiling.data.records import Record, read_records
 
 
 def read_multiple_choice(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
-    for record in read_json_lines(path):
+    for record in read_records(path):
         stem, choices = _nested(record) if isinstance(record.data.get("question"), dict) else _flat(record)
         options = dict(choices)
         if len(options) != len(choices):

@@ -13,12 +13,12 @@ import re
 from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import Record, read_json_lines
+from knowgap.compiling.data.records import Record, read_records
 
 
 def read_musique(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file; their paragraphs go into the pool."""
-    for record in read_json_lines(path):
+    for record in read_records(path):
         id, answerable = record.identifier("id"), record.get("answerable", bool, True)
         answers = [record.text("answer"), *record.texts("answer_aliases")] if answerable else ["unanswerable"]
         candidates, gold = _pool(record, pool)

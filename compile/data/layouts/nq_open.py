@@ -6,13 +6,13 @@ from collections import Counter
 from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example, question_id
-from knowgap.compiling.data.records import read_json_lines
+from knowgap.compiling.data.records import read_records
 
 
 def read_nq_open(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
     seen: Counter[str] = Counter()
-    for record in read_json_lines(path):
+    for record in read_records(path):
         question, answers = record.text("question"), record.texts("answer")
         if not any(answer.strip() for answer in answers):
             raise record.error("must hold at least one answer", "answer")

@@ -10,12 +10,12 @@ import json
 from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import Record, read_table
+from knowgap.compiling.data.records import Record, read_records
 
 
 def read_popqa(path: Path, pool: PassagePool) -> Examples:
     """Yield line numbers and examples of a file, which has no passages for the pool."""
-    for record in read_table(path):
+    for record in read_records(path):
         example = make_example(
             id=record.identifier("id"),
             question=record.text("question"),

@@ -21,7 +21,7 @@ from knowgap.compiling.data.layouts.strategyqa import read_strategyqa
 from knowgap.compiling.data.layouts.triviaqa import read_triviaqa
 from knowgap.compiling.data.layouts.twowiki import read_twowiki
 from knowgap.compiling.data.own_questions import read_by_loader, read_own_questions
-from knowgap.compiling.data.records import read_records, read_table, stream_keys
+from knowgap.compiling.data.records import read_records, stream_keys
 from knowgap.errors import DataError, UsageError
 from knowgap.plugins import find
 
@@ -130,9 +130,8 @@ def detect_layout(path: Path) -> str:
     Raises:
         DataError: the record fits no layout or cannot be read.
     """
-    tabular = path.name.removesuffix(".gz").endswith(".tsv")
     try:
-        record = next(read_table(path) if tabular else read_records(path)).data
+        record = next(read_records(path)).data
     except DataError:
         # One object over several lines, with the questions under one of its keys?
         for key in stream_keys(path):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import Record, read_json_array, read_json_lines, read_json_object
+from knowgap.compiling.data.records import Record, read_json_object, read_records
 
 _NOT_IDS = frozenset({"operation", "no_evidence"})
 
@@ -25,7 +25,7 @@ def read_strategyqa(path: Path, pool: PassagePool) -> Examples:
         title, index = record.text("title"), record.need("para_index", int)
         text = record.text("contents" if "contents" in record.data else "content")
         pool.add(title, text, f"{title}-{index}", source=(record, "para_index"))
-    for record in read_json_array(path):
+    for record in read_records(path):
         steps = [{"question": step, "answer": ""} for step in record.texts("decomposition")]
         example = make_example(
             id=record.identifier("qid"),
@@ -51,7 +51,7 @@ def _leaves(record: Record, value: Any) -> Iterator[str]:
 def _read_paragraphs(path: Path) -> Iterator[Record]:
     lines = path.with_name(f"{path.stem}_paragraphs.jsonl")
     if lines.exists():
-        yield from read_json_lines(lines)
+        yield from read_records(lines)
         return
     release = path.with_name(f"{path.stem}_paragraphs.json")
     if release.exists():

@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
-from knowgap.compiling.data.records import read_json_array
+from knowgap.compiling.data.records import read_records
 
 
 def read_triviaqa(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file, which has no passages for the pool."""
-    for record in read_json_array(path, key="Data"):
+    for record in read_records(path, key="Data"):
         answer = record.object("Answer")
         example = make_example(
             id=record.identifier("QuestionId"),

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from knowgap.compiling.data.dataset import Examples, PassagePool, make_example
 from knowgap.compiling.data.layouts.hotpotqa import pool_context, read_supporting_titles
-from knowgap.compiling.data.records import read_json_array, read_json_lines
+from knowgap.compiling.data.records import read_records
 
 
 def read_twowiki(path: Path, pool: PassagePool) -> Examples:
     """Yield record numbers and examples of a file; their paragraphs go into the pool."""
     aliases = _read_aliases(path.with_name("id_aliases.json"))
-    for record in read_json_array(path):
+    for record in read_records(path):
         ids = pool_context(record, pool)
         answer = record.text("answer")
         example = make_example(
@@ -38,4 +38,4 @@ def read_twowiki(path: Path, pool: PassagePool) -> Examples:
 def _read_aliases(path: Path) -> dict[str, list[str]]:
     if not path.exists():
         return {}
-    return {record.text("Q_id"): record.texts("aliases") for record in read_json_lines(path)}
+    return {record.text("Q_id"): record.texts("aliases") for record in read_records(path)}

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from knowgap.compiling.data import SPLITS, load_dataset
-from knowgap.compiling.data.records import read_json_array
+from knowgap.compiling.data.records import read_records
 from knowgap.errors import DataError
 
 ROW = '{"question": "x?", "answer": "y"}'
@@ -41,13 +41,13 @@ def test_faults_are_named_by_file_and_record(tmp_path, text, problem):
 def test_other_json_than_an_array_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(f'{{"item": [{ROW}]}}')
-    with pytest.raises(DataError, match=r"mine.json: must be a JSON array"):
+    with pytest.raises(DataError, match=r"mine.json:1 \(context\): is missing"):
         load_dataset(path, layout="hotpotqa")
-    assert [record.line for record in read_json_array(path, key="item")] == [1]
+    assert [record.line for record in read_records(path, key="item")] == [1]
     with pytest.raises(DataError, match='holds no records under the key "Data"'):
         load_dataset(path, layout="triviaqa")
     with pytest.raises(DataError, match="is a folder"):
-        list(read_json_array(tmp_path))
+        list(read_records(tmp_path))
 
 
 def test_what_is_cut_short_is_an_error_or_whole(tmp_path):
@@ -70,7 +70,7 @@ def test_what_is_cut_short_is_an_error_or_whole(tmp_path):
 def test_only_one_record_of_an_array_is_held(tmp_path):
     path = tmp_path / "dev.json"
     path.write_text("[" + ", ".join([ROW] * 100_000) + ", broken")
-    records = read_json_array(path)
+    records = read_records(path)
     assert [next(records).line for _ in range(3)] == [1, 2, 3]
 
 
