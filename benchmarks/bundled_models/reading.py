@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bundled_models.reading_examples import ReadingExample, read_examples
 from bundled_models.reading_ranking import (
-    ReadingMeasures,
-    measure_reading,
     ranking_examples,
     train_ranking,
 )
 from bundled_models.reading_weights import export
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
-from knowgap.lms.embedded.span_head import SpanHead, joined, tokenize_pairs
+from knowgap.lms.embedded.span_head import joined, tokenize_pairs
 from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 from knowgap.storage.progress import Progress
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from transformers import Trainer
 
 _HELD_OUT = 0.05  # share of the groups of examples
-_RANKED_ON, _MEASURED_ON = 400, 400  # questions of each source, and of those that are held out
+_RANKED_ON = 400  # questions of each source
 _IGNORED = -1e4
 
 
@@ -202,8 +200,8 @@ def train_reading(
     config: TrainingConfig = READING_CONFIG,
     settings: ReadingSettings | None = None,
     progress: Progress | None = None,
-) -> tuple[TrainingResult, ReadingMeasures]:
-    """Train a span head, or continue to, then the ranking of its spans, and measure the head on held-out questions.
+) -> TrainingResult:
+    """Train a span head, or continue to, then the ranking of its spans on questions that the head was not trained on.
 
     Args:
         data: folder of training files; see `read_examples`.
@@ -211,9 +209,6 @@ def train_reading(
         config: the settings of the run; `batch_size` counts batches, whose size `settings` gives.
         settings: those of the network and its examples; None takes the defaults.
         progress: called with (steps done, steps in all, text).
-
-    Returns:
-        What the run did, and how the head reads.
 
     Raises:
         DataError: no training file is there, or one is not in its layout.
@@ -241,7 +236,7 @@ def train_reading(
     result = fit(job, progress)
     if not result.trained_before:
         train_ranking(output, ranking_examples(data, parts.held_out, _RANKED_ON, config.seed), config.seed)
-    return result, measure_reading(SpanHead(output), parts.held_out, _MEASURED_ON, config.seed)
+    return result
 
 
 def _builder(made: Any, settings: ReadingSettings) -> Callable[[Any], Trainer]:

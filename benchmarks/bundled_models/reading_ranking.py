@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from bundled_models.reading_examples import ReadingExample, hotpot_records, in_layout
 from knowgap.compiling.evaluation.metrics.answers import token_f1
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.lms.embedded.reading import coverages, features
 from knowgap.lms.embedded.span_head import Ranking, SpanHead
 from knowgap.lms.embedded.text import Sentence, analyse
@@ -161,30 +160,3 @@ def _fit(examples: Sequence[_Rated], seed: int) -> Ranking:
             schedule.step()
     hidden = (first.weight / deviation).detach()
     return Ranking(hidden.numpy(), (first.bias.detach() - hidden @ mean).numpy(), last.weight.detach().numpy()[0])
-
-
-class ReadingMeasures(NamedTuple):
-    """How a span head reads questions on the passage that answers each.
-
-    Attributes:
-        questions: how many.
-        f1: mean token F1 of the best span.
-        exact_match: share of questions whose best span is an answer.
-    """
-
-    questions: int
-    f1: float
-    exact_match: float
-
-
-def measure_reading(head: SpanHead, examples: Sequence[ReadingExample], count: int, seed: int = 0) -> ReadingMeasures:
-    """Measure a head on some of the examples that have an answer, each on its passage."""
-    answered = [e for e in examples if e.answers]
-    chosen = random.Random(seed).sample(answered, min(count, len(answered)))
-    f1s, exact = [], []
-    for e in chosen:
-        best = next((c.text for c in head.candidates(e.question, [(e.title, e.text)])[0]), "")
-        scores = [token_f1(best, e.text[slice(*place)]) for place in e.answers]
-        f1s.append(max(scores))
-        exact.append(any(normalize_answer(best) == normalize_answer(e.text[slice(*place)]) for place in e.answers))
-    return ReadingMeasures(len(chosen), float(np.mean(f1s or [0])), float(np.mean(exact or [0])))

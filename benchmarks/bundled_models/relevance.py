@@ -1,7 +1,8 @@
 """Trains the embedded reranker: a logistic regression over what MiniLM and the words say of a query and a text.
 
 It is fitted to tell gold passages from the other ones among 50 that late interaction ranks first, each set of
-questions with the same weight. Each family of sets is held out in turn; what the rest gives on it sets δ.
+questions with the same weight. Each family of sets is held out in turn; what the rest gives on it sets δ. How well it
+ranks is measured on development sets, by `benchmarks/embedded.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,34 +32,11 @@ _ENCODED_AT_ONCE = 64
 _PENALTY = 1e-4
 
 
-class HeldOut(NamedTuple):
-    """What a model does on a set of questions whose family it was not trained on.
-
-    Attributes:
-        name: of the set.
-        questions: how many.
-        first_stage: the mean share of a question's gold passages among the best five in the order of late interaction.
-        model: the same in the order of the model.
-        shown: the share of the gold among its best five that scores at least δ.
-        precision: the share of gold in what scores at least δ.
-        error: expected calibration error of its probabilities, in ten bins of equal size.
-    """
-
-    name: str
-    questions: int
-    first_stage: float
-    model: float
-    shown: float
-    precision: float
-    error: float
-
-
 @dataclass(frozen=True)
 class RelevanceTraining:
-    """A trained model, and what was measured on the sets that were held out in turn."""
+    """A trained model, and the number of pairs that it was trained on."""
 
     model: RelevanceModel
-    held_out: list[HeldOut]
     pairs: int
 
 
@@ -93,11 +70,6 @@ class _Candidates:
             chosen[rows[np.argsort(-scores[rows], kind="stable")[:_BEST]]] = True
         return chosen
 
-    def recall(self, chosen: npt.NDArray[np.bool_]) -> float:
-        """The mean share of a question's gold passages that were chosen."""
-        found = np.bincount(self.question[chosen & self.gold], minlength=len(self.wanted))
-        return float(np.mean(found / self.wanted))
-
 
 def train_relevance(
     data: str | Path, output: str | Path, *, seed: int = 0, progress: Progress | None = None
@@ -121,9 +93,8 @@ def train_relevance(
     coefficients, intercept = _fit(candidates)
     prior = _RETRIEVED * float(np.mean([own.gold.mean() for own in candidates]))
     model = RelevanceModel(projection, coefficients.round(4), round(intercept, 4), delta, round(prior, 2))
-    measured = [_measure(own, score, delta) for own, score in zip(candidates, scores, strict=True)]
     model.save(output)
-    return RelevanceTraining(model, measured, sum(len(own.gold) for own in candidates))
+    return RelevanceTraining(model, sum(len(own.gold) for own in candidates))
 
 
 def _projection(sets: Sequence[QuestionSet], seed: int) -> npt.NDArray[np.float16]:
@@ -201,20 +172,3 @@ def _delta(candidates: Sequence[_Candidates], scores: Sequence[npt.NDArray[np.fl
         if own.gold.any()
     ]
     return float(np.floor(10 * min(lowest)) / 10)
-
-
-def _measure(own: _Candidates, scores: npt.NDArray[np.float64], delta: float) -> HeldOut:
-    from scipy.special import expit
-
-    retrieved, best, passed = own.best(np.zeros(len(scores))), own.best(scores), scores >= delta
-    bins = np.array_split(np.argsort(scores), 10)
-    error = sum(len(rows) * abs(expit(scores[rows]).mean() - own.gold[rows].mean()) for rows in bins) / len(scores)
-    return HeldOut(
-        name=own.name,
-        questions=len(own.wanted),
-        first_stage=own.recall(retrieved),
-        model=own.recall(best),
-        shown=float(passed[best & own.gold].mean()),
-        precision=float(own.gold[passed].mean()),
-        error=float(error),
-    )

