@@ -1,7 +1,8 @@
 """The models that come with knowgap, on development sets, on which nothing was trained.
 
 Reading: F1 of short answers where the passages are given. The reader as a whole answers the prompt of plain retrieval;
-the span head alone gives its best span. Relevance: the 50 passages that ColBERT finds for each question are reranked.
+the span head alone gives its best span. Relevance: the 50 passages that ColBERT finds for each question are reranked,
+for questions of several steps (where there is one gold paragraph, ColBERT finds it among the best five).
 Entailment: statements are made of the questions by what is done to them (see `bundled_models.statements`); "said" and
 "surname" are true, the other kinds are false. QED (Natural Questions) and XQuAD (English) have one paragraph a
 question, HotpotQA and 2WikiMultihopQA their gold paragraphs.
@@ -30,7 +31,7 @@ from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
 from knowgap.lms import extractive_lm
 from knowgap.lms.embedded.span_head import span_head
-from knowgap.retrieval import ColBERTIndex, EmbeddedEntailment, EmbeddedReranker, Passage
+from knowgap.retrieval import ColBERTIndex, EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment.words import name_runs
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
 
@@ -128,10 +129,11 @@ def _whole(question: str, passages: list[tuple[str, str]]) -> str:
 
 def _relevance(options: argparse.Namespace, count: int) -> Iterator[Table]:
     rows = []
-    for name, passages, asked in _ranked(options, count):
-        note(f"relevance: {len(asked)} questions of {name}")
+    for data in real_data(options):
+        asked = [(e.question, set(e.gold_ids)) for e in data.splits["dev"] if e.gold_ids][:count]
+        note(f"relevance: {len(asked)} questions of {data.name}")
         with TemporaryDirectory(prefix="knowgap-benchmark-") as folder:
-            found = ColBERTIndex.build(passages, Path(folder) / "index").search([q for q, _ in asked], _RETRIEVED)
+            found = ColBERTIndex.build(data.corpus, Path(folder) / "index").search([q for q, _ in asked], _RETRIEVED)
         reranker, started = EmbeddedReranker(), time.perf_counter()
         scores = [
             np.array(reranker.score([(question, str(hit.passage)) for hit in hits]))
@@ -151,24 +153,13 @@ def _relevance(options: argparse.Namespace, count: int) -> Iterator[Table]:
         shown = [g[s >= delta].mean() for s, g in zip(scores, gold, strict=True) if (s >= delta).any()]
         cells = [str(mean_interval([float(v) for v in values])) for values in (before, after)]
         means = [f"{np.mean([k.mean() for k in kept]):.3f}" if kept else "–", f"{np.mean(shown):.3f}" if shown else "–"]
-        rows.append([name, str(len(asked)), *cells, interval, f"{compared.p_value:.3f}", *means, seconds(spent)])
+        rows.append([data.name, str(len(asked)), *cells, interval, f"{compared.p_value:.3f}", *means, seconds(spent)])
     yield Table(
         f"Gold passages among the best {_BEST} of {_RETRIEVED} retrieved, and what δ shows",
         ["data", "questions", "ColBERT", "embedded", "difference", "p", "gold of these ≥ δ", "gold in all ≥ δ", "time"],
         rows,
         ["Mean shares of a question's gold passages; 95% bootstrap intervals over questions, differences paired."],
     )
-
-
-def _ranked(options: argparse.Namespace, count: int) -> Iterator[tuple[str, list[Passage], list[tuple[str, set[str]]]]]:
-    """The name, the passages, and the questions of each data set, with the ids of their gold passages."""
-    for data in real_data(options):
-        asked = [(example.question, set(example.gold_ids)) for example in data.splits["dev"] if example.gold_ids]
-        yield data.name, list(data.corpus), asked[:count]
-    for name, path in _files(options, {name: _FILES[name] for name in ("XQuAD", "QED")}):
-        ids: dict[tuple[str, str], str] = {}
-        asked = [(e.question, {ids.setdefault(e.passages[0], f"p{len(ids)}")}) for e in _READ[name](path)]
-        yield name, [Passage(id, title, text) for (title, text), id in ids.items()], asked[:count]
 
 
 def _entailment(options: argparse.Namespace, count: int) -> Iterator[Table]:

@@ -97,7 +97,7 @@ def test_the_bundled_models_are_measured(data: Path):
     report, log = run(*parts, "--data", str(data))
     [rows] = tables(report).values()
     assert [(row["data"], row["questions"]) for row in rows] == [("HotpotQA", "2")]
-    assert "QED is left out" in log
+    assert "StrategyQA is left out" in log
 
 
 def test_retrieval_is_compared(data: Path):
