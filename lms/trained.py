@@ -9,8 +9,6 @@ from knowgap.lms.ra_isf.card import TASKS
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 
-__all__ = ["TRAINED", "load_trained"]
-
 TRAINED = (*TASKS, "generator")
 """`know`, `relevant` and `decompose` of RA-ISF, `generator` of RQ-RAG."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["add_adapter", "add_lora", "merge_adapters", "merge_lora"]
-
 
 def add_lora(model: Any, rank: int | None, **settings: Any) -> Any:
     """A model of Transformers with LoRA matrices beside all of its linear layers; the model itself if `rank` is None.

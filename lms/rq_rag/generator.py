@@ -16,8 +16,6 @@ from knowgap.lms.rq_rag.prefix_cache import can_share
 from knowgap.lms.rq_rag.tree import TranscriptTree
 from knowgap.storage.files import folder_digest
 
-__all__ = ["TranscriptGenerator"]
-
 _END = CONTROL_TOKENS[-1]
 _LONGEST = 4096  # tokens of the transcripts that the paper trains on
 

@@ -31,8 +31,6 @@ from typing import Any, Protocol
 
 from knowgap.errors import LanguageModelError
 
-__all__ = ["ACTION_TOKENS", "CONTROL_TOKENS", "ReadPassage", "TranscriptLayout", "add_control_tokens"]
-
 _EVIDENCE, _EVIDENCE_END, _END = "[R_Evidences]", "[/R_Evidences]", "[EOS]"
 ACTION_TOKENS = {
     "rewrite": "[S_Rewritten_Query]",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Batch", "Segment", "can_share"]
-
 
 @dataclass
 class Segment:

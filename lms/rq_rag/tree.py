@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from knowgap.lms.rq_rag.layout import ReadPassage, TranscriptLayout
 from knowgap.lms.rq_rag.prefix_cache import Batch, Segment
 
-__all__ = ["TokenCounts", "TranscriptTree", "Written"]
-
 
 class Written(NamedTuple):
     """What the model wrote behind a control token.
