@@ -13,7 +13,7 @@ import dspy
 import pytest
 from compile_helpers import Tunable, make_retriever, reading_lm
 
-from knowgap.compiling import compile_program, evaluate, load_artifact, save_artifact
+from knowgap.compiling import compile, evaluate, load_artifact, save_artifact
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
@@ -32,7 +32,8 @@ def index(examples, tmp_path):
 
 @pytest.fixture
 def compiled(examples, index, lm):
-    return compile_program(RAG(index, top_k=7), examples[:4], metric="exact_match", lm=lm, max_bootstrapped_demos=2)
+    options = {"trainset": examples[:4], "optimizer": "bootstrap", "max_bootstrapped_demos": 2}
+    return compile(RAG(index, top_k=7), examples[:4], "exact_match", lm=lm, **options).program
 
 
 @pytest.fixture

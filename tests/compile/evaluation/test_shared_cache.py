@@ -7,10 +7,10 @@ import copy
 import dspy
 import pytest
 from compile_helpers import Tunable, make_examples, make_retriever
-from compile_worker import plain, study_arguments
+from compile_worker import plain, study, study_arguments
 from support import TableEntailment, TableReranker
 
-from knowgap.compiling import StudyConfig, tune
+from knowgap.compiling import StudyConfig
 from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, cache_results, open_cache
 from knowgap.errors import UsageError
@@ -129,10 +129,10 @@ def test_something_else_is_not_used_as_a_cache(tmp_path, name):
 def test_a_study_pays_once_and_finds_the_same(tmp_path):
     def run(reuse):
         arguments, engine = study_arguments()
-        arguments["study"] = StudyConfig(reuse=reuse, cache_dir=tmp_path / "cache")
+        arguments["config"] = StudyConfig(reuse=reuse, cache_dir=tmp_path / "cache")
         retriever = arguments["program"].retriever = Counting(arguments["program"].retriever)
         before = dspy.settings.lm
-        tuning = tune(n_trials=12, **arguments)
+        tuning = study(n_trials=12, **arguments)
         assert dspy.settings.lm is before
         assert tuning.program.retriever is retriever
         return tuning, len(engine.calls), retriever.asked
