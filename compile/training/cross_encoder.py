@@ -116,14 +116,14 @@ def cross_encoder_job(
 
     def build(made: Any) -> Any:
         from datasets import Dataset
-        from sentence_transformers.cross_encoder import CrossEncoderTrainer
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+
+        from knowgap.compiling.training.trainers import RerankerTrainer
 
         encoder = load_base(base, config.max_length)
         add_adapter(encoder, config.lora_rank)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
-        trainer = without_card(CrossEncoderTrainer)
-        return trainer(
+        return RerankerTrainer(
             model=encoder, args=made, train_dataset=Dataset.from_dict(columns), loss=BinaryCrossEntropyLoss(encoder)
         )
 
@@ -142,11 +142,6 @@ def cross_encoder_job(
         save=save,
         arguments=arguments,
     )
-
-
-def without_card(trainer: type[Any]) -> type[Any]:
-    """A trainer of sentence-transformers that writes no card, for which it would ask the hub about the base model."""
-    return type(trainer.__name__, (trainer,), {"add_model_card_callback": lambda self, default_args_dict: None})
 
 
 def untrained_reranker(base: str, seed: int = 0) -> Reranker:

@@ -141,7 +141,9 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
             raise UsageError("the processes do not train together: start them with `accelerate launch`")
         with arguments.main_process_first(local=False):
             checkpoint = _last_checkpoint(checkpoints)
-        watch, started = _watch(progress or no_progress), time.perf_counter()
+        from knowgap.compiling.training.watch import Watch
+
+        watch, started = Watch(progress or no_progress), time.perf_counter()
         trainer = _build(job, arguments, watch)
         trainer.train(resume_from_checkpoint=checkpoint)
         steps, loss = trainer.state.global_step, _final_loss(trainer.state.log_history)
@@ -167,7 +169,9 @@ def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0, steps
     """
     _require_packages(job.config)
     with _quiet(), TemporaryDirectory() as folder:
-        watch = _watch(no_progress)
+        from knowgap.compiling.training.watch import Watch
+
+        watch = Watch(no_progress)
         short = {"save_strategy": "no", "max_steps": steps + 1}  # the first step is slower
         _build(job, _arguments(job, Path(folder), steps + 1, **short), watch).train()
     seconds = (watch.times[-1] - watch.times[0]) / max(1, len(watch.times) - 1)
@@ -231,37 +235,6 @@ def _build(job: Job, arguments: TrainingArguments, watch: Any) -> Trainer:
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(watch)
     return trainer
-
-
-def _watch(progress: Progress) -> Any:
-    """A callback that reports losses, notes the times of steps, and ends a run whose loss is no longer a number."""
-    from transformers import TrainerCallback
-
-    class Watch(TrainerCallback):
-        def __init__(self) -> None:
-            self.times: list[float] = []
-            self.resumed_from = 0
-
-        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self.resumed_from = state.global_step
-
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            self.times.append(time.perf_counter())
-            if state.global_step >= state.max_steps:
-                control.should_log = True
-
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            loss = (logs or {}).get("loss")
-            if loss is None:
-                return
-            if not math.isfinite(loss):
-                raise UsageError(
-                    f"the loss is {loss} at step {state.global_step}: a learning rate lower than "
-                    f"{args.learning_rate:g} may help"
-                )
-            progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
-
-    return Watch()
 
 
 def _trainer_versions() -> dict[str, str]:

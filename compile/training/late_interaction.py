@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.training.config import ColBERTConfig
-from knowgap.compiling.training.cross_encoder import without_card
 from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_adapter, merge_adapters
 from knowgap.compiling.training.ranking import RankedQuestion, TrainedRanking, train_ranking, training_rows
@@ -139,12 +138,12 @@ def colbert_job(
 
     def build(made: Any) -> Any:
         from datasets import Dataset
-        from sentence_transformers.multi_vector_encoder import MultiVectorEncoderTrainer
+
+        from knowgap.compiling.training.trainers import ColBERTTrainer
 
         encoder, loss = load_encoder(base, name)
         add_adapter(encoder, config.lora_rank)
-        trainer = without_card(MultiVectorEncoderTrainer)
-        return trainer(model=encoder, args=made, train_dataset=Dataset.from_list(rows), loss=loss)
+        return ColBERTTrainer(model=encoder, args=made, train_dataset=Dataset.from_list(rows), loss=loss)
 
     return Job(
         output=Path(output),
@@ -165,13 +164,15 @@ def load_encoder(base: Path, name: str) -> tuple[MultiVectorEncoder, torch.nn.Mo
     with loading_model(name):
         from sentence_transformers import MultiVectorEncoder
 
+        from knowgap.compiling.training.trainers import QuestionLoss
+
         encoder = MultiVectorEncoder(str(base), local_files_only=True)
     as_searched = TokenEncoder(base, device="cpu")
     if not as_searched.settings.get("query_expansion", True):
         transformer: Any = encoder[0]
         transformer.query_expansion = None
     weights = as_searched.token_weights
-    return encoder, _loss(encoder, None if weights is None else torch.from_numpy(weights))
+    return encoder, QuestionLoss(encoder, None if weights is None else torch.from_numpy(weights))
 
 
 def _save(trainer: Any, base: Path, folder: Path) -> None:
@@ -187,39 +188,6 @@ def _save(trainer: Any, base: Path, folder: Path) -> None:
         if inside in trained:
             tensors[name] = trained[inside].float()
     save_file(tensors, folder / _WEIGHTS, metadata={"format": "pt"})
-
-
-def _loss(encoder: MultiVectorEncoder, token_weights: torch.Tensor | None) -> torch.nn.Module:
-    """The contrastive loss, with weights of query tokens, and without the other gold passages of a question."""
-    import torch
-    from sentence_transformers.multi_vector_encoder.losses import MultiVectorMultipleNegativesRankingLoss
-    from sentence_transformers.multi_vector_encoder.scoring import colbert_scores
-
-    padding = encoder.tokenizer.pad_token_id
-
-    def equal(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """Which texts are the same, [texts of one, texts of the other]."""
-        width = max(one.shape[1], other.shape[1])
-        one, other = (torch.nn.functional.pad(ids, (0, width - ids.shape[1]), value=padding) for ids in (one, other))
-        return (one[:, None] == other[None]).all(-1)
-
-    class Loss(MultiVectorMultipleNegativesRankingLoss):
-        def forward(self, sentence_features: Any, labels: Any = None) -> torch.Tensor:
-            features = list(sentence_features)
-            queries, gold, *_ = ids = [each["input_ids"] for each in features]
-            excluded = torch.stack([equal(gold, passages) for passages in ids[1:]], dim=-1)  # [queries, rows, columns]
-            excluded[..., 0] |= equal(queries, queries)
-            excluded[..., 0].fill_diagonal_(False)
-            excluded = excluded.flatten(1)
-            weights = 1.0 if token_weights is None else token_weights.to(queries.device)[queries][..., None]
-
-            def scores(vectors: torch.Tensor, passages: torch.Tensor, **masks: Any) -> torch.Tensor:
-                return colbert_scores(vectors * weights, passages, **masks).masked_fill(excluded, -torch.inf)
-
-            self.similarity_fct = scores
-            return super().forward(features, labels)
-
-    return Loss(encoder)
 
 
 def search_with(

@@ -1,0 +1,43 @@
+"""A callback of transformers' trainers, which are imported when a training starts."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+from transformers import TrainerCallback
+
+from knowgap.errors import UsageError
+from knowgap.storage.progress import Progress
+
+
+class Watch(TrainerCallback):
+    """Reports losses, notes the times of steps, and ends a run whose loss is no longer a number."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.times: list[float] = []
+        self.resumed_from = 0
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Note the step that a run continues from."""
+        self.resumed_from = state.global_step
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Note the time, and have the last loss logged."""
+        self.times.append(time.perf_counter())
+        if state.global_step >= state.max_steps:
+            control.should_log = True
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Report a loss."""
+        loss = (logs or {}).get("loss")
+        if loss is None:
+            return
+        if not math.isfinite(loss):
+            raise UsageError(
+                f"the loss is {loss} at step {state.global_step}: a learning rate lower than "
+                f"{args.learning_rate:g} may help"
+            )
+        self.progress(state.global_step, state.max_steps, f"loss {loss:.4f}")
