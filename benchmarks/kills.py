@@ -117,11 +117,11 @@ def _calls(place: Path) -> int:
 def _files(place: Path) -> set[str]:
     """Files and folders below a folder, apart from those of caches, whose names follow from moments.
 
-    How often an index was compacted, which is in the name of a folder, does not count.
+    How often an index was changed, which is in the names of its segments, does not count.
     """
     names = {path.relative_to(place).as_posix() for path in place.rglob("*")}
-    for number, compacted in enumerate(sorted(place.rglob("compacted-*"))):
-        old, new = compacted.relative_to(place).as_posix(), f"compacted files ({number})"
+    for number, segment in enumerate(sorted(place.rglob("segment-*"))):
+        old, new = segment.relative_to(place).as_posix(), f"segment ({number})"
         names = {new + name.removeprefix(old) if name.startswith(old) else name for name in names}
     return {name for name in names if "cache" not in name}
 
@@ -185,7 +185,7 @@ def _prepare_update(place: Path) -> None:
 
 
 def _update(place: Path) -> Any:
-    """Add and delete in 20 steps, with a compaction in between; a step that was done is done again."""
+    """Add and delete in 20 steps, with a merge in between; a step that was done is done again."""
     from knowgap.retrieval import DenseIndex
 
     passages = sample()[0].corpus
@@ -194,8 +194,8 @@ def _update(place: Path) -> Any:
         index.add(passages[step : step + 10], replace=True)
         index.delete([passages[step].id, passages[step - 50].id])
         if step == 150:
-            index.compact()
-    index.compact()
+            index.merge()
+    index.merge()
     return sorted(passage.id for passage in index), index.search(["a painter of rivers"], 10)
 
 

@@ -14,7 +14,8 @@ from dspy.predict.parameter import Parameter
 from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
+from knowgap.retrieval.rerankers.pair_scores import is_bge_base
+from knowgap.retrieval.rerankers.reranker import Reranker
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
 from knowgap.retrieval.index.build import start_build
-from knowgap.retrieval.index.manifest import Manifest
+from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import (
     MemoryStore,
     PassageStore,
@@ -29,8 +29,6 @@ from knowgap.retrieval.index.passage_store import (
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer, words
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
 from knowgap.storage.progress import Progress, no_progress
-
-__all__ = ["Analyzer", "BM25Index"]
 
 
 class Analyzer:
@@ -63,7 +61,7 @@ class BM25Index(NeverCopied):
 
     def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: Analyzer, manifest: Manifest) -> None:
         self._store, self._engine, self._analyzer, self.manifest = store, engine, analyzer, manifest
-        self.path: Path | None = store.folder if isinstance(store, PassageStore) else None
+        self.path: Path | None = store.folder.parent if isinstance(store, PassageStore) else None
 
     @classmethod
     def build(
@@ -98,11 +96,11 @@ class BM25Index(NeverCopied):
         settings, analyzer = _settings(k1, b, stemmer, title_weight), Analyzer(stemmer)
         with start_build(path, overwrite=overwrite) as build:
             build.clear()
-            store, digest = build.store(passages)
-            manifest = Manifest("bm25", len(store), digest, settings)
+            store = build.store(passages)
+            manifest = build.manifest("bm25", store, settings, "words")
             if not build.already_built(manifest):
                 engine = _index(store, analyzer, settings, progress or no_progress)
-                engine.save(str(build.folder / "bm25"), show_progress=False)
+                engine.save(str(build.segment / "bm25"), show_progress=False)
             build.finish(manifest)
         return cls.open(path)
 
@@ -115,15 +113,15 @@ class BM25Index(NeverCopied):
         """
         import bm25s
 
-        path = Path(path)
         manifest = Manifest.read(path, engine="bm25")
+        segment = Path(path) / manifest.segments[0].name
         try:
-            engine = bm25s.BM25.load(str(path / "bm25"), mmap=True)
+            engine = bm25s.BM25.load(str(segment / "bm25"), mmap=True)
         except (OSError, ValueError, KeyError) as error:
             raise IndexDamaged(
                 f"{path}: the word statistics cannot be read ({error}); build the index again"
             ) from error
-        return cls(PassageStore(path), engine, Analyzer(manifest.settings["stemmer"]), manifest)
+        return cls(PassageStore(segment), engine, Analyzer(manifest.settings["stemmer"]), manifest)
 
     @classmethod
     def from_passages(
@@ -140,8 +138,12 @@ class BM25Index(NeverCopied):
         store = MemoryStore(passages)
         if not len(store):
             raise DataError("there are no passages to index")
-        manifest = Manifest("bm25", len(store), corpus_digest(store), settings)
+        manifest = Manifest("bm25", (Segment("", len(store), corpus_digest(store), ("words",)),), settings)
         return cls(store, _index(store, analyzer, settings, no_progress), analyzer, manifest)
+
+    @staticmethod
+    def window_of(encoder: object) -> None:
+        """None: BM25 reads passages of any length."""
 
     def __len__(self) -> int:
         return len(self._store)

@@ -11,8 +11,6 @@ from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_h
 if TYPE_CHECKING:
     from knowgap.retrieval.rerankers.reranker import Reranker
 
-__all__ = ["CandidateRetriever", "FilteringRetriever"]
-
 
 class FilteringRetriever(Protocol):
     """A retriever that can be told to search some passages only."""

@@ -19,13 +19,11 @@ from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.vector_index import VectorIndex
-from knowgap.retrieval.index.window import Window, embedded_window, model_window
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.window import Window, embedded_window, model_window
 from knowgap.storage.progress import Progress, no_progress
-
-__all__ = ["DenseIndex", "Embed"]
 
 Embed: TypeAlias = Callable[[list[str]], Any]
 """Texts to vectors [texts, dim]: a `dspy.Embedder`, or any function of that form."""
@@ -184,10 +182,10 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             UsageError: another index is at the path, or the function does not return vectors.
         """
         with start_build(path, overwrite=overwrite) as build:
-            store, digest = build.store(passages)
+            store = build.store(passages)
             model = _load(encoder, device)
-            state = EncodingState.resume(build, {"corpus": digest, "checkpoint": model.identity})
-            manifest = Manifest("dense", len(store), digest, {"dim": model.dim}, model.identity)
+            state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
+            manifest = build.manifest("dense", store, {"dim": model.dim}, "vectors", checkpoint=model.identity)
             if not build.already_built(manifest):
                 encode_corpus(store, model, state, progress or no_progress)
             build.finish(manifest, leave_out=[STATE])
@@ -208,6 +206,17 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
         """
         return cls(Path(path), Manifest.read(path, engine="dense"), encoder, device)
+
+    @staticmethod
+    def window_of(encoder: str | Path | None) -> Window:
+        """The window of a bi-encoder by folder or hub name; None is the embedded one.
+
+        Raises:
+            CheckpointError: there is no such encoder.
+        """
+        if encoder is None:
+            return embedded_window()
+        return model_window(load_sentence_transformer(str(encoder), resolve_checkpoint(encoder), "cpu"))
 
     def _load_encoder(self) -> DenseEncoder:
         recorded = self.manifest.checkpoint

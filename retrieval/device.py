@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["bfloat16_on", "choose_device", "half_precision", "padded_batches", "two_at_once"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

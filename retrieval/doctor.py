@@ -16,8 +16,6 @@ from knowgap.retrieval.device import bfloat16_on
 from knowgap.retrieval.index.engines import open_index
 from knowgap.retrieval.index.manifest import Manifest, building_folder
 
-__all__ = ["Finding", "examine", "examine_index"]
-
 _PACKAGES = {
     "torch": "encoding",
     "transformers": "encoding",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from knowgap.errors import IndexFolderError, UsageError, ValueOutOfBounds
+from knowgap.retrieval.colbert.checkpoint import checkpoint_window
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.engines import ENGINES, check_quality, engine_class, open_index, takes_quality
 from knowgap.retrieval.index.manifest import Manifest
@@ -21,8 +22,6 @@ from knowgap.retrieval.index.passage_store import Where
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
 from knowgap.storage.progress import Progress
-
-__all__ = ["PAPERS_CONSTANT", "HybridIndex", "HybridRetriever", "fuse"]
 
 CONSTANT, PAPERS_CONSTANT, DEPTH = 10, 60, 100
 
@@ -116,6 +115,7 @@ class HybridIndex(HybridRetriever):
     """
 
     takes_quality: ClassVar[bool] = True
+    window_of = staticmethod(checkpoint_window)
 
     def __init__(self, path: Path, manifest: Manifest, parts: Sequence[Any]) -> None:
         settings = manifest.settings
@@ -160,13 +160,13 @@ class HybridIndex(HybridRetriever):
         _check_fusion(len(arguments), weights, depth, constant)
         settings = {"parts": list(arguments), "weights": weights, "depth": depth, "constant": constant, "digests": {}}
         with start_build(path, overwrite=overwrite) as build:
-            store, digest = build.store(passages)
+            store = build.store(passages)
             for name, options in arguments.items():
                 folder = build.folder / name
-                _remove_unless(folder, digest)
+                _remove_unless(folder, build.corpus_digest)
                 part = engine_class(name).build(store, folder, progress=progress, **options)
                 settings["digests"][name] = part.manifest.digest
-            build.finish(Manifest("hybrid", len(store), digest, settings))
+            build.finish(build.manifest("hybrid", store, settings))
         return cls.open(path)
 
     @classmethod

@@ -9,8 +9,6 @@ from functools import lru_cache
 
 from knowgap.errors import ValueOutOfBounds
 
-__all__ = ["FUNCTION_WORDS", "Stemmed", "Stemmer", "content_words", "names", "numbers", "words"]
-
 _GRAMMAR = """
     a an the this that these those it its he she they him her them his hers their theirs i you we me us my your our
     who whom whose which what when where why how and or but nor so if as than then of in on at to for from by with

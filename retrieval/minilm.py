@@ -22,20 +22,6 @@ from knowgap.retrieval.device import half_precision, padded_batches, two_at_once
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.storage.files import file_digest, write_file, write_json
 
-__all__ = [
-    "MAX_TOKENS",
-    "MINILM_DIGEST",
-    "SentenceEncoder",
-    "TokenStates",
-    "add_changes",
-    "load_minilm",
-    "minilm_folder",
-    "read_weights",
-    "sentence_encoder",
-    "unpack_nibbles",
-    "write_weights",
-]
-
 MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """SHA-256 of the official `model.safetensors`."""
 

@@ -12,21 +12,6 @@ from typing_extensions import Self
 
 from knowgap.errors import UsageError, ValueOutOfBounds
 
-__all__ = [
-    "Hit",
-    "NeverCopied",
-    "Passage",
-    "Retriever",
-    "RetrieverLike",
-    "check_k",
-    "document_id",
-    "gold_name",
-    "not_split",
-    "part_id",
-    "rank_hits",
-    "search_all",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Passage:

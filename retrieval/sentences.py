@@ -6,8 +6,6 @@ import itertools
 import re
 from functools import lru_cache
 
-__all__ = ["split_sentences"]
-
 _IDEOGRAPHIC_STOP = re.compile(r"(?<=[。！？])(?![。！？」』”’）])")
 
 

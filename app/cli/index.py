@@ -38,7 +38,7 @@ class QdrantOptions:
         Option(
             "--qdrant-url",
             help="Qdrant server or cluster, https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands "
-            "send it only to the server in QDRANT_URL. Without it, qdrant keeps its store in the folder.",
+            "send it only to the server in QDRANT_URL.",
         ),
     ] = None
     collection: Annotated[

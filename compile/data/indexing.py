@@ -14,17 +14,16 @@ from knowgap.retrieval.documents.folder import shown_name
 from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, read_documents
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
-from knowgap.retrieval.index.engines import engine_class, open_index
+from knowgap.retrieval.index.engines import engine_class, engine_window, open_index
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.index.window import engine_window
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.files import file_digest
 from knowgap.storage.progress import Progress, no_progress
 
 _AT_ONCE = 512  # passages
 _REPORTED = 10_000  # passages
-_COMPACTED_FROM = 0.2  # of the passages of an index, changed at once
+_MERGED_FROM = 0.2  # of the passages of an index, changed at once
 
 
 def build_index(
@@ -221,13 +220,16 @@ def _change(index: Any, new: list[Passage], stale: list[str], report: Progress) 
         index.add(new[start : start + _AT_ONCE], replace=True)
     if stale:
         index.delete(stale)
-    if hasattr(index, "compact") and 0 < _COMPACTED_FROM * len(index) < len(new) + len(stale):
-        index.compact()
+    if hasattr(index, "merge") and 0 < _MERGED_FROM * len(index) < len(new) + len(stale):
+        index.merge()
 
 
 def _with_kept(beside: Sources, new: list[Passage], folder: Path) -> Iterator[Passage]:
     """All passages in the order of the files: the new ones, and those of the old index that stay."""
-    fresh, store = {passage.id: passage for passage in new}, PassageStore(folder / Manifest.read(folder).root)
+    fresh, store = (
+        {passage.id: passage for passage in new},
+        PassageStore(folder / Manifest.read(folder).segments[0].name),
+    )
     for name in beside.files():
         for id in beside.digests(name):
             place = store.position(id)

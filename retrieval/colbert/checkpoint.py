@@ -24,20 +24,9 @@ from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.minilm import minilm_folder
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.window import Window, embedded_window, tokenizer_of
 from knowgap.storage.files import file_digest, write_json
 from knowgap.storage.progress import Progress, no_progress
-
-__all__ = [
-    "EMBEDDED",
-    "FULL_WIDTH",
-    "PROJECTED",
-    "WIDTH",
-    "checkpoint_digest",
-    "load_recorded_encoder",
-    "prepare_checkpoint",
-    "resolve_checkpoint",
-    "write_embedded_checkpoint",
-]
 
 EMBEDDED = "embedded MiniLM"
 WIDTH, PROJECTED, FULL_WIDTH = 384, 128, 20_000
@@ -73,7 +62,7 @@ def prepare_checkpoint(
     """The folder of the checkpoint that encodes a build; and its name and digest, as a manifest records them.
 
     Without a folder or hub name, the embedded checkpoint is fitted to the passages, in the folder of the build. If
-    the checkpoint is not the one that the state of the build knows, encoding starts anew.
+    the checkpoint is not the one that the state of the build knows, encoding starts again.
     """
     folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
     if checkpoint is None and not state.checkpoint:
@@ -212,6 +201,29 @@ def resolve_checkpoint(name: str | Path) -> Path:
         raise CheckpointError(
             f"{text}: not a folder, and the hub does not give it ({reason}); give the path of a downloaded checkpoint"
         ) from error
+
+
+def checkpoint_window(checkpoint: str | Path | None) -> Window:
+    """The window of a ColBERT checkpoint by folder or hub name: `doc_maxlen`, in which [CLS], [D] and [SEP] stand.
+
+    Without a checkpoint it is that of the embedded one.
+
+    Raises:
+        CheckpointError: there is no such checkpoint.
+    """
+    if checkpoint is None:
+        return embedded_window()
+    folder = resolve_checkpoint(checkpoint)
+    metadata = folder / "artifact.metadata"
+    try:
+        size = json.loads(metadata.read_text(encoding="utf-8"))["doc_maxlen"]
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{folder}: not a ColBERT checkpoint (doc_maxlen of {metadata.name}: {error})") from error
+    if (folder / "tokenizer.json").is_file():
+        return Window(tokenizer_of(folder), int(size), 3)
+    from transformers import AutoTokenizer
+
+    return Window(tokenizer_of(AutoTokenizer.from_pretrained(str(folder))), int(size), 3)
 
 
 def checkpoint_digest(folder: str | Path) -> str:

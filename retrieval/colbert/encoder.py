@@ -18,10 +18,8 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert.stock_runtime import colbert, quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision, padded_batches, two_at_once
-from knowgap.retrieval.index.window import Window, tokenizer_of
 from knowgap.retrieval.lru_cache import LRUCache
-
-__all__ = ["SETTINGS", "TOKEN_WEIGHTS", "TokenEncoder"]
+from knowgap.retrieval.window import Window, tokenizer_of
 
 SETTINGS = "knowgap.json"
 """Settings for knowgap, beside colbert-ai's `artifact.metadata`; foreign checkpoints have none."""

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
+from knowgap.retrieval.colbert.checkpoint import (
+    checkpoint_window,
+    load_recorded_encoder,
+    prepare_checkpoint,
+)
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS
 from knowgap.retrieval.colbert.residual_codec import cluster
@@ -20,8 +24,6 @@ from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
-__all__ = ["ColBERTIndex"]
-
 
 class ColBERTIndex(VectorIndex[TokenEncoder]):
     """An index of passages by the vectors of their tokens. Made by `build` or `open`; usable from many threads.
@@ -31,6 +33,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
     """
 
     takes_quality: ClassVar[bool] = True
+    window_of = staticmethod(checkpoint_window)
 
     def __init__(
         self,
@@ -85,9 +88,9 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             raise ValueOutOfBounds(f"nbits = {nbits!r}: 1, 2, 4 or 16")
         device, progress = choose_device(device), progress or no_progress
         with start_build(path, overwrite=overwrite) as build:
-            store, digest = build.store(passages)
-            job = {"corpus": digest, "checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
-            state = EncodingState.resume(build, job)
+            store = build.store(passages)
+            job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
+            state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job})
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             if nbits < 16 and encoder.dim % (8 * nbits):
@@ -95,14 +98,14 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            manifest = Manifest("colbert", len(store), digest, settings, recorded)
+            manifest = build.manifest("colbert", store, settings, "vectors", checkpoint=recorded)
             if not build.already_built(manifest):
                 encode_corpus(store, encoder, state, progress)
                 if not state.clustered:
-                    cluster(build.folder, encoder.dim, nbits, clustered, progress)
+                    cluster(build.segment, encoder.dim, nbits, clustered, progress)
                     state.save(clustered=True)
                 if nbits < 16:
-                    (build.folder / VECTORS).unlink(missing_ok=True)
+                    (build.segment / VECTORS).unlink(missing_ok=True)
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, checkpoint=checkpoint, device=device)
 

@@ -22,8 +22,6 @@ from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors, runs
 from knowgap.storage.progress import Progress, no_progress
 
-__all__ = ["CENTROIDS", "TOKEN_CODES", "CentroidIndex"]
-
 CENTROIDS, CELLS, CODES = "centroids.npy", "cells.npy", "codes.npy"
 CELL_STARTS, CODE_STARTS, TOKEN_CODES = "cells.starts.npy", "codes.starts.npy", "tokens.codes.npy"
 

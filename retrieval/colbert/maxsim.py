@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
 
-__all__ = ["LENGTHS", "VECTORS", "TokenVectors", "Vectors", "runs"]
-
 VECTORS, LENGTHS = "tokens.f16", "tokens.lengths.npy"
 
 _TOKENS_AT_ONCE = 1 << 13  # they stay in a processor's cache, widened to 32 bits

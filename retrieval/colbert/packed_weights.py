@@ -12,8 +12,6 @@ import torch
 
 from knowgap.retrieval.device import bfloat16_on
 
-__all__ = ["pack_linear_layers"]
-
 
 class _PackedLinear(torch.nn.Module):
     """A linear layer with weights in oneDNN's layout: in single precision, and in bfloat16 if the CPU has it."""

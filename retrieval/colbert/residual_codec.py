@@ -18,8 +18,6 @@ from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors
 from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.storage.progress import Progress, no_progress
 
-__all__ = ["ResidualVectors", "cluster", "open_vectors"]
-
 RESIDUALS, BUCKETS = "tokens.residuals.npy", "buckets.npy"
 
 _WORTH_CLUSTERING = 400_000  # vectors; fewer are scored in less time than it takes to choose among them

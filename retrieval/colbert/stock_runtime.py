@@ -17,8 +17,6 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
-__all__ = ["colbert", "quiet_transformers"]
-
 _LOADING = threading.RLock()
 
 

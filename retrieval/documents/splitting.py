@@ -23,8 +23,8 @@ from knowgap.retrieval.documents.sections import (
     unwrap,
 )
 from knowgap.retrieval.documents.sources import Source
-from knowgap.retrieval.index.window import Window, embedded_window
 from knowgap.retrieval.passage import Passage, part_id
+from knowgap.retrieval.window import Window, embedded_window
 
 PASSAGE_TOKENS = 256
 """Tokens of a passage at most, with its title and the marks of the encoder; less where the encoder reads less."""

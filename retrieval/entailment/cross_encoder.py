@@ -11,8 +11,6 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder, predict_logits
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 
-__all__ = ["NLICrossEncoder"]
-
 
 class NLICrossEncoder(PairScorer):
     """A cross-encoder trained on natural language inference, such as `cross-encoder/nli-deberta-v3-base`.

@@ -21,8 +21,6 @@ from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 from knowgap.retrieval.rerankers.relevance import coverage
 from knowgap.storage.files import json_digest, write_json
 
-__all__ = ["EmbeddedEntailment", "EntailmentWeights"]
-
 _NAME = "entailment.json"
 _FRAME = re.compile(r'The answer to the question "(.*)" is "(.*?)\.?"\.?', re.DOTALL)
 _LEAST_OF_ANSWER = 0.5  # the share of an answer's words that must be in a premise

@@ -16,8 +16,6 @@ from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.sentences import split_sentences
 
-__all__ = ["FEATURES", "EntailmentFeatures"]
-
 FEATURES = (
     "similarity",  # cosine with the nearest sentence
     "similarity of the premise",  # cosine with the mean of its sentences

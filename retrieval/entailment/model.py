@@ -8,8 +8,6 @@ from typing import Protocol, runtime_checkable
 
 from knowgap.plugins import make
 
-__all__ = ["EntailmentModel", "make_entailment"]
-
 
 @runtime_checkable
 class EntailmentModel(Protocol):

@@ -10,8 +10,6 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.rerankers.cross_encoder import loading_model
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 
-__all__ = ["T5TrueNLI"]
-
 _BATCH_SIZE = 16
 _MAX_TOKENS = 2048
 

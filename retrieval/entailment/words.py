@@ -8,8 +8,6 @@ from functools import lru_cache
 
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmed, numbers
 
-__all__ = ["Word", "name_runs", "negated", "read_words", "stemmed"]
-
 _NEGATION = re.compile(r"\b(?:not|no|never|none|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE)
 _WORD = re.compile(r"\d[\d,.]*\d|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W_]+")
 _JOINS = r"(?:of|de|da|di|du|del|della|des|la|le|van|von|der|den|bin|ibn|al|el|y|the)"

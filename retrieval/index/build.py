@@ -7,45 +7,54 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
-from knowgap.retrieval.index.manifest import Manifest, building_folder, record_files, write_manifest
+from knowgap.retrieval.index.manifest import FIRST_SEGMENT, Manifest, Segment, building_folder
 from knowgap.retrieval.index.passage_store import PassageStore
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.files import acquire_lock, naming, release_lock, replace_folder
-
-__all__ = ["IndexBuild", "start_build"]
-
-_CHANGED = ("changes.*", "compacted-*", "history.json")  # what an index that was changed after its build holds
+from knowgap.storage.manifest import seal
 
 
 class IndexBuild:
     """A build in progress. Made by `start_build`.
 
     Attributes:
-        folder: where the pieces of the index are written.
+        folder: where the index is written.
+        segment: where its segment is written, inside the folder.
+        corpus_digest: the digest of the passages that `store` wrote.
     """
 
     def __init__(self, target: Path, overwrite: bool, check: Callable[[Path], None] | None) -> None:
         self.folder, self._target, self._overwrite = building_folder(target), target, overwrite
+        self.segment, self.corpus_digest = self.folder / FIRST_SEGMENT, ""
         self._check, self._verified = check, False
 
-    def clear(self, *, keep: Collection[str] = ()) -> None:
-        """Remove the pieces of an earlier build, except for those named."""
-        for path in self.folder.iterdir():
-            if path.name not in keep:
+    def clear(self) -> None:
+        """Remove the pieces of an earlier build, except for the passages."""
+        for path in (*self.folder.iterdir(), *self.segment.glob("*")):
+            if path != self.segment and not path.name.startswith("passages."):
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    def store(self, passages: Iterable[Passage]) -> tuple[PassageStore, str]:
-        """Write the passages of the index; returns them, and the digest of the corpus.
+    def store(self, passages: Iterable[Passage]) -> PassageStore:
+        """Write the passages of the index.
 
         Raises:
             DataError: there are no passages, or two with the same id.
         """
-        store, digest = PassageStore.build(passages, self.folder)
+        self.segment.mkdir(exist_ok=True)
+        store, self.corpus_digest = PassageStore.build(passages, self.segment)
         if not len(store):
             raise DataError("there are no passages to index")
-        return store, digest
+        return store
+
+    def manifest(
+        self, engine: str, store: PassageStore, settings: dict[str, Any], *has: str, checkpoint: Any = None
+    ) -> Manifest:
+        """The manifest of the index that is being built."""
+        segment = Segment(FIRST_SEGMENT, len(store), self.corpus_digest, has)
+        return Manifest(engine, (segment,), settings, checkpoint or {})
 
     def already_built(self, manifest: Manifest) -> bool:
         """Whether the target already is this very index, with the digests it recorded, so that nothing is to be built.
@@ -59,9 +68,8 @@ class IndexBuild:
             return True
         if not self._target.exists() or (self._target.is_dir() and not any(self._target.iterdir())):
             return False
-        existing = None
         try:
-            existing = Manifest.read(self._target)
+            existing = Manifest.parse(self._target)
             if self._overwrite:
                 return False
             if existing.digest != manifest.digest:
@@ -70,8 +78,8 @@ class IndexBuild:
             if self._check is not None:
                 self._check(self._target)
         except IndexDamaged as error:
-            changed = existing is not None and existing.changed
-            if not self._overwrite and (changed or any(any(self._target.rglob(pattern)) for pattern in _CHANGED)):
+            changed = {path.name for pattern in ("segment-*", "deleted-*") for path in self._target.glob(pattern)}
+            if not self._overwrite and changed - {FIRST_SEGMENT}:
                 raise IndexDamaged(
                     f"{error} (a new build, which needs overwrite, is without what was added and deleted)"
                 ) from error
@@ -79,7 +87,7 @@ class IndexBuild:
         self._verified = True
         return True
 
-    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = (), changing: Collection[str] = ()) -> None:
+    def finish(self, manifest: Manifest, *, leave_out: Collection[str] = ()) -> None:
         """Record the files, bring everything to disk, and rename the folder to its target.
 
         If the target already is this index, it is kept and the folder removed.
@@ -87,7 +95,6 @@ class IndexBuild:
         Args:
             manifest: what the index is; its files are filled in here.
             leave_out: files that serve the build only; removed.
-            changing: folders whose files will change, and are not recorded.
 
         Raises:
             UsageError, IndexDamaged, IndexForeign: see `already_built`.
@@ -95,8 +102,7 @@ class IndexBuild:
         if self.already_built(manifest):
             shutil.rmtree(self.folder)
             return
-        files = record_files(self.folder, leave_out=[*leave_out, *changing])
-        write_manifest(self.folder, replace(manifest, files=files))
+        replace(manifest, files=seal(self.folder, leave_out=leave_out)).write(self.folder)
         for name in leave_out:
             (self.folder / name).unlink(missing_ok=True)
         replace_folder(self.folder, self._target)
@@ -129,6 +135,7 @@ def start_build(
         build = IndexBuild(target, overwrite, check)
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)
+            (build.folder / "manifest.json").unlink(missing_ok=True)  # a killed build may have come so far
             yield build
     finally:
         release_lock(lock)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,41 +14,12 @@ import numpy.typing as npt
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.index.build import IndexBuild
 from knowgap.retrieval.index.passage_store import PassageStore, hash_text
-from knowgap.retrieval.index.window import Window, warn_of_cut
+from knowgap.retrieval.window import Encoder, warn_of_cut
 from knowgap.storage.files import write_json
 from knowgap.storage.progress import Progress
 
-__all__ = ["STATE", "Encoder", "EncodingState", "encode_corpus"]
-
 STATE = "encoded.json"
 _CHUNK = 512
-
-
-class Encoder(Protocol):
-    """Texts to vectors."""
-
-    @property
-    def dim(self) -> int:
-        """Width of a vector."""
-        ...
-
-    @property
-    def device(self) -> str:
-        """Where it computes."""
-        ...
-
-    @property
-    def window(self) -> Window | None:
-        """How much of a passage it encodes; None if that is not known."""
-        ...
-
-    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
-        """Vectors [vectors, dim], text after text, and how many each text has, [texts]."""
-        ...
-
-    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
-        """Vectors [vectors, dim]."""
-        ...
 
 
 @dataclass
@@ -58,7 +28,7 @@ class EncodingState:
 
     Args:
         path: its file.
-        job: what is built from what; a build of another job starts anew.
+        job: what is built from what; a build of another job starts from the beginning.
         checkpoint: the digest of the checkpoint in use; empty before it is known.
         passages: how many passages are encoded.
         tokens: how many vectors are on disk for them.
@@ -85,7 +55,7 @@ class EncodingState:
         except (OSError, ValueError, TypeError):
             state = None
         if state is None or state.job != job:
-            build.clear(keep={file.name for file in build.folder.glob("passages.*")})
+            build.clear()
             place = ("url", "collection")
             made = state is not None and state.collection and all(state.job.get(key) == job.get(key) for key in place)
             state = cls(path, job, collection=made)
@@ -99,7 +69,7 @@ class EncodingState:
 
 
 def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, progress: Progress) -> None:
-    """Encode the passages that the state says are missing, into `tokens.f16` and `tokens.lengths.npy` beside it.
+    """Encode the passages that the state says are missing, into `tokens.f16` and `tokens.lengths.npy` beside them.
 
     Equal texts are encoded once and get the same vectors. Warns of passages that are longer than the encoder's window.
 
@@ -111,7 +81,7 @@ def encode_corpus(store: PassageStore, encoder: Encoder, state: EncodingState, p
     """
     if state.passages == len(store):
         return
-    folder, dim = state.path.parent, encoder.dim
+    folder, dim = store.folder, encoder.dim
     originals = _originals(store)
     lengths = np.zeros(len(store), dtype=np.int32)
     if state.passages:

@@ -12,17 +12,8 @@ from knowgap.plugins import make
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Passage, Retriever
-
-__all__ = [
-    "ENGINES",
-    "as_retriever",
-    "check_quality",
-    "engine_class",
-    "open_index",
-    "open_or_build",
-    "outside_retriever",
-    "takes_quality",
-]
+from knowgap.retrieval.remote import RemoteRetriever
+from knowgap.retrieval.window import Window
 
 ENGINES = {
     "bm25": "knowgap.retrieval.bm25:BM25Index",
@@ -41,8 +32,7 @@ def open_index(
 
     Args:
         path: its folder.
-        engine: its engine; None takes what the folder says, except for a Qdrant store inside the folder, whose files
-            are read with pickle: name `qdrant` to open one that you have made.
+        engine: the engine that it must have; None takes what the folder says.
         quality: how thoroughly a ColBERT index is searched: `fast`, `balanced`, `exact` or `SearchSettings`. None
             takes the engine's default.
         options: passed to the `open` of its engine.
@@ -51,8 +41,7 @@ def open_index(
         UnknownName: there is no quality of that name.
         UsageError: another engine than the index has, or a quality for an index that is always searched in one way.
         IndexMissing: nothing is at that path.
-        IndexForeign: something else is, or an index of an engine or format that this version does not know, or a Qdrant
-            store inside the folder, without its engine being named.
+        IndexForeign: something else is, or an index of an engine or format that this version does not know.
         IndexDamaged: an index that is not whole.
     """
     manifest = Manifest.read(path)
@@ -62,11 +51,6 @@ def open_index(
         )
     if engine not in (None, manifest.engine):
         raise UsageError(f"{path}: an index of the engine {manifest.engine}, not {engine}; leave the engine out")
-    if engine is None and manifest.engine == "qdrant" and manifest.settings.get("url") is None:
-        raise IndexForeign(
-            f"{path}: its Qdrant store is read with pickle, which can run code; if you made it, open it with "
-            "engine='qdrant' (--engine qdrant)"
-        )
     check_quality(path, [manifest.engine], quality)
     return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
 
@@ -89,8 +73,6 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
     if quality is not None:
         raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")
     if is_url:
-        from knowgap.retrieval.remote import RemoteRetriever
-
         return RemoteRetriever(str(retriever))
     if retriever is None or isinstance(retriever, Retriever):
         return retriever
@@ -138,6 +120,22 @@ def engine_class(engine: str) -> Any:
         raise UnknownName.among("engine", engine, ENGINES)
     module, name = ENGINES[engine].split(":")
     return getattr(importlib.import_module(module), name)
+
+
+def engine_window(engine: str, encoder: Any = None) -> Window | None:
+    """The window of what encodes the passages of an index.
+
+    Args:
+        engine: a key of `ENGINES`.
+        encoder: checkpoint or bi-encoder by folder or hub name, or a function; None is what is embedded.
+
+    Returns:
+        The window; None for an engine that encodes nothing, and for a function, whose window is not known.
+
+    Raises:
+        CheckpointError: there is no such encoder.
+    """
+    return None if callable(encoder) else engine_class(engine).window_of(encoder)
 
 
 def takes_quality(engine: str) -> bool:

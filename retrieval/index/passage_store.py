@@ -20,17 +20,6 @@ import numpy.typing as npt
 from knowgap.errors import DataError, IndexDamaged
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
-__all__ = [
-    "MemoryStore",
-    "PassageStore",
-    "Positions",
-    "Where",
-    "corpus_digest",
-    "hash_text",
-    "scored_hits",
-    "select_positions",
-]
-
 Positions: TypeAlias = npt.NDArray[np.int64]
 Where: TypeAlias = Callable[[Passage], bool]
 

@@ -7,8 +7,6 @@ from typing import TypeAlias
 
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
-__all__ = ["QUALITIES", "Quality", "SearchSettings", "settings_of"]
-
 
 @dataclass(frozen=True)
 class SearchSettings:

@@ -15,8 +15,6 @@ from knowgap.retrieval.colbert.maxsim import LENGTHS
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
 
-__all__ = ["IndexSize", "PassageSize", "estimate_sizes", "measure_passages"]
-
 _SAMPLE = 2000  # passages whose words are counted, evenly spaced over the index
 _STORE = 3 * 8 + 16  # bytes of a passage besides its text: where it starts, and its entry among the ids
 _QDRANT_RESERVE = 1.5  # for indexes, point versions and temporary segments: Qdrant's guide to capacity planning
@@ -83,7 +81,7 @@ def measure_passages(path: str | Path) -> PassageSize:
             f"{path}: an index of the engine {manifest.engine!r}, which keeps no token vectors to count; "
             "name a ColBERT index of some thousand of your passages"
         )
-    folder = path / manifest.root
+    folder = path / manifest.segments[0].name
     store = PassageStore(folder)
     try:
         lengths = np.load(folder / LENGTHS, mmap_mode="r", allow_pickle=False)

@@ -1,37 +1,212 @@
-"""What indexes of vectors have in common: search by exact MaxSim, filters, adding, deleting and compaction.
+"""An index of vectors: exact MaxSim over immutable segments, filters, adding, deleting and merging.
 
-A dense index is the case of one vector for each passage and query. Added passages are always scored exactly, and
-deleted ones are left out of every search; see `updates`.
+A dense index is the case of one vector for each passage and query. See `manifest` for the files, and for what a killed
+writer leaves.
 """
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import replace as changed
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from typing_extensions import Self
 
-from knowgap.errors import DataError, IndexDamaged, IndexFolderError
-from knowgap.retrieval.index.encoding import Encoder
-from knowgap.retrieval.index.manifest import Manifest, write_manifest
-from knowgap.retrieval.index.passage_store import Where, corpus_digest
+from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
+from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
+from knowgap.retrieval.colbert.residual_codec import RESIDUALS, cluster, open_vectors
+from knowgap.retrieval.index.manifest import Manifest, Segment
+from knowgap.retrieval.index.passage_store import (
+    PassageStore,
+    Positions,
+    Where,
+    corpus_digest,
+    scored_hits,
+    select_positions,
+)
 from knowgap.retrieval.index.search_settings import SearchSettings
-from knowgap.retrieval.index.updates import BuiltPart, Snapshot, compact
-from knowgap.retrieval.index.window import warn_of_cut
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
-
-__all__ = ["VectorIndex"]
+from knowgap.retrieval.window import Encoder, warn_of_cut
+from knowgap.storage.files import sync
+from knowgap.storage.manifest import FileRecord, record_file, seal
+from knowgap.storage.progress import no_progress
 
 _QUERIES_AT_ONCE = 32
-
+_EXACT_FILTER = 20_000  # passages that a filter admits; up to this many are all scored
+_PREPARED = 50  # hits that a search prepares at least, so that the first hits do not depend on k
+_PASSAGES_AT_ONCE = 1024
+_MOST_SEGMENTS = 8
 
 E = TypeVar("E", bound=Encoder)
+Block: TypeAlias = tuple[npt.NDArray[np.float16], npt.NDArray[np.integer]]
+"""Vectors [vectors, dim], passage after passage, and how many each passage has, [passages]."""
+
+
+class OpenSegment:
+    """A segment of vectors, read through memory maps and scored on `device`."""
+
+    def __init__(self, folder: Path, dim: int, nbits: int, device: str) -> None:
+        self.store = PassageStore(folder)
+        self.compressed = (folder / RESIDUALS).exists()
+        self.vectors, self.centroids = open_vectors(folder, dim, nbits if self.compressed else 16, device)
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def scan(
+        self,
+        queries: list[npt.NDArray[np.float32]],
+        k: int,
+        settings: SearchSettings | None,
+        admitted: Positions | None,
+        deleted: Positions,
+    ) -> list[tuple[Positions | None, npt.NDArray[np.float32]]]:
+        """For each query, the positions to be scored exactly, None for all, and their rough scores.
+
+        `admitted` are the positions to search, ascending, None for all; `deleted` are those that no search finds.
+        """
+        if settings is None or self.centroids is None or self.vectors.on_gpu:
+            if admitted is None and len(deleted):
+                admitted = np.delete(np.arange(len(self)), deleted)
+            return [(admitted, rough) for rough in self.vectors.scan(queries, admitted)]
+        return [self._candidates(query, k, settings, admitted, deleted) for query in queries]
+
+    def _candidates(
+        self,
+        query: npt.NDArray[np.float32],
+        k: int,
+        settings: SearchSettings,
+        admitted: Positions | None,
+        deleted: Positions,
+    ) -> tuple[Positions | None, npt.NDArray[np.float32]]:
+        """Positions that the settings choose for a query, and their rough scores; see `scan`."""
+        assert self.centroids is not None
+        nprobe, limit = settings.nprobe, max(settings.n_rescored, _PREPARED)
+        if k > _PREPARED:
+            nprobe, limit = 2 * nprobe, max(limit, settings.n_rescored_per_hit * k)
+        total = len(self) - len(deleted) if admitted is None else len(admitted)
+        while nprobe < len(self.centroids):
+            positions = self.centroids.candidates(query, nprobe, limit, admitted, deleted)
+            if len(positions) >= min(max(k, _PREPARED), total):
+                return positions, self.vectors.scan([query], positions)[0]
+            nprobe *= 4
+        return self.scan([query], k, None, admitted, deleted)[0]
+
+
+class Snapshot:
+    """An index at one moment: the segments that its manifest names, and what was deleted from them.
+
+    Segments that an `earlier` snapshot has open are not opened again. A position counts through all segments.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest, device: str, earlier: Snapshot | None = None) -> None:
+        self.manifest = manifest
+        dim, nbits = manifest.settings["dim"], manifest.settings.get("nbits", 16)
+        known: dict[str, OpenSegment] = {}
+        if earlier is not None:
+            for record, segment in zip(earlier.manifest.segments, earlier.segments, strict=True):
+                if earlier.manifest.files_of(record) == manifest.files_of(record):
+                    known[record.name] = segment
+        self.segments = [
+            known.get(record.name) or OpenSegment(path / record.name, dim, nbits, device)
+            for record in manifest.segments
+        ]
+        self.starts = np.cumsum([0, *map(len, self.segments)])
+        self.deleted: Positions = np.empty(0, dtype=np.int64)
+        if manifest.tombstones:
+            try:
+                self.deleted = np.load(path / manifest.tombstones, allow_pickle=False)
+            except (OSError, ValueError) as error:
+                raise IndexDamaged(f"{path}: {manifest.tombstones} cannot be read ({error})") from error
+        self._gone = set(self.deleted.tolist())
+
+    def __len__(self) -> int:
+        return int(self.starts[-1]) - len(self.deleted)
+
+    def __getitem__(self, position: int) -> Passage:
+        number = int(np.searchsorted(self.starts, position, side="right")) - 1
+        return self.segments[number].store[position - int(self.starts[number])]
+
+    def __iter__(self) -> Iterator[Passage]:
+        return (self[position] for position in self.live().tolist())
+
+    def live(self) -> Positions:
+        """The positions that are not deleted, ascending."""
+        return np.delete(np.arange(self.starts[-1]), self.deleted)
+
+    @cached_property
+    def corpus_digest(self) -> str:
+        """The digest of the passages that are not deleted."""
+        changed = len(self.segments) > 1 or len(self.deleted)
+        return corpus_digest(self) if changed else self.manifest.corpus_digest
+
+    def position(self, identifier: str) -> int | None:
+        """The position of the passage with this id; None if there is none, or if it is deleted."""
+        for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
+            position = segment.store.position(identifier)
+            if position is not None and start + position not in self._gone:
+                return start + position
+        return None
+
+    def select(self, ids: Collection[str] | None, where: Where | None) -> Positions | None:
+        """The positions that a filter admits, ascending; None without a filter."""
+        return select_positions(self, ids, where, live=self.live() if ids is None and where is not None else None)
+
+    def search(
+        self,
+        queries: list[npt.NDArray[np.float32]],
+        k: int,
+        settings: SearchSettings | None,
+        allowed: Positions | None,
+    ) -> list[list[Hit]]:
+        """The `k` best passages for each query, given as its vectors [vectors, dim].
+
+        Without settings, all passages are scored; `allowed` are the positions to search, ascending, None for all.
+        """
+        if allowed is not None and len(allowed) <= _EXACT_FILTER:
+            settings = None
+        positions: list[list[Positions]] = [[] for _ in queries]
+        scores: list[list[npt.NDArray[np.float64]]] = [[] for _ in queries]
+        for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
+            deleted = _within(self.deleted, start, len(segment))
+            admitted = None if allowed is None else _within(allowed, start, len(segment))
+            if len(deleted) == len(segment) or (admitted is not None and not len(admitted)):
+                continue
+            for row, (scanned, rough) in enumerate(segment.scan(queries, k, settings, admitted, deleted)):
+                best, exact = segment.vectors.best(queries[row], k, rough, scanned)
+                positions[row].append(best + start)
+                scores[row].append(exact)
+        found = zip(positions, scores, strict=True)
+        return [scored_hits(self, np.concatenate(p), np.concatenate(s), k) if p else [] for p, s in found]
+
+    def blocks(self, first: int, encoder: Encoder) -> Iterator[Block]:
+        """The vectors of the live passages from a position on, some passages at a time.
+
+        Passages of which a segment keeps compressed vectors only are encoded again.
+        """
+        live = self.live()
+        for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
+            mine = _within(live[live >= first], start, len(segment))
+            for part in np.split(mine, range(_PASSAGES_AT_ONCE, len(mine), _PASSAGES_AT_ONCE)):
+                if not len(part):
+                    continue
+                if segment.compressed:
+                    yield encoder.encode_passages([str(segment.store[position]) for position in part.tolist()])
+                else:
+                    yield segment.vectors.of(part), segment.vectors.lengths[part]
+
+
+def _within(positions: Positions, start: int, count: int) -> Positions:
+    """Those of some positions that lie in a segment, counted from its start."""
+    return positions[(positions >= start) & (positions < start + count)] - start
 
 
 class VectorIndex(NeverCopied, ABC, Generic[E]):
@@ -63,49 +238,38 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the built part."""
+        """The manifest of the index as this object sees it."""
         return self._manifest
 
     @property
     def corpus_digest(self) -> str:
         """The digest of the passages as they are now."""
-        snapshot = self._snapshot()
-        if not snapshot.changes.generation:
-            return snapshot.built.manifest.corpus_digest
-        return corpus_digest(snapshot[position] for position in snapshot.live().tolist())
+        return self._snapshot().corpus_digest
 
     @property
     def digest(self) -> str:
-        """A digest of what the index is made of, with all changes."""
-        if not self._snapshot().changes.generation:
-            return self._manifest.digest
-        return hashlib.sha256(f"{self._manifest.digest} {self.corpus_digest}".encode()).hexdigest()
+        """A digest of what the index is made of; the same as of an index that is built of the same passages."""
+        return self._manifest.digest_with(self.corpus_digest)
 
-    def _snapshot(self) -> Snapshot:
+    def _snapshot(self, earlier: Snapshot | None = None) -> Snapshot:
         """The index as this object sees it, read from its folder at the first call and after `refresh`."""
         with self._lock:
-            if self._current is None:
+            while self._current is None:
                 device = "cpu" if self._device is None and not _has_gpu() else self.encoder.device
-                while self._current is None:
-                    manifest, snapshot, damage = self._manifest, None, None
-                    try:
-                        snapshot = Snapshot(BuiltPart(self.path, manifest, device))
-                    except IndexDamaged as error:
-                        damage = error
+                manifest = self._manifest
+                try:
+                    self._current = Snapshot(self.path, manifest, device, earlier)
+                except IndexDamaged:
                     self._manifest = Manifest.read(self.path, engine=manifest.engine)
-                    # If it differs, another process has compacted the index and removes the old files: read anew.
-                    if self._manifest == manifest:
-                        if damage is not None:
-                            raise damage
-                        self._current = snapshot
+                    if self._manifest == manifest:  # else another process has changed the index, and removed files
+                        raise
             return self._current
 
     def __len__(self) -> int:
         return len(self._snapshot())
 
     def __iter__(self) -> Iterator[Passage]:
-        snapshot = self._snapshot()
-        return (snapshot[position] for position in snapshot.live().tolist())
+        return iter(self._snapshot())
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that neither a passage has nor a document that was split into passages."""
@@ -146,13 +310,11 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
     def refresh(self) -> Self:
         """See what other processes have changed since this index was opened; returns the index itself."""
         with self._lock:
-            self._manifest = Manifest.read(self.path, engine=self._manifest.engine)
-            old, self._current = self._current, None
-            if old is not None and old.built.manifest == self._manifest:
-                with suppress(IndexDamaged):  # damage, or a compaction at this moment: the next use tells
-                    new = Snapshot(old.built, old)
-                    if new.changes.generation >= old.changes.generation:
-                        self._current = new
+            earlier, manifest = self._current, Manifest.read(self.path, engine=self._manifest.engine)
+            if manifest != self._manifest:
+                self._manifest, self._current = manifest, None
+                if earlier is not None:
+                    self._snapshot(earlier)
         return self
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
@@ -171,7 +333,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         """
         new = list(passages)
         with self._writer() as snapshot:
-            deleted = []
+            deleted: list[int] = []
             ids: set[str] = set()
             for passage in new:
                 position = snapshot.position(passage.id)
@@ -182,9 +344,10 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                     deleted.append(position)
             if new:
                 texts, window = [str(passage) for passage in new], self.encoder.window
-                vectors, lengths = self.encoder.encode_passages(texts)
+                block = self.encoder.encode_passages(texts)
                 warn_of_cut(window.cut(texts) if window is not None else 0, len(new), window)
-                self._commit(snapshot, new, vectors, lengths, deleted)
+                self._change(snapshot, len(snapshot.segments), new, [block], deleted=deleted)
+                self._merge_last()
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -202,21 +365,11 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         with self._writer() as snapshot:
             positions = {position for position in map(snapshot.position, ids) if position is not None}
             if positions:
-                no_vectors, no_lengths = snapshot.changes.vectors[:0], snapshot.changes.lengths[:0]
-                self._commit(snapshot, [], no_vectors, no_lengths, sorted(positions))
+                self._change(snapshot, len(snapshot.segments), deleted=positions)
         return len(positions)
 
-    def _commit(self, snapshot: Snapshot, *changes: Any) -> None:
-        """Change the index on disk, and see it; the arguments are those of `Changes.commit`."""
-        manifest = snapshot.built.manifest
-        if not manifest.changed:
-            snapshot.changes.begin()
-            write_manifest(self.path, replace(manifest, changed=True))
-        snapshot.changes.commit(*changes)
-        self.refresh()
-
-    def compact(self) -> None:
-        """Build the index anew from its present passages, without encoding whole vectors again.
+    def merge(self) -> None:
+        """Write all passages that are left as one segment; whole vectors are not encoded again.
 
         Searches go on meanwhile. A kill leaves the old index or the new one.
 
@@ -225,9 +378,77 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             IndexFolderError: another process is changing the index.
         """
         with self._writer() as snapshot:
-            if snapshot.changes.generation:
-                compact(self.path, snapshot, self.encoder)
-                self.refresh()
+            if not len(snapshot):
+                raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
+            if len(snapshot.segments) > 1 or len(snapshot.deleted):
+                self._change(snapshot, 0, snapshot, snapshot.blocks(0, self.encoder))
+
+    def _merge_last(self) -> None:
+        """If there are many segments, merge the last ones: those that are not larger than what follows them together.
+
+        A passage is merged again only when its segment has at least doubled.
+        """
+        snapshot = self._snapshot()
+        sizes = [len(segment) for segment in snapshot.segments]
+        if len(sizes) <= _MOST_SEGMENTS:
+            return
+        kept = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
+        first = int(snapshot.starts[kept])
+        live = snapshot.live()
+        left = [snapshot[position] for position in live[live >= first].tolist()]
+        self._change(snapshot, kept, left, snapshot.blocks(first, self.encoder) if left else None)
+
+    def _change(
+        self,
+        snapshot: Snapshot,
+        kept: int,
+        passages: Iterable[Passage] = (),
+        blocks: Iterable[Block] | None = None,
+        *,
+        deleted: Collection[int] = (),
+    ) -> None:
+        """Replace the manifest by one with the first `kept` segments and a new one, and see the index as it is then.
+
+        Args:
+            snapshot: the index now.
+            kept: how many of its segments remain.
+            passages: those of the new segment.
+            blocks: their vectors; None for no new segment.
+            deleted: positions in the kept segments that are deleted in the same step.
+        """
+        old, change = snapshot.manifest, snapshot.manifest.changes + 1
+        segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
+        for name, record in old.files.items():
+            if name.split("/")[0] in {"checkpoint", *(segment.name for segment in segments)}:
+                files[name] = record
+        if blocks is not None:
+            folder = self.path / f"segment-{change}"
+            shutil.rmtree(folder, ignore_errors=True)  # a killed writer may have left it
+            folder.mkdir()
+            store, digest = PassageStore.build(passages, folder)
+            _write_vectors(folder, blocks, old.settings, whole=not kept)
+            files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
+            segments.append(Segment(folder.name, len(store), digest, ("vectors",)))
+        gone = snapshot.deleted[snapshot.deleted < snapshot.starts[kept]]
+        gone = np.union1d(gone, np.fromiter(deleted, dtype=np.int64))
+        tombstones = f"deleted-{change}.npy" if len(gone) else ""
+        if tombstones:
+            np.save(self.path / tombstones, gone)
+            files[tombstones] = record_file(self.path / tombstones)
+        sync(self.path)
+        manifest = changed(
+            old, segments=tuple(segments), deleted=len(gone), tombstones=tombstones, changes=change, files=files
+        )
+        manifest.write(self.path)
+        self._sweep(manifest)
+        self.refresh()
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove the files of earlier changes, which the manifest does not name."""
+        named = {manifest.tombstones, *(segment.name for segment in manifest.segments)}
+        for path in (*self.path.glob("segment-*"), *self.path.glob("deleted-*")):
+            if path.name not in named:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     @contextmanager
     def _writer(self) -> Iterator[Snapshot]:
@@ -242,6 +463,24 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 raise IndexFolderError(
                     f"{self.path}: another process is changing this index; try again later"
                 ) from None
+
+
+def _write_vectors(folder: Path, blocks: Iterable[Block], settings: dict[str, Any], *, whole: bool) -> None:
+    """Write the vectors of a segment. Those of a whole index are clustered and compressed as its settings say.
+
+    Those of a part are clustered if there are very many, and never compressed.
+    """
+    lengths = []
+    with (folder / VECTORS).open("wb") as file:
+        for vectors, counts in blocks:
+            file.write(np.ascontiguousarray(vectors, np.float16).tobytes())
+            lengths.append(counts)
+    np.save(folder / LENGTHS, np.concatenate(lengths).astype(np.int32))
+    if "nbits" in settings:
+        nbits, clustered = (settings["nbits"], settings["clustered"]) if whole else (16, None)
+        cluster(folder, settings["dim"], nbits, clustered, no_progress)
+        if nbits < 16:
+            (folder / VECTORS).unlink()
 
 
 def _has_gpu() -> bool:

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import ipaddress
 import os
-import pickle
-import sqlite3
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
-from knowgap.errors import IndexDamaged, IndexFolderError, IndexMissing, MissingDependency, UsageError
+from knowgap.errors import IndexFolderError, IndexMissing, MissingDependency, UsageError
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.passage_store import PassageStore
-from knowgap.retrieval.index.window import warn_of_cut
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.window import warn_of_cut
 from knowgap.storage.progress import Progress, no_progress
 
-__all__ = [
-    "STORE",
-    "STORE_LOCK",
-    "Connection",
-    "fill",
-    "import_qdrant",
-    "key_for",
-    "point_id",
-    "pool",
-    "reporting",
-    "upsert",
-]
-
-STORE, STORE_LOCK = "qdrant", ".store.lock"
 _POINTS_PER_REQUEST = 64
 _NAMESPACE = uuid.UUID("6b6e6f77-6761-5000-8000-000000000000")
 
@@ -50,23 +32,6 @@ def import_qdrant() -> None:
         import qdrant_client  # noqa: F401  # whether it is there
     except ImportError as error:
         raise MissingDependency("qdrant-client is not installed; `pip install 'knowgap[qdrant]'`") from error
-
-
-class _PointUnpickler(pickle.Unpickler):
-    """Reads a pickled point; a pickle that names anything but the class of points is refused."""
-
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
-        if (module_name, global_name) != ("qdrant_client.http.models.models", "PointStruct"):
-            raise pickle.UnpicklingError(f"it would run {module_name}.{global_name}")
-        return super().find_class(module_name, global_name)
-
-
-def _check_pickles(store: Path) -> None:
-    """Raise for a store whose pickles hold anything but points: `QdrantClient` would run it."""
-    for file in sorted(store.rglob("*.sqlite")):
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            for (value,) in database.execute("SELECT point FROM points"):
-                _PointUnpickler(io.BytesIO(value)).load()
 
 
 def key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
@@ -104,51 +69,31 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class Connection:
-    """A client of a server, or of the store in a folder, which one process at a time may open."""
+def connect(url: str, key: str | None) -> Any:
+    """A client of a server.
 
-    def __init__(self, folder: Path, url: str | None, key: str | None) -> None:
-        from filelock import FileLock, Timeout
-        from qdrant_client import QdrantClient
+    Raises:
+        IndexMissing: no server answers.
+    """
+    from qdrant_client import QdrantClient
 
-        self.url, self._lock = url, FileLock(folder / STORE_LOCK, timeout=0)
-        if url is not None:
-            with reporting(url), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` decides
-                self.client: Any = QdrantClient(url=url, api_key=key, check_compatibility=False)
-                self.client.get_collections()
-            return
-        try:
-            self._lock.acquire()
-        except Timeout:
-            message = f"{folder}: the store is open elsewhere; close it there, serve it, or use a Qdrant server"
-            raise IndexFolderError(message) from None
-        try:
-            _check_pickles(folder / STORE)
-            with warnings.catch_warnings():
-                # The module `index` tells for how many passages the store is meant.
-                warnings.filterwarnings("ignore", message="Local mode is not recommended")
-                self.client = QdrantClient(path=str(folder / STORE))
-        except Exception as error:  # a damaged SQLite file or pickle can raise anything
-            self._lock.release()
-            raise IndexDamaged(f"{folder}: the store cannot be read ({error}); build the index again") from error
-
-    def close(self) -> None:
-        """Close the client, and let other processes open the store."""
-        self.client.close()
-        self._lock.release()
+    with reporting(url), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Api key is used")  # `key_for` decides
+        client = QdrantClient(url=url, api_key=key, check_compatibility=False)
+        client.get_collections()
+    return client
 
 
 @contextmanager
-def reporting(place: object) -> Iterator[None]:
-    """Turn the errors of a connection into `IndexMissing`, which names the place."""
+def reporting(url: str) -> Iterator[None]:
+    """Turn the errors of a connection into `IndexMissing`, which names the server."""
     from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
     try:
         yield
     except (ResponseHandlingException, UnexpectedResponse, ConnectionError) as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise IndexMissing(f"{place}: Qdrant does not answer ({reason})") from error
+        raise IndexMissing(f"{url}: Qdrant does not answer ({reason})") from error
 
 
 def fill(

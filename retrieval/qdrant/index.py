@@ -3,51 +3,33 @@
 Each passage is a point with two vectors: `tokens`, its token vectors, which Qdrant compares by MaxSim and keeps on
 disk in 16 bits; and `pooled`, their mean, in an HNSW graph. A search takes the nearest pooled vectors and scores
 them by MaxSim, in one request. Passages are stored in the points, so a cluster needs nothing else.
-
-Without a URL, the store of `qdrant-client` itself is used, inside the index folder. It has the same interface and
-scores every passage: it is for development and some thousand passages. It keeps its points as Python pickles, which
-can run code when they are read. Such a folder is opened only if the caller names the engine, and only if its pickles
-hold points and nothing else.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from knowgap.errors import DataError, IndexDamaged, UsageError, ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import load_recorded_encoder, prepare_checkpoint
+from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import Where
-from knowgap.retrieval.index.window import warn_of_cut
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split, rank_hits
-from knowgap.retrieval.qdrant.collection import (
-    STORE,
-    STORE_LOCK,
-    Connection,
-    fill,
-    import_qdrant,
-    key_for,
-    point_id,
-    pool,
-    reporting,
-    upsert,
-)
-from knowgap.storage.files import write_json
+from knowgap.retrieval.qdrant.collection import connect, fill, import_qdrant, key_for, point_id, pool, reporting, upsert
+from knowgap.retrieval.window import warn_of_cut
 from knowgap.storage.progress import Progress
 
-__all__ = ["QdrantIndex"]
-
-_HISTORY = "history.json"
 _PASSAGES_PER_REQUEST = 256
 _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
 _DECIMALS = 4
@@ -56,24 +38,24 @@ _DECIMALS = 4
 class QdrantIndex(NeverCopied):
     """An index of token vectors in Qdrant. Made by `build` or `open`; usable from many threads."""
 
+    window_of = staticmethod(checkpoint_window)
+
     def __init__(
         self,
         path: Path,
         manifest: Manifest,
-        connection: Connection,
+        url: str,
+        client: Any,
         *,
         checkpoint: str | Path | None,
         device: str | None,
     ) -> None:
         self.path, self.manifest = path, manifest
-        self._connection, self.client = connection, connection.client
+        self.url, self.client = url, client
         self._collection: str = manifest.settings["collection"]
-        self._local = connection.url is None
         self._checkpoint, self._device = checkpoint, device
         self._encoder: TokenEncoder | None = None
         self._encoder_lock = threading.Lock()
-        # A server is made for several threads; the store of qdrant-client is not.
-        self._access = threading.RLock() if self._local else nullcontext()
 
     @classmethod
     def build(
@@ -96,8 +78,8 @@ class QdrantIndex(NeverCopied):
 
         Args:
             passages: what to index; read once.
-            path: a folder for the manifest, the embedded checkpoint, and the store if there is no URL.
-            url: a Qdrant server, `https://host:6333`; None uses the store of `qdrant-client` inside the folder.
+            path: a folder for the manifest and the embedded checkpoint.
+            url: a Qdrant server, `https://host:6333`.
             collection: its name on the server. One that is there, and not from an interrupted build, is replaced only
                 with `overwrite`.
             api_key: the key of the server; None reads the environment variable QDRANT_API_KEY. It is never stored, and
@@ -114,8 +96,7 @@ class QdrantIndex(NeverCopied):
         Raises:
             DataError: there are no passages, or two with the same id.
             ValueOutOfBounds: shards or replicas below 1.
-            UsageError: shards or replicas without a URL, another index stands at the path, or a key would go over plain
-                HTTP.
+            UsageError: no URL, another index stands at the path, or a key would go over plain HTTP.
             CheckpointError: no such checkpoint.
             IndexMissing: no server answers at the URL.
             IndexFolderError: the collection is there already.
@@ -125,18 +106,18 @@ class QdrantIndex(NeverCopied):
         layout = {"shard_number": shards, "replication_factor": replicas}
         if any(number is not None and number < 1 for number in layout.values()):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
-        if url is None and any(layout.values()):
-            raise UsageError("shards and replicas belong to a Qdrant server; give its URL, or leave them out")
-        device, key = choose_device(device), None if url is None else key_for(url, api_key, named=True)
+        if url is None:
+            raise UsageError("a Qdrant index is kept by a server: give its URL (--qdrant-url https://HOST:6333)")
+        device, key = choose_device(device), key_for(url, api_key, named=True)
 
         def check(folder: Path) -> None:
-            with closing(Connection(folder, url, key)) as connection:
-                _check_collection(folder, connection, collection)
+            with closing(connect(url, key)) as client:
+                _check_collection(folder, client, collection)
 
         with start_build(path, overwrite=overwrite, check=check) as build:
-            store, digest = build.store(passages)
+            store = build.store(passages)
             job = {
-                "corpus": digest,
+                "corpus": build.corpus_digest,
                 "checkpoint": str(checkpoint),
                 "dim": dim,
                 "url": url,
@@ -147,14 +128,13 @@ class QdrantIndex(NeverCopied):
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            manifest = Manifest("qdrant", len(store), digest, settings, recorded)
+            manifest = build.manifest("qdrant", store, settings, "collection", checkpoint=recorded)
             if not build.already_built(manifest):
                 options: dict[str, Any] = {"layout": layout, "overwrite": overwrite, "progress": progress}
-                with closing(Connection(build.folder, url, key)) as connection:
-                    fill(connection.client, collection, store, encoder, state, **options)
-            for file in build.folder.glob("passages.*"):
-                file.unlink()  # the points hold the passages
-            build.finish(manifest, leave_out=[STATE, STORE_LOCK], changing=[STORE])
+                with closing(connect(url, key)) as client:
+                    fill(client, collection, store, encoder, state, **options)
+            shutil.rmtree(build.segment)  # the points hold the passages
+            build.finish(manifest, leave_out=[STATE])
         return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)
 
     @classmethod
@@ -180,23 +160,20 @@ class QdrantIndex(NeverCopied):
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
             IndexForeign, IndexDamaged: see `Manifest.read`.
-            UsageError: a URL for an index without a server, or a key that may not be sent (`key_for`).
+            UsageError: a key that may not be sent (`key_for`).
             MissingDependency: qdrant-client is not installed.
         """
         import_qdrant()
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
-        server = manifest.settings["url"] if url is None else url
-        if url is not None and manifest.settings["url"] is None:
-            raise UsageError(f"{path}: its store is inside the folder, not on a server; open it without a URL")
-        key = None if server is None else key_for(server, api_key, named=url is not None)
-        connection = Connection(path, server, key)
+        server = url or manifest.settings["url"]
+        client = connect(server, key_for(server, api_key, named=url is not None))
         try:
-            _check_collection(path, connection, manifest.settings["collection"])
+            _check_collection(path, client, manifest.settings["collection"])
         except IndexDamaged:
-            connection.close()
+            client.close()
             raise
-        return cls(path, manifest, connection, checkpoint=checkpoint, device=device)
+        return cls(path, manifest, server, client, checkpoint=checkpoint, device=device)
 
     @property
     def encoder(self) -> TokenEncoder:
@@ -213,18 +190,15 @@ class QdrantIndex(NeverCopied):
     @property
     def digest(self) -> str:
         """A digest of what the index was built from and of all changes since."""
-        history = self.path / _HISTORY
-        return json.loads(history.read_text(encoding="utf-8"))["digest"] if history.exists() else self.manifest.digest
+        return Manifest.parse(self.path).digest
 
     def __len__(self) -> int:
-        with self._access:
-            return self.client.count(self._collection, exact=True).count
+        return self.client.count(self._collection, exact=True).count
 
     def __iter__(self) -> Iterator[Passage]:
         offset = None
         while True:
-            with self._access:
-                records, offset = self.client.scroll(self._collection, limit=_PASSAGES_PER_REQUEST, offset=offset)
+            records, offset = self.client.scroll(self._collection, limit=_PASSAGES_PER_REQUEST, offset=offset)
             yield from (Passage.from_dict(record.payload) for record in records)
             if offset is None:
                 return
@@ -232,7 +206,7 @@ class QdrantIndex(NeverCopied):
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that neither a passage has nor a document that was split into passages."""
         points = {point_id(name): name for name in ids}
-        with self._access, reporting(self._connection.url):
+        with reporting(self.url):
             found = self.client.retrieve(self._collection, list(points), with_payload=False)
         known = {str(record.id) for record in found}
         return not_split([name for point, name in points.items() if point not in known], (each.id for each in self))
@@ -254,7 +228,7 @@ class QdrantIndex(NeverCopied):
             ids: search only the passages with these ids.
             where: search only the passages for which this is true; every passage is fetched to find out.
             pooled: how many passages are chosen by their pooled vectors for scoring by MaxSim, at least 10 per hit;
-                None scores all, which takes a server long. The store inside a folder always scores all.
+                None scores all, which takes a server long.
 
         Raises:
             ValueOutOfBounds: k < 1.
@@ -273,10 +247,10 @@ class QdrantIndex(NeverCopied):
         for query in filter(str.strip, hits):
             vectors = self.encoder.encode_query(query)
             request: dict[str, Any] = {"query": vectors.tolist(), "using": "tokens", "query_filter": chosen}
-            if pooled is not None and not self._local and ids is None:
+            if pooled is not None and ids is None:
                 limit = max(pooled, 10 * k)
                 request["prefetch"] = models.Prefetch(query=pool(vectors), using="pooled", limit=limit)
-            with self._access, reporting(self._connection.url or self.path):
+            with reporting(self.url):
                 answer = self.client.query_points(self._collection, limit=k + _TIES, with_payload=True, **request)
             scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in answer.points)
             hits[query] = rank_hits(scored, k)
@@ -299,12 +273,11 @@ class QdrantIndex(NeverCopied):
         points = [point_id(passage.id) for passage in new]
         if len(set(points)) < len(points):
             raise DataError("an id is used twice; ids must be unique", field="id")
-        with self._access:
-            if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
-                raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
-            warn_of_cut(upsert(self.client, self._collection, new, self.encoder), len(new), self.encoder.window)
-            if new:
-                self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
+        if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
+            raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
+        warn_of_cut(upsert(self.client, self._collection, new, self.encoder), len(new), self.encoder.window)
+        if new:
+            self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -319,24 +292,27 @@ class QdrantIndex(NeverCopied):
         from qdrant_client import models
 
         points = [point_id(name) for name in sorted(set(ids))]
-        with self._access:
-            known = self.client.retrieve(self._collection, points, with_payload=True)
-            if known:
-                selector = models.PointIdsList(points=[record.id for record in known])
-                self.client.delete(self._collection, selector, wait=True)
-                self._record_change("delete", sorted(record.payload["id"] for record in known))
+        known = self.client.retrieve(self._collection, points, with_payload=True)
+        if known:
+            selector = models.PointIdsList(points=[record.id for record in known])
+            self.client.delete(self._collection, selector, wait=True)
+            self._record_change("delete", sorted(record.payload["id"] for record in known))
         return len(known)
 
     def _record_change(self, change: str, content: list[Any]) -> None:
-        """Write the digest that the index has after a change."""
-        digest = hashlib.sha256(json.dumps([self.digest, change, content]).encode()).hexdigest()
-        write_json(self.path / _HISTORY, {"digest": digest})
+        """Write into the manifest how many passages there are, and a digest of all changes."""
+        old = Manifest.parse(self.path)
+        digest = hashlib.sha256(json.dumps([old.corpus_digest, change, content]).encode()).hexdigest()
+        [segment] = old.segments
+        segment = replace(segment, passages=len(self), corpus_digest=digest)
+        self.manifest = replace(old, segments=(segment,), changes=old.changes + 1)
+        self.manifest.write(self.path)
 
     def close(self) -> None:
-        """Close the connection, and let other processes open the store inside the folder."""
-        self._connection.close()
+        """Close the connection."""
+        self.client.close()
 
 
-def _check_collection(folder: Path, connection: Connection, collection: str) -> None:
-    if not connection.client.collection_exists(collection):
+def _check_collection(folder: Path, client: Any, collection: str) -> None:
+    if not client.collection_exists(collection):
         raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")

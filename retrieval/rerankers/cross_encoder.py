@@ -14,13 +14,10 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision
-from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
-from knowgap.retrieval.rerankers.reranker import is_bge_base
+from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached, is_bge_base
 
 if TYPE_CHECKING:
     import torch
-
-__all__ = ["CrossEncoderReranker", "load_cross_encoder", "loading_model", "predict_logits"]
 
 _BATCH_SIZE = {"cpu": 8, "cuda": 64}  # on a CPU, as many pairs as stay in its cache
 _prediction_lock = threading.Lock()  # a tokenizer is not thread-safe; the model uses all cores anyway

@@ -7,9 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
-from knowgap.retrieval.rerankers.relevance import RelevanceFeatures, RelevanceModel, coverage
-
-__all__ = ["EmbeddedReranker", "coverage"]
+from knowgap.retrieval.rerankers.relevance import RelevanceFeatures, RelevanceModel
 
 
 class EmbeddedReranker(PairScorer):

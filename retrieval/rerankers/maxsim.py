@@ -12,8 +12,6 @@ from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 if TYPE_CHECKING:
     from knowgap.retrieval.colbert.index import ColBERTIndex
 
-__all__ = ["MaxSimReranker"]
-
 
 class MaxSimReranker(PairScorer):
     """MaxSim of query and text under the checkpoint of a ColBERT index.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.passage import NeverCopied
-
-__all__ = ["PairScorer", "cached"]
 
 ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]]], list[float]])
 _CACHED_PAIRS = 262_144
@@ -20,6 +19,15 @@ class PairScorer(NeverCopied):
 
     def __init__(self) -> None:
         self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
+
+
+def is_bge_base(reranker: object) -> bool:
+    """Whether a reranker is BGE-reranker-base, on whose raw logits MIGRES states its thresholds (table 12).
+
+    Args:
+        reranker: a reranker, or its folder or hub name; compared by its last part, whatever the case.
+    """
+    return Path(str(getattr(reranker, "name", reranker))).name.casefold() == "bge-reranker-base"
 
 
 def cached(compute: ScorePairs) -> ScorePairs:

@@ -19,8 +19,6 @@ from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import TokenStates, read_weights, sentence_encoder, write_weights
 from knowgap.retrieval.sentences import split_sentences
 
-__all__ = ["FEATURES", "RelevanceFeatures", "RelevanceModel", "coverage", "late_interaction", "stack_tokens"]
-
 FEATURES = ("similarity", "late interaction", "coverage")
 
 _NAME = "relevance"

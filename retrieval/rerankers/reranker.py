@@ -8,8 +8,6 @@ from typing import Protocol, runtime_checkable
 
 from knowgap.plugins import make
 
-__all__ = ["Reranker", "is_bge_base", "make_reranker"]
-
 
 @runtime_checkable
 class Reranker(Protocol):
@@ -29,15 +27,6 @@ class Reranker(Protocol):
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         """One raw score per (query, text) pair; higher is more relevant. Scores of known pairs are cached."""
         ...
-
-
-def is_bge_base(reranker: Reranker | str | Path | None) -> bool:
-    """Whether a reranker is BGE-reranker-base, on whose raw logits MIGRES states its thresholds (table 12).
-
-    Args:
-        reranker: a reranker, or its folder or hub name; compared by its last part, whatever the case.
-    """
-    return Path(str(getattr(reranker, "name", reranker))).name.casefold() == "bge-reranker-base"
 
 
 def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:

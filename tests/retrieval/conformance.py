@@ -230,7 +230,7 @@ class IndexConformance(RetrieverConformance, FilterConformance):
     def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
         self.make(passages, tmp_path / "index")
         for name in ("passages.bin", "passages.offsets.npy"):
-            path = tmp_path / "index" / name
+            path = tmp_path / "index" / "segment-0" / name
             content = path.read_bytes()
             for damaged in (b"", content[:-1] + bytes([content[-1] ^ 1])):
                 path.write_bytes(damaged)

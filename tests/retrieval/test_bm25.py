@@ -62,7 +62,7 @@ def test_words_that_count(texts, query, options, expected):
 
 def test_damaged_word_statistics_and_no_passages(tmp_path):
     BM25Index.build(corpus(), tmp_path / "index")
-    path = next((tmp_path / "index" / "bm25").glob("params*.json"))
+    path = next((tmp_path / "index" / "segment-0" / "bm25").glob("params*.json"))
     path.write_text("}" * path.stat().st_size, encoding="utf-8")
     with pytest.raises(IndexDamaged, match=r"bm25/params\.index\.json was altered"):
         BM25Index.open(tmp_path / "index")

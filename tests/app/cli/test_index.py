@@ -39,7 +39,6 @@ def search(knowgap, query: str, place: str = "idx", *options: str) -> list[str]:
     [
         ("bm25", "6/6 reading words"),
         ("dense", "6/6 encoding passages"),
-        pytest.param("qdrant", "6/6 encoding passages", marks=needs_qdrant),
     ],
 )
 def test_builds_with_progress_and_searches(knowgap, engine: str, step: str):

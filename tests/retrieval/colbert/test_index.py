@@ -88,7 +88,7 @@ def test_pieces_of_another_build_are_not_used(checkpoint, tmp_path, monkeypatch,
 )
 def test_a_build_continued_with_other_settings_starts_anew(checkpoint, tmp_path, monkeypatch, first, second):
     with monkeypatch.context() as patch:
-        patch.setattr("knowgap.retrieval.index.build.record_files", lambda *_, **__: 1 / 0)
+        patch.setattr("knowgap.retrieval.index.build.seal", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **first)
     continued = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **second)
@@ -127,7 +127,7 @@ def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_pa
     )
     assert "encoding passages" not in steps
     assert parts.manifest.files == whole.manifest.files
-    assert not {"encoded.json", "tokens.f16"} & {path.name for path in parts.path.iterdir()}
+    assert not {"encoded.json", "tokens.f16"} & {path.name for path in parts.path.rglob("*")}
 
 
 def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
@@ -144,12 +144,13 @@ def test_checkpoints_that_have_changed_or_moved(tmp_path, checkpoint):
 
 def test_vectors_that_do_not_fit_are_refused(tmp_path, checkpoint):
     ColBERTIndex.build(corpus(8), tmp_path / "index", checkpoint=checkpoint)
-    np.save(tmp_path / "index" / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
+    segment = tmp_path / "index" / "segment-0"
+    np.save(segment / "tokens.lengths.npy", np.ones(8, dtype=np.int32))
     with pytest.raises(IndexDamaged, match="does not fit"):
-        TokenVectors.open(tmp_path / "index", 32)
-    (tmp_path / "index" / "tokens.f16").unlink()
+        TokenVectors.open(segment, 32)
+    (segment / "tokens.f16").unlink()
     with pytest.raises(IndexDamaged, match="cannot be read"):
-        TokenVectors.open(tmp_path / "index", 32)
+        TokenVectors.open(segment, 32)
 
 
 # The embedded checkpoint.

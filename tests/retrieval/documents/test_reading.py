@@ -15,7 +15,7 @@ from knowgap.retrieval.documents.conversion import Converter
 from knowgap.retrieval.documents.folder import Unreadable, open_folder
 from knowgap.retrieval.documents.reading import Reading, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
-from knowgap.retrieval.index.window import embedded_window
+from knowgap.retrieval.window import embedded_window
 
 SPLITTER = Splitter(embedded_window())
 

@@ -1,15 +1,12 @@
-import pickle
+import hashlib
 import shutil
-import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from knowgap.errors import (
     IndexDamaged,
     IndexFolderError,
-    IndexForeign,
     IndexMissing,
     UsageError,
     ValueOutOfBounds,
@@ -24,54 +21,45 @@ pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'kn
 from tests.retrieval.qdrant.qdrant_server import QdrantServer
 
 
-class TestQdrantIndex(IndexConformance, UpdateConformance):
-    index_class = QdrantIndex
-    opened: list
-
-    @pytest.fixture(scope="class", autouse=True)
-    @classmethod
-    def with_checkpoint(cls, checkpoint):
-        cls.checkpoint, cls.opened = checkpoint, []
-        yield
-        for index in cls.opened:
-            index.close()
-
-    @classmethod
-    def make(cls, passages, folder, **options):
-        for index in cls.opened:
-            if index.path == folder:
-                index.close()
-        index = QdrantIndex.build(passages, folder, checkpoint=cls.checkpoint, **options)
-        cls.opened.append(index)
-        return index
-
-    def test_moved_and_copied(self, retriever, passages, tmp_path):
-        expected = retriever.search(QUERIES, 7)
-        self.make(passages, tmp_path / "first").close()
-        shutil.copytree(tmp_path / "first", tmp_path / "copy")
-        shutil.move(tmp_path / "first", tmp_path / "moved")
-        for folder in (tmp_path / "copy", tmp_path / "moved"):
-            with closing(open_index(folder, engine="qdrant")) as index:
-                assert index.search(QUERIES, 7) == expected
-
-    def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
-        self.make(passages, tmp_path / "index").close()
-        (tmp_path / "index" / "qdrant" / "meta.json").write_text("{", encoding="utf-8")
-        with pytest.raises(IndexDamaged, match="cannot be read"):
-            open_index(tmp_path / "index", engine="qdrant")
-        assert len(self.make(passages, tmp_path / "index")) == len(passages)
-
-
-@pytest.fixture
-def index(tmp_path, checkpoint):
-    with closing(QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint)) as index:
-        yield index
-
-
 @pytest.fixture
 def server():
     with closing(QdrantServer()) as server:
         yield server
+
+
+@pytest.fixture
+def index(server, tmp_path, checkpoint):
+    with closing(QdrantIndex.build(corpus(), tmp_path / "index", url=server.url, checkpoint=checkpoint)) as index:
+        yield index
+
+
+class TestQdrantIndex(IndexConformance, UpdateConformance):
+    index_class = QdrantIndex
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def with_server(cls, checkpoint):
+        with closing(QdrantServer()) as server:
+            cls.options = {"url": server.url, "checkpoint": checkpoint}
+            yield
+
+    @classmethod
+    def make(cls, passages, folder, **options):
+        collection = hashlib.sha256(str(folder).encode()).hexdigest()
+        return QdrantIndex.build(passages, folder, collection=collection, **cls.options, **options)
+
+    def test_building_again(self, retriever, passages, tmp_path):
+        built = self.make(passages, tmp_path / "index")
+        before = (tmp_path / "index" / "manifest.json").stat().st_mtime_ns
+        assert self.make(passages, tmp_path / "index").manifest.digest == built.manifest.digest
+        assert (tmp_path / "index" / "manifest.json").stat().st_mtime_ns == before
+
+    def test_a_wreck_is_replaced_by_building_again(self, passages, tmp_path):
+        index = self.make(passages, tmp_path / "index")
+        index.client.delete_collection(index.manifest.settings["collection"])
+        with pytest.raises(IndexDamaged, match=r"the collection .* is gone"):
+            open_index(tmp_path / "index")
+        assert len(self.make(passages, tmp_path / "index")) == len(passages)
 
 
 def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
@@ -81,13 +69,13 @@ def test_scores_as_the_colbert_index_does(index, checkpoint, tmp_path):
 
 
 @pytest.mark.parametrize(("changed", "steps"), [(False, [64, 128, 150]), (True, [0, 64, 128, 150])])
-def test_interrupted_build_continues_unless_the_checkpoint_has_changed(tmp_path, changed, steps):
+def test_interrupted_build_continues_unless_the_checkpoint_has_changed(server, tmp_path, changed, steps):
     def stop(done, total, what):
         if done == 64:
             raise KeyboardInterrupt
 
     texts = [*map(str, corpus(150)), *QUERIES]
-    arguments = {"path": tmp_path / "index", "checkpoint": write_colbert(tmp_path / "tiny", texts)}
+    arguments = {"path": tmp_path / "index", "url": server.url, "checkpoint": write_colbert(tmp_path / "tiny", texts)}
     with pytest.raises(KeyboardInterrupt):
         QdrantIndex.build(corpus(150), progress=stop, **arguments)
     if changed:
@@ -141,11 +129,11 @@ def test_a_collection_that_is_there_is_not_replaced_unasked(server, checkpoint, 
         assert len(index) == 20
         index.delete([corpus()[0].id])
     server.store.delete_collection("knowgap")
-    with pytest.raises(IndexDamaged, match="without what was added and deleted"):
+    with pytest.raises(UsageError, match="another index stands there"):
         QdrantIndex.build(corpus(20), tmp_path / "two", **arguments)
 
 
-def test_a_build_continued_with_other_settings_starts_anew(server, checkpoint, tmp_path):
+def test_a_build_continued_with_other_settings_starts_again(server, checkpoint, tmp_path):
     def stop(done, total, what):
         if done:
             raise KeyboardInterrupt
@@ -162,41 +150,13 @@ def test_a_build_continued_with_other_settings_starts_anew(server, checkpoint, t
     ("arguments", "error", "message"),
     [
         ({"url": "http://127.0.0.1:9"}, IndexMissing, r"127\.0\.0\.1:9: Qdrant does not answer"),
-        ({"shards": 2}, UsageError, "give its URL"),
+        ({}, UsageError, "give its URL"),
         ({"url": "http://127.0.0.1:9", "replicas": 0}, ValueOutOfBounds, "replicas = 0"),
     ],
 )
 def test_refuses_a_build(checkpoint, tmp_path, arguments, error, message):
     with pytest.raises(error, match=message):
         QdrantIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **arguments)
-
-
-def test_refuses_to_open(index):
-    with pytest.raises(IndexFolderError, match="the store is open elsewhere"):
-        open_index(index.path, engine="qdrant")
-    with pytest.raises(UsageError, match="engine qdrant, not bm25"):
-        open_index(index.path, engine="bm25")
-    with pytest.raises(UsageError, match="inside the folder"):
-        QdrantIndex.open(index.path, url="http://127.0.0.1:9")
-
-
-def test_a_store_runs_nothing(index):
-    """A stranger's store is not opened unasked; one that is named holds points, or is refused before it runs."""
-    index.close()
-    with pytest.raises(IndexForeign, match="read with pickle"):
-        open_index(index.path)
-    marker = index.path / "ran"
-
-    class Runs:
-        def __reduce__(self):
-            return Path.touch, (marker,)
-
-    [file] = index.path.rglob("*.sqlite")
-    with closing(sqlite3.connect(file)) as database, database:
-        database.execute("INSERT INTO points VALUES ('x', ?)", (pickle.dumps(Runs()),))
-    with pytest.raises(IndexDamaged, match="it would run pathlib"):
-        open_index(index.path, engine="qdrant")
-    assert not marker.exists()
 
 
 def test_the_key_goes_only_to_a_server_that_the_user_named(server, checkpoint, tmp_path, monkeypatch):

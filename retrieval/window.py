@@ -1,20 +1,20 @@
-"""How many tokens of a passage an encoder reads, found from its own tokenizer and settings."""
+"""What encodes texts, and how many tokens of a passage it reads, which its own tokenizer and settings say."""
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from knowgap.retrieval.minilm import MAX_TOKENS, minilm_folder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-__all__ = ["Window", "embedded_window", "engine_window", "model_window", "tokenizer_of", "warn_of_cut"]
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,33 @@ class Window:
         return sum(count > self.size for count in self.count(texts))
 
 
+class Encoder(Protocol):
+    """Texts to vectors."""
+
+    @property
+    def dim(self) -> int:
+        """Width of a vector."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """Where it computes."""
+        ...
+
+    @property
+    def window(self) -> Window | None:
+        """How much of a passage it encodes; None if that is not known."""
+        ...
+
+    def encode_passages(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.float16], npt.NDArray[np.int32]]:
+        """Vectors [vectors, dim], text after text, and how many each text has, [texts]."""
+        ...
+
+    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
+        """Vectors [vectors, dim]."""
+        ...
+
+
 def tokenizer_of(source: Any) -> Tokenizer:
     """A copy, which never cuts off or fills up, of a tokenizer: its folder, or a fast tokenizer of transformers."""
     from tokenizers import Tokenizer
@@ -57,52 +84,6 @@ def tokenizer_of(source: Any) -> Tokenizer:
 def embedded_window() -> Window:
     """The window of the embedded MiniLM encoder; the embedded ColBERT checkpoint, made from it, reads a little more."""
     return Window(tokenizer_of(minilm_folder()), MAX_TOKENS, 2)
-
-
-def engine_window(engine: str, encoder: Any = None) -> Window | None:
-    """The window of what encodes the passages of an index.
-
-    Args:
-        engine: a key of `ENGINES`.
-        encoder: checkpoint or bi-encoder by folder or hub name, or a function; None is what is embedded.
-
-    Returns:
-        The window; None for an engine that encodes nothing, and for a function, whose window is not known.
-
-    Raises:
-        CheckpointError: there is no such encoder.
-    """
-    if engine == "bm25" or callable(encoder):
-        return None
-    if encoder is None:
-        return embedded_window()
-    from knowgap.retrieval.colbert.checkpoint import resolve_checkpoint
-
-    folder = resolve_checkpoint(encoder)
-    return _bi_encoder_window(folder) if engine == "dense" else _colbert_window(folder)
-
-
-def _colbert_window(folder: Path) -> Window:
-    """The window of a ColBERT checkpoint: `doc_maxlen`, in which [CLS], [D] and [SEP] stand."""
-    from knowgap.errors import CheckpointError
-
-    metadata = folder / "artifact.metadata"
-    try:
-        size = json.loads(metadata.read_text(encoding="utf-8"))["doc_maxlen"]
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{folder}: not a ColBERT checkpoint (doc_maxlen of {metadata.name}: {error})") from error
-    if (folder / "tokenizer.json").is_file():
-        return Window(tokenizer_of(folder), int(size), 3)
-    from transformers import AutoTokenizer
-
-    return Window(tokenizer_of(AutoTokenizer.from_pretrained(str(folder))), int(size), 3)
-
-
-def _bi_encoder_window(folder: Path) -> Window:
-    """The window of a bi-encoder of sentence-transformers."""
-    from knowgap.retrieval.dense import load_sentence_transformer
-
-    return model_window(load_sentence_transformer(str(folder), folder, "cpu"))
 
 
 def model_window(model: Any) -> Window:

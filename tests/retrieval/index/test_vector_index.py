@@ -5,24 +5,27 @@ import sys
 
 import pytest
 
-from knowgap.errors import IndexFolderError, UsageError
-from knowgap.retrieval import ColBERTIndex, DenseIndex, Passage, open_index
-from knowgap.retrieval.index import changes, updates, vector_index
+from knowgap.errors import IndexDamaged, IndexFolderError, UsageError
+from knowgap.retrieval import ColBERTIndex, DenseIndex, Manifest, Passage, open_index
+from knowgap.retrieval.index import vector_index
 from tests.retrieval.conformance import NEW, QUERIES, corpus
 from tests.retrieval.index.conftest import assert_same, build, reopen
 from tests.retrieval.test_dense import count_words
 
 
-def test_nothing_to_compact_and_texts_of_any_kind(index):
-    index.compact()
-    files = {path.name for path in index.path.iterdir()} - {".writer.lock", ".checked.json"}
-    assert files == {"manifest.json", *index.manifest.files}
+def folders(index):
+    return {path.name for path in index.path.iterdir() if path.is_dir()}
+
+
+def test_nothing_to_merge_and_texts_of_any_kind(index):
+    index.merge()
+    assert folders(index) == {"segment-0"}
     odd = [Passage("lone", chr(0xD800), "\x00\n\u2028 🦊"), Passage("", "", "")]
     index.add(odd)
     assert [passage for passage in reopen(index) if passage in odd] == odd
 
 
-def test_digests_and_compaction(index, tmp_path):
+def test_digests_and_merging(index, tmp_path):
     before = index.digest
     assert before == index.manifest.digest
     index.add(NEW)
@@ -31,12 +34,12 @@ def test_digests_and_compaction(index, tmp_path):
     left = corpus()[1::2] + NEW
     for _ in range(2):
         digest = index.corpus_digest
-        index.compact()
+        index.merge()
         assert_same(index, left, tmp_path)
         index.manifest.verify(index.path)
         assert index.corpus_digest == digest == index.manifest.corpus_digest
         assert index.digest == build(left, tmp_path / f"fresh {len(left)} {left[0].id}").digest
-        assert len([path for path in index.path.iterdir() if path.is_dir()]) == 1
+        assert len(folders(index)) == 1
         left.append(left.pop(0))
         index.delete([left[-1].id])
         index.add([left[-1]])
@@ -44,22 +47,34 @@ def test_digests_and_compaction(index, tmp_path):
     assert_same(DenseIndex.open(moved, encoder=count_words), left, tmp_path)
 
 
+def test_many_segments_become_few(index, tmp_path):
+    new = [Passage(f"one {i}", f"One {i}", f"number {i} of the {'sea ' * (i % 3)}") for i in range(40)]
+    for passage in new:
+        index.add([passage])
+        assert len(index.manifest.segments) <= 8
+    assert index.manifest.segments[0].name == "segment-0"  # the large one is not written again
+    index.delete([passage.id for passage in new[5:]])
+    for _ in range(9):
+        index.add([NEW[0]], replace=True)
+    assert_same(index, corpus() + new[:5] + NEW[:1], tmp_path)
+
+
 def test_an_emptied_index(index):
     index.delete([passage.id for passage in corpus()])
     assert len(index) == 0
     assert index.search(QUERIES, 5) == [[]] * len(QUERIES)
     with pytest.raises(UsageError, match="every passage was deleted"):
-        index.compact()
+        index.merge()
     index.add(NEW[:1])
-    index.compact()
+    index.merge()
     assert [hit.passage for hit in index.search(QUERIES[:1], 5)[0]] == NEW[:1]
 
 
-def test_a_thousand_steps_equal_a_rebuild(index, tmp_path):
+def test_many_steps_equal_a_rebuild(index, tmp_path):
     rng = random.Random(2)
     pool = corpus() + [Passage(f"extra {i}", f"Extra {i}", f"{'wave ' * (i % 5)}and sand {i % 17}") for i in range(60)]
     live = {passage.id: passage for passage in corpus()}
-    for step in range(1, 1001):
+    for step in range(1, 241):
         chosen = rng.sample(pool, rng.randint(1, 3))
         for passage in chosen:
             live.pop(passage.id, None)
@@ -68,9 +83,9 @@ def test_a_thousand_steps_equal_a_rebuild(index, tmp_path):
             live |= {passage.id: passage for passage in chosen}
         else:
             index.delete(passage.id for passage in chosen)
-        if step % 100 == 0:
-            if step % 300 == 0:
-                index.compact()
+        if step % 40 == 0:
+            if step % 120 == 0:
+                index.merge()
             assert_same(index, list(live.values()), tmp_path)
             index = reopen(index)
 
@@ -79,8 +94,19 @@ class _Killed(BaseException):
     pass
 
 
-def killed(monkeypatch, act, step, targets):
-    """Whether the act was killed before the given call among the named functions, which write to disk."""
+WRITES = [
+    (vector_index.PassageStore, "build"),
+    (vector_index, "_write_vectors"),
+    (vector_index, "seal"),
+    (vector_index, "record_file"),
+    (vector_index.Manifest, "write"),
+    (vector_index.VectorIndex, "_sweep"),
+    (vector_index.shutil, "rmtree"),
+]
+
+
+def killed(monkeypatch, act, step):
+    """Whether the act was killed before the given call among the functions that write to disk."""
     calls = 0
 
     def guard(function):
@@ -94,7 +120,7 @@ def killed(monkeypatch, act, step, targets):
         return call
 
     with monkeypatch.context() as patch:
-        for owner, name in targets:
+        for owner, name in WRITES:
             patch.setattr(owner, name, guard(getattr(owner, name)))
         try:
             act()
@@ -103,50 +129,56 @@ def killed(monkeypatch, act, step, targets):
     return False
 
 
-CHANGE = [(changes.Changes, "_append"), (changes, "write_json")]
-COMPACTION = [
-    (updates.PassageStore, "build"),
-    (updates, "record_files"),
-    (updates, "write_manifest"),
-    (updates, "_sweep"),
-    (updates.shutil, "rmtree"),
-]
-
-
-@pytest.mark.parametrize("step", range(1, 7))
-def test_killed_between_any_two_writes_of_a_change(index, tmp_path, monkeypatch, step):
-    index.add(NEW[:2])
-    stopped = killed(monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), step, CHANGE)
-    assert stopped == (step <= 5)
+def test_killed_between_any_two_writes_of_a_change(tmp_path, monkeypatch):
     after = [*corpus()[1:], *NEW[:2], NEW[3], corpus()[0]]
-    again = reopen(index)
-    assert_same(again, corpus() + NEW[:2] if stopped else after, tmp_path)
-    again.add([NEW[3], corpus()[0]], replace=True)
-    assert_same(again, after, tmp_path)
+    for step in range(1, 9):
+        index = build(corpus(), tmp_path / f"index {step}")
+        index.add(NEW[:2])
+        stopped = killed(monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), step)  # noqa: B023
+        assert stopped == (step <= 7)
+        again = reopen(index)
+        assert_same(again, corpus() + NEW[:2] if step <= 6 else after, tmp_path)
+        again.add([NEW[3], corpus()[0]], replace=True)
+        assert_same(again, after, tmp_path)
 
 
-@pytest.mark.parametrize("step", range(1, 9))
-def test_killed_between_any_two_writes_of_the_first_change(index, tmp_path, monkeypatch, step):
-    writes = [*CHANGE, (vector_index, "write_manifest")]
-    stopped = killed(monkeypatch, lambda: index.add([NEW[3], corpus()[0]], replace=True), step, writes)
-    assert stopped == (step <= 7)
-    assert_same(reopen(index), corpus() if stopped else [*corpus()[1:], NEW[3], corpus()[0]], tmp_path)
+def test_killed_between_any_two_writes_of_a_merge(tmp_path, monkeypatch):
+    for step in range(1, 10):
+        index = build(corpus(), tmp_path / f"index {step}")
+        index.delete([corpus()[0].id])
+        index.merge()
+        index.add(NEW)
+        assert killed(monkeypatch, index.merge, step) == (step <= 8)
+        again = reopen(index)
+        assert_same(again, corpus()[1:] + NEW, tmp_path)
+        again.delete([NEW[0].id])
+        again.merge()
+        assert_same(again, corpus()[1:] + NEW[1:], tmp_path)
+        assert {path.name for path in index.path.iterdir()} == {
+            *(".writer.lock", ".checked.json", "manifest.json", again.manifest.segments[0].name)
+        }
 
 
-@pytest.mark.parametrize("step", range(1, 8))
-def test_killed_between_any_two_writes_of_a_compaction(index, tmp_path, monkeypatch, step):
-    index.delete([corpus()[0].id])
-    index.compact()
+def test_damage_after_a_change_is_refused(index):
     index.add(NEW)
-    assert killed(monkeypatch, index.compact, step, COMPACTION) == (step <= 6)
-    again = reopen(index)
-    assert_same(again, corpus()[1:] + NEW, tmp_path)
-    again.delete([NEW[0].id])
-    again.compact()
-    assert_same(again, corpus()[1:] + NEW[1:], tmp_path)
-    assert {path.name for path in index.path.iterdir()} == {
-        *(".writer.lock", ".checked.json", "manifest.json", again.manifest.root)
-    }
+    index.delete([NEW[0].id, corpus()[1].id])
+    for name in index.manifest.files:
+        path = index.path / name
+        content = path.read_bytes()
+        for damaged in (content[:-3], None, content[:-1] + bytes([content[-1] ^ 1])):
+            path.unlink() if damaged is None else path.write_bytes(damaged)
+            with pytest.raises(IndexDamaged, match=rf"{name}.*copy the index again, or build it again"):
+                reopen(index)
+            with pytest.raises(IndexDamaged):
+                index.refresh()
+            with pytest.raises(UsageError, match="another index stands there"):
+                build(corpus(), index.path)
+        path.write_bytes(content)
+    assert len(reopen(index)) == len(index.refresh()) == len(corpus()) + len(NEW) - 2
+    (index.path / "manifest.json").write_bytes(b"{")
+    with pytest.raises(IndexDamaged, match=r"without what was added and deleted"):
+        build(corpus(), index.path)
+    assert len(DenseIndex.build(corpus(), index.path, encoder=count_words, overwrite=True)) == len(corpus())
 
 
 def test_readers_see_changes_when_they_refresh_and_writers_always(index, tmp_path):
@@ -155,23 +187,21 @@ def test_readers_see_changes_when_they_refresh_and_writers_always(index, tmp_pat
     index.add(NEW[:3])
     index.delete([before[0][0].passage.id])
     assert other.search(QUERIES, 5) == before
+    opened = other._snapshot().segments[0]
     assert other.refresh() is other
+    assert other._snapshot().segments[0] is opened  # what has not changed stays open
     assert other.search(QUERIES, 5) == index.search(QUERIES, 5) != before
     other.add(NEW[3:])
     index.delete([NEW[4].id])
     left = [passage for passage in corpus() + NEW if passage.id not in (before[0][0].passage.id, NEW[4].id)]
     assert_same(index, left, tmp_path)
-    index.compact()
+    index.merge()
     assert other.search(QUERIES, 5) == index.search(QUERIES, 5)  # from files that are removed
     assert len(other) == len(other.refresh()) + 1 == len(index) + 1
-
-
-def test_an_index_that_is_compacted_before_its_first_search(index):
-    for _ in range(2):  # the first compaction moves the files, the second removes the folder that the manifest names
-        reader = reopen(index)
-        index.add([NEW[0]], replace=True)
-        index.compact()
-        assert reader.search(QUERIES, 5) == index.search(QUERIES, 5)
+    late = reopen(index)  # its manifest names files that are removed before it looks at them
+    index.add([NEW[0]], replace=True)
+    index.merge()
+    assert late.search(QUERIES, 5) == index.search(QUERIES, 5)
 
 
 def test_another_process_is_writing(index):
@@ -194,12 +224,13 @@ def test_colbert_indexes_change_too(checkpoint, tmp_path, options):
     index = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **options)
     index.add(NEW)
     index.delete(passage.id for passage in corpus()[::5])
+    assert [segment.has for segment in Manifest.read(index.path).segments] == [("vectors",)] * 2
     left = [passage for i, passage in enumerate(corpus()) if i % 5] + NEW
     for quality in ("fast", "exact"):
         hits = open_index(index.path, quality=quality).search(QUERIES[:1], 100)[0]
         assert {hit.passage.id for hit in hits} == {passage.id for passage in left}
     before = index.search(QUERIES, 5)
-    index.compact()
+    index.merge()
     fresh = ColBERTIndex.build(left, tmp_path / "fresh", checkpoint=checkpoint, **options)
     assert index.digest == fresh.digest
     after, expected = index.search(QUERIES, 5), fresh.search(QUERIES, 5)

@@ -1,0 +1,90 @@
+"""Sealed folders: the size and SHA-256 of every file, so that damage is noticed before a file is used.
+
+A record of files is a JSON-ready mapping from relative path to size and digest. A file that was found right is hashed
+again only if its size or its times differ from those in the stamps, a file inside the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypedDict
+
+from knowgap.storage.files import UNFINISHED, file_digest, sync, write_json
+
+STAMPS = ".checked.json"
+
+
+class FileRecord(TypedDict):
+    """What is recorded of a file: its size in bytes, and its SHA-256 in hexadecimal."""
+
+    size: int
+    sha256: str
+
+
+def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileRecord]:
+    """Bring the files below a folder to disk, and record them; what a killed process left there is removed.
+
+    Args:
+        folder: where they are.
+        leave_out: names of files and folders directly in it that are not recorded.
+
+    Returns:
+        Relative path → size and SHA-256 of each.
+    """
+    files: dict[str, FileRecord] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.name.endswith((UNFINISHED, ".lock")) or path.name == STAMPS:
+            path.unlink()
+            continue
+        name = path.relative_to(folder)
+        if path.is_dir():
+            sync(path)
+        elif name.parts[0] not in leave_out:
+            files[name.as_posix()] = record_file(path)
+    sync(folder)
+    return files
+
+
+def record_file(path: Path) -> FileRecord:
+    """Bring a file to disk; returns its size and SHA-256."""
+    sync(path)
+    return {"size": path.stat().st_size, "sha256": file_digest(path)}
+
+
+def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: bool = True) -> str | None:
+    """What is wrong with the first file that is not as it was recorded; None if all are right.
+
+    Args:
+        folder: the sealed folder.
+        files: its record.
+        trust_stamps: whether files that were found right before, and whose times have not changed, are not hashed.
+    """
+    stamps: dict[str, list[Any]] = {}
+    for name, recorded in files.items():
+        path = folder / name
+        status = path.stat() if path.is_file() else None
+        if status is None:
+            return f"{name} is missing"
+        if status.st_size != recorded["size"]:
+            return f"{name} has {status.st_size} bytes instead of {recorded['size']}"
+        stamps[name] = [recorded["sha256"], status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    known = _read_stamps(folder)
+    for name, stamp in stamps.items():
+        if not (trust_stamps and known.get(name) == stamp) and file_digest(folder / name) != stamp[0]:
+            return f"{name} was altered after it was written"
+    if stamps != known:
+        with suppress(OSError):  # the folder may be on a read-only disk
+            write_json(folder / STAMPS, stamps)
+    return None
+
+
+def _read_stamps(folder: Path) -> dict[str, Any]:
+    """By file, the digest, size and times at which it was found right."""
+    try:
+        stamps = json.loads((folder / STAMPS).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return stamps if isinstance(stamps, dict) else {}
