@@ -157,7 +157,7 @@ def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
     for name, engine, pattern in (
         ("index, BM25", "bm25", "*"),
         ("index, vectors", "dense", "*"),
-        ("changes", "dense, changed", "changes.*"),
+        ("index, changed", "dense, changed", "*"),
     ):
         make, read = functools.partial(_make_index, engine), functools.partial(_search, folder / name)
         yield from subject(name, folder / name, pattern, read, make)

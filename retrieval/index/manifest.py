@@ -48,7 +48,7 @@ from shlex import quote
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
-from knowgap.storage.files import restore_folder, write_json
+from knowgap.storage.files import json_digest, restore_folder, write_json
 from knowgap.storage.manifest import FileRecord, find_damage
 
 FORMAT_VERSION = 2
@@ -156,12 +156,16 @@ class Manifest:
             record = json.loads((folder / MANIFEST).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} cannot be read ({error}); build the index again") from error
-        if not isinstance(record, dict) or record.pop("format", None) != _FORMAT:
+        if not isinstance(record, dict) or record.get("format") != _FORMAT:
             raise IndexForeign(f"{folder}: {MANIFEST} is not that of a knowgap index; {_REMEDY}")
-        if (found := record.pop("version", None)) != FORMAT_VERSION:
+        if record.get("version") != FORMAT_VERSION:
             raise IndexForeign(
-                f"{folder}: format {found!r}, and this knowgap reads {FORMAT_VERSION}; build the index again"
+                f"{folder}: format {record.get('version')!r}, and this knowgap reads {FORMAT_VERSION}; "
+                "build the index again"
             )
+        if record.pop("sha256", None) != json_digest(record):
+            raise _damaged(folder, f"{MANIFEST} was altered")
+        del record["format"], record["version"]
         try:
             segments = tuple(Segment(**segment | {"has": tuple(segment["has"])}) for segment in record.pop("segments"))
             manifest = cls(segments=segments, **record)
@@ -187,7 +191,7 @@ class Manifest:
         """Write the manifest of a folder, in one step."""
         versions = {name: version(name) for name in ("knowgap", "numpy")}
         record = asdict(self) | {"versions": versions, "format": _FORMAT, "version": FORMAT_VERSION}
-        write_json(folder / MANIFEST, record)
+        write_json(folder / MANIFEST, record | {"sha256": json_digest(record)})
 
 
 def _damaged(folder: str | Path, damage: str) -> IndexDamaged:
