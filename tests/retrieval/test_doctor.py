@@ -21,7 +21,7 @@ def test_a_healthy_index_and_an_altered_one(tmp_path):
     findings = doctor.examine_index(tmp_path / "index")
     states = {finding.name.split()[-1]: finding.state for finding in findings}
     assert states == {"manifest": "ok", "files": "ok", "search": "ok"}
-    path = tmp_path / "index" / "bm25" / "data.csc.index.npy"
+    path = tmp_path / "index" / "segment-0" / "bm25" / "data.csc.index.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     files = doctor.examine_index(tmp_path / "index")[1]
