@@ -29,7 +29,6 @@ REPLY = 150
 """Completion tokens of a call."""
 
 _MEASURED = 3  # questions that are asked if an estimate is to be measured
-_UNKNOWN = 10  # calls of a program without a rule
 
 
 class Estimate(BaseModel, extra="forbid"):
@@ -122,7 +121,8 @@ def estimate(
         measure: ask three of the questions first, and estimate from what they cost.
 
     Raises:
-        UsageError: there are no questions, or the program fails on each of those that are asked.
+        UsageError: there are no questions, the program fails on each of those that are asked, or it is not one of
+            knowgap's and nothing is measured.
 
     >>> import knowgap
     >>> from knowgap.compiling.evaluation.estimate import estimate
@@ -173,14 +173,22 @@ class CallBound(NamedTuple):
 
 
 def call_bound(program: Program) -> CallBound:
-    """The bound of a program if nothing fails and nothing is retried; 10 calls for a program without a rule.
+    """The bound of a program if nothing fails and nothing is retried.
+
+    Raises:
+        UsageError: the program is not one of knowgap's, so its algorithm is not known.
 
     >>> import knowgap
     >>> call_bound(knowgap.AdaptiveNote(iterations=2, review=True))
     CallBound(calls=8, passages=5)
     """
     rule = _RULES.get(program.name)
-    return rule(program.values()) if rule is not None else CallBound(_UNKNOWN, 5)
+    if rule is None:
+        raise UsageError(
+            f"how many calls {program.name} makes is not known before it runs: measure it on three questions, "
+            "with measure=True or --measure"
+        )
+    return rule(program.values())
 
 
 def _migres(v: Mapping[str, Any]) -> CallBound:

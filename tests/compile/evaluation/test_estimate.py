@@ -49,3 +49,13 @@ def test_nothing_to_estimate_from(examples):
         estimate(RAG(), 3, measure=True, lm=reading_lm()[0])
     with pytest.raises(UsageError, match="needs a retriever"):
         estimate(RAG(), examples, measure=True, lm=reading_lm()[0])
+
+
+class Own(RAG):
+    name = "own"
+
+
+def test_a_program_of_ones_own_is_measured(examples):
+    with pytest.raises(UsageError, match="how many calls own makes is not known before it runs: measure it"):
+        estimate(Own(), 3)
+    assert estimate(Own(make_retriever(examples)), examples, lm=reading_lm()[0], measure=True).calls == 8
