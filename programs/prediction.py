@@ -152,18 +152,23 @@ def cite_answer(
     if answer.strip().rstrip(".").casefold() in _UNANSWERED:
         return []
     model = entailment or _embedded()
+    hypotheses = _hypotheses(question, answer, style)
+    alone = iter(model.entails([(str(passage), each) for each in hypotheses.values() for passage in passages]))
     citations = []
-    for statement, hypothesis in _hypotheses(question, answer, style).items():
-        found, score, together = _support(model, hypothesis, passages)
+    for statement, hypothesis in hypotheses.items():
+        probabilities = [next(alone) for _ in passages]
+        found, score, together = _support(model, hypothesis, passages, probabilities)
         written = tuple(passage.id for passage in found if passage.id in own)
         citations.append(Citation(statement, tuple(found), score, together, written))
     return citations
 
 
 def _support(
-    model: EntailmentModel, hypothesis: str, passages: Sequence[Passage]
+    model: EntailmentModel, hypothesis: str, passages: Sequence[Passage], alone: Sequence[float]
 ) -> tuple[Sequence[Passage], float, bool]:
     """The passages that entail a hypothesis, with which probability, and whether only all of them together do.
+
+    `alone` holds the probability that each passage entails it by itself.
 
     Where only all passages together entail it, those that are not needed for that are left out one by one, first those
     that entail it least.
@@ -173,7 +178,6 @@ def _support(
         return model.entails([(joined(some), hypothesis)])[0]
 
     threshold = model.default_threshold
-    alone = model.entails([(str(passage), hypothesis) for passage in passages])
     found = [passage for passage, probability in zip(passages, alone, strict=True) if probability >= threshold]
     if found:
         return found, max(alone), False
