@@ -104,7 +104,7 @@ def write_report(source: Source, path: str | Path, **options: Any) -> Path:
 
 def _title(report: ReportSource, evaluations: dict[str, Evaluation]) -> str:
     if report.study is not None:
-        return f"{report.study.program_name}: study {report.study.name}"
+        return f"{', '.join(report.study.programs)}: study {report.study.name}"
     if report.artifact is not None:
         return f"{report.artifact['program']}, compiled"
     names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))

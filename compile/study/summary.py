@@ -118,11 +118,6 @@ class StudyFacts:
         return next((len(trial.scores) for trial in self.trials if trial.complete), 0)
 
     @property
-    def program_name(self) -> str:
-        """The names of the programs as one text."""
-        return ", ".join(self.programs)
-
-    @property
     def setup(self) -> Usage:
         """What bootstrapping the demonstrations cost."""
         return sum((made.spent for made in self.demos.values()), Usage())
