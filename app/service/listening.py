@@ -22,7 +22,7 @@ _MAX_CONNECTIONS = 256
 _HEAD_TIMEOUT = 10.0  # seconds
 
 
-class HTTPServer:
+class HTTPServer(uvicorn.Server):
     """Serves an ASGI application until it is stopped.
 
     Args:
@@ -55,18 +55,24 @@ class HTTPServer:
             limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
         )
-        self._server = _Server(config)
+        super().__init__(config)
         self._thread: threading.Thread | None = None
+        self._announce: Callable[[], object] = lambda: None
 
-    def serve_forever(self, announce: Callable[[], object] | None = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen, and say so."""
+        await super().startup(sockets)
+        self._announce()
+
+    def serve_forever(self, announce: Callable[[], object] = lambda: None) -> None:
         """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM.
 
         Args:
             announce: called once requests are taken and Ctrl-C ends the server in order.
         """
-        self._server.announce = announce
+        self._announce = announce
         try:
-            self._server.run(sockets=[self._socket])
+            self.run(sockets=[self._socket])
         finally:
             self._socket.close()
 
@@ -78,7 +84,7 @@ class HTTPServer:
 
     def stop(self) -> None:
         """Take no more requests; return when those in progress are answered or their grace is over."""
-        self._server.should_exit = True
+        self.should_exit = True
         if self._thread is not None:
             self._thread.join()
 
@@ -87,17 +93,6 @@ class HTTPServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-class _Server(uvicorn.Server):
-    """Says when it is ready."""
-
-    announce: Callable[[], object] | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.announce is not None:
-            self.announce()
 
 
 class _Protocol(H11Protocol):

@@ -117,6 +117,7 @@ def test_searches_that_nobody_waits_for_never_begin(monkeypatch):
             client.sendall(b"GET /search?query=gone HTTP/1.1\r\nHost: localhost\r\n\r\n")
             client.shutdown(socket.SHUT_WR)
             client.recv(1)  # returns when the server has closed the connection
+        assert httpx.get(f"{server.url}/healthz").status_code == 200  # and by now it has noticed
         last = pool.submit(remote.search, ["last"], 3)
         left.go_on.set()
         assert (first.result(SECONDS), last.result(SECONDS)) == ([[]], [[]])
