@@ -18,7 +18,6 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, remark, show_table
 from knowgap.cli.documents.reading import find_sources
-from knowgap.cli.given import grouped, is_default
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 from knowgap.plugins import blaming, is_reference, list_installed
@@ -114,7 +113,7 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
     """
     checked = factories.check_program(options)
     real_lm = options.lm not in (None, "extractive")
-    if checked.retrieves and real_lm and options.folder is None and is_default("data"):
+    if checked.retrieves and real_lm and options.folder is None and options.data is None:
         raise IndexMissing(
             "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
             "with --data sample"
@@ -126,7 +125,7 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
         yield checked.make(retriever, lm), lm
 
 
-@grouped
+@o.grouped
 def ask(
     *, question: Annotated[str, Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
 ) -> None:
@@ -192,7 +191,7 @@ def _support(citation: Citation, sources: dict[str, Source]) -> str:
     return f"{how} {'; '.join(titles)}: {citation.score:.2f}"
 
 
-@grouped
+@o.grouped
 def serve(
     *,
     options: AskOptions,
@@ -230,7 +229,7 @@ def serve(
             server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
 
 
-@grouped
+@o.grouped
 def mcp(*, options: AskOptions) -> None:
     """Offer the tools `ask` and `search` to an MCP client, over standard input and output."""
     from knowgap.service.mcp_tools import run_tools

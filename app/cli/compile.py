@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,6 @@ from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark
 from knowgap.cli.evaluate import Job, open_job
 from knowgap.cli.finetune import finetune, finetune_config
-from knowgap.cli.given import grouped, refuse
 from knowgap.cli.running.saving import score_and_save
 from knowgap.cli.running.study import run_study, show_estimate, show_study, study_config, study_label
 from knowgap.errors import UnknownName, UsageError
@@ -23,13 +22,6 @@ if TYPE_CHECKING:
     import dspy
 
     from knowgap.programs.base import Program
-
-_OF_STUDIES = ("n_trials", "study_name", "storage", "mode", "cost", "rule", "prune", "max_calls", "max_tokens")
-_OF_STUDIES += ("programs", "max_calls_per_question", "max_cost_per_question", "max_money", "timeout", "num_workers")
-
-_OF_ONE_PROGRAM = ("program", "artifact", "preset", "settings", "know", "relevant", "decompose", "generator")
-
-__all__ = ["COMMANDS", "calibrate", "compile_", "optimize_demonstrations", "tune"]
 
 
 @dataclass(frozen=True)
@@ -40,20 +32,11 @@ class CalibrateOptions(o.SplitOptions, o.DataOptions, o.ProgramOptions):
 
 
 @dataclass(frozen=True)
-class CompileOptions(o.StudyOptions, o.ProgramOptions):
+class CompileOptions(o.StudyOptions, o.ProgramsOptions):
     """A program, or several, and the study that improves them."""
 
-    programs: Annotated[
-        str | None,
-        Option(
-            "--programs",
-            help="Several programs and artifact folders, separated by commas, or all: the study also finds out which "
-            "is best. The first is the base of the comparison.",
-        ),
-    ] = None
 
-
-@grouped
+@o.grouped
 def calibrate(
     *,
     options: CalibrateOptions,
@@ -78,7 +61,7 @@ def calibrate(
     )
 
 
-@grouped
+@o.grouped
 def compile_(
     *,
     context: Context,
@@ -112,20 +95,20 @@ def compile_(
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
     if teacher is not None and optimizer == "labeled":
         raise UsageError(f"--teacher-lm {teacher}: --optimizer labeled shows examples as they are, without a teacher")
-    if optimizer != "study":
-        refuse(_OF_STUDIES, f"goes with a study, and --optimizer {optimizer} is none")
-    if optimizer != "finetune":
-        refuse(["train_option"], "goes with --optimizer finetune")
     config = finetune_config(train_option, options.seed) if optimizer == "finetune" else None
-    checked, teacher_lm = factories.check_program(options), None
+    several = len(factories.named_programs(options)) > 1
+    if several and optimizer != "study":
+        raise UsageError(f"--optimizer {optimizer}: compiles one program, and --program names several")
+    teacher_lm = None
     if teacher is not None:
         teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option, asks=not options.dry_run)
-    if checked.generator is not None and (optimizer != "study" or teacher is not None):
-        what = f"--optimizer {optimizer}" if optimizer != "study" else f"--teacher-lm {teacher}"
-        raise UsageError(f"{what}: finds demonstrations, which a generator is not shown; `knowgap tune` tunes it")
     if optimizer == "study":
         _improve(options, "auto", context.obj, teacher_lm=teacher_lm)
         return
+    checked = factories.check_program(options)
+    if checked.generator is not None and (optimizer != "study" or teacher is not None):
+        what = f"--optimizer {optimizer}" if optimizer != "study" else f"--teacher-lm {teacher}"
+        raise UsageError(f"{what}: finds demonstrations, which a generator is not shown")
     with open_job(options, ("dev", "test"), [checked]) as job:
         program = checked.make(job.retriever, job.lm)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}")
@@ -141,7 +124,7 @@ def compile_(
         score_and_save(job, program, improved, folder)
 
 
-@grouped
+@o.grouped
 def tune(*, context: Context, options: CompileOptions) -> None:
     """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
     _improve(options, "none", context.obj, suffix="-tuned")
@@ -157,7 +140,7 @@ def _improve(
     """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
     from knowgap.compiling.study.local_processes import is_local_worker
 
-    checked = [factories.check_program(each) for each in _chosen_programs(options)]
+    checked = [factories.check_program(each) for each in factories.named_programs(options).values()]
     study_config(options)
     if any(each.generator is not None for each in checked):
         demos = "none"
@@ -180,21 +163,6 @@ def _improve(
 
             page = write_report(tuned, folder / "report.html", evaluations=evaluations, cost=options.cost)
             out.print(f"score against cost of all trials, as a picture: {page}", markup=False)
-
-
-def _chosen_programs(options: CompileOptions) -> list[o.ProgramOptions]:
-    """The programs of --programs, each with the models that it has a part for; or the one of the other options."""
-    if options.programs is None:
-        return [options]
-    refuse(_OF_ONE_PROGRAM, "goes with one program, and --programs names several")
-    chosen, given = [], {part: getattr(options, part) for part in ("reranker", "entailment")}
-    for each in factories.named_programs(options.programs).values():
-        parts = factories.program_class_of(each).part_names
-        chosen.append(replace(each, **{part: model for part, model in given.items() if part in parts}))
-    for part, model in given.items():
-        if model is not None and all(getattr(each, part) is None for each in chosen):
-            raise UsageError(f"--{part} {model}: none of the programs has one")
-    return chosen
 
 
 def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None = None) -> Program:

@@ -1,4 +1,4 @@
-"""Commands that measure: eval, compare."""
+"""The command that asks programs the questions of a data set and scores their answers: eval."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
-from knowgap.cli.given import grouped
 
 if TYPE_CHECKING:
     import dspy
@@ -24,70 +21,39 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
-__all__ = [
-    "COMMANDS",
-    "Job",
-    "compare",
-    "evaluate",
-    "open_job",
-    "show_comparisons",
-    "show_estimates",
-    "show_scores",
-]
-
 _DEFAULT_METRICS = ("f1", "exact_match")
 
 
 @dataclass(frozen=True)
-class CompareOptions(o.SplitOptions, o.JobOptions):
-    """A split of a data set, and how its questions are answered and scored."""
+class EvaluateOptions(o.SplitOptions, o.JobOptions, o.ProgramsOptions):
+    """Programs, and what it takes to score them on a split."""
 
 
-@dataclass(frozen=True)
-class EvaluateOptions(CompareOptions, o.ProgramOptions):
-    """A program, and what it takes to score it on a split."""
-
-
-@grouped
+@o.grouped
 def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
-    """Score a program on a split: means with 95% intervals, costs, and what became of the gold passages."""
-    results = _evaluate_all({"": options}, options, as_json)
-    if options.dry_run:
-        return
-    [(label, result)] = results.items()
-    if as_json:
-        out.print_json(json.dumps(_summarize(result)))
-        return
-    show_scores(_title(result), {label: result})
-    _show_types(result)
-    for record in result.failures[:3]:
-        remark(f"failed: {record.id}: {record.error}")
+    """Score programs on a split: means with 95% intervals, costs, and what became of the gold passages.
 
-
-@grouped
-def compare(
-    *,
-    programs: Annotated[
-        str,
-        Option("--programs", help="Programs and artifact folders, separated by commas, or all; the first is the base."),
-    ] = "direct,rag,migres",
-    options: CompareOptions,
-    as_json: o.Json = False,
-) -> None:
-    """Score several programs on the same questions and test each against the first, question by question."""
-    results = _evaluate_all(factories.named_programs(programs), options, as_json)
+    Several programs are asked the same questions, and each is tested against the first, question by question.
+    """
+    results = _evaluate_all(factories.named_programs(options), options, as_json)
     if options.dry_run:
         return
     if as_json:
-        out.print_json(json.dumps({label: _summarize(result) for label, result in results.items()}))
+        summaries = {label: _summarize(result) for label, result in results.items()}
+        out.print_json(json.dumps(summaries if len(summaries) > 1 else next(iter(summaries.values()))))
         return
     base = next(iter(results.values()))
     show_scores(_title(base), results)
-    show_comparisons(results, base.metrics[0])
+    if len(results) > 1:
+        show_comparisons(results, base.metrics[0])
+        return
+    _show_types(base)
+    for record in base.failures[:3]:
+        remark(f"failed: {record.id}: {record.error}")
 
 
 def _evaluate_all(
-    chosen: Mapping[str, o.ProgramOptions], options: CompareOptions, as_json: bool
+    chosen: Mapping[str, o.ProgramOptions], options: EvaluateOptions, as_json: bool
 ) -> dict[str, Evaluation]:
     """Score programs by label; with an output folder, write answers, traces and scores there.
 
@@ -323,4 +289,4 @@ def show_comparisons(results: Mapping[str, Evaluation], metric: str) -> None:
         show_table(f"question by question against {base_label}", columns, rows, caption=undecidable(comparisons))
 
 
-COMMANDS = {"eval": evaluate, "compare": compare}
+COMMANDS = {"eval": evaluate}

@@ -14,7 +14,6 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import show_estimates
-from knowgap.cli.given import OptionGroup, grouped, refuse
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ __all__ = ["COMMANDS", "experiment"]
 
 
 @dataclass(frozen=True)
-class Setup(OptionGroup):
+class Setup:
     """What the rows of a table are run with."""
 
     data_path: Annotated[
@@ -48,8 +47,7 @@ class Setup(OptionGroup):
         str | None, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine, instead of the table's.")
     ] = None
     quality: o.Quality = None
-    reranker: o.Reranker = None
-    entailment: o.Entailment = None
+    parts: o.Parts = None
     rows: Annotated[list[str] | None, typer.Option("--row", "-r", help="A row to run. Can be repeated.")] = None
     baseline: Annotated[str | None, typer.Option("--baseline", help="The row that others are tested against.")] = None
     as_paper: Annotated[
@@ -73,23 +71,22 @@ class Setup(OptionGroup):
             "limit": self.limit,
             "seed": seed,
             "as_paper": self.as_paper or (),
-            **factories.load_scorers(self.reranker, self.entailment),
+            **factories.load_parts(self.parts, ["reranker", "entailment"]),
         }
         row_lms = factories.named_values(self.row_lm, "--row-lm")
         unused = ExperimentSetup(**arguments, lms=cast("Any", row_lms)).check(table, self.baseline)
         if unused:
-            remark(f"without effect on this run: {', '.join(f'--{name} {getattr(self, name)}' for name in unused)}")
+            remark(f"without effect on this run: {', '.join(f'--part {name}' for name in unused)}")
         load = functools.partial(factories.load_lm, api_base=self.api_base, lm_option=self.lm_option, asks=asks)
         arguments["lm"] = load(self.lm or table.lm or None)
         arguments["lms"] = {name: load(lm) for name, lm in row_lms.items()}
         return arguments
 
 
-@grouped
+@o.grouped
 def experiment(
     table: Annotated[str, typer.Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
     *,
-    context: typer.Context,
     list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
     setup: Setup,
     dry_run: o.DryRun = False,
@@ -112,7 +109,6 @@ def experiment(
     from knowgap.reports.experiment import write_experiment_report
 
     if list_tables:
-        refuse([name for name in context.params if name not in ("list_tables", "as_json")], "is of no use with --list")
         _list(as_json)
         return
     if not table:
@@ -121,7 +117,8 @@ def experiment(
         )
     opened = read_table(table)
     folder = output_dir or Path(f"experiment-{opened.name}")
-    refuse(["ray_address"] if dry_run else ["measure"], "goes without --dry-run" if dry_run else "goes with --dry-run")
+    if measure and not dry_run:
+        raise UsageError("--measure: goes with --dry-run")
     arguments = setup.arguments(opened, folder, seed, asks=not dry_run or measure)
     if dry_run:
         estimates = estimate_experiment(opened, measure=measure, prices=prices, **arguments)

@@ -6,13 +6,13 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from knowgap.cli import options as o
 from knowgap.cli.display import progress, remark
-from knowgap.cli.given import is_default, refuse
-from knowgap.errors import IndexMissing, UsageError
+from knowgap.errors import IndexMissing, UnknownName, UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -21,20 +21,7 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.retrieval.passage import Retriever
 
-__all__ = [
-    "CheckedProgram",
-    "cache_folder",
-    "check_program",
-    "closing",
-    "load_data",
-    "load_lm",
-    "load_scorers",
-    "named_programs",
-    "named_values",
-    "open_index",
-    "program_class_of",
-]
-
+_DEFAULT_PROGRAM = "migres"
 _BASE = "rag"  # of all programs, the one that the others are compared with
 _LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
 _EMBEDDED_NOTICE = (
@@ -91,9 +78,8 @@ def load_lm(
     from knowgap.lms.options import parse_options
 
     if generator is not None:
-        refuse(
-            ["lm", "api_base", "lm_option"], f"the generator {generator.name} answers, and no language model is asked"
-        )
+        if name is not None:
+            remark(f"the generator {generator.name} answers, and {name} is not asked")
         quiet_dspy()
         return generator.lm
     given = parse_options(named_values(lm_option, "--lm-option"))
@@ -131,10 +117,10 @@ def load_data(options: o.DataOptions) -> Dataset:
     """Load the data set of the options."""
     from knowgap.compiling.data import load_dataset
 
-    if is_default("data"):
+    if options.data is None:
         remark(_SAMPLE_NOTICE)
     split = options.split if isinstance(options, o.SplitOptions) and options.whole else None
-    return load_dataset(options.data, corpus=options.corpus, seed=options.seed, split_as=split)
+    return load_dataset(options.data or "sample", corpus=options.corpus, seed=options.seed, split_as=split)
 
 
 @contextmanager
@@ -160,8 +146,6 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     from knowgap.retrieval.index.engines import outside_retriever
 
     place, quality = options.folder, options.quality
-    if place is not None and dataset is None:
-        refuse(["data"], f"the passages are those of the index {place}: leave out --data, or --index and KNOWGAP_INDEX")
     if place is None:
         retriever = _open_own_index(options, dataset)
     else:
@@ -185,9 +169,9 @@ def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriev
     from knowgap.retrieval.index.engines import open_or_build
 
     if dataset is None:
-        if is_default("data"):
+        if options.data is None:
             remark(_SAMPLE_NOTICE)
-        dataset = load_dataset(options.data)
+        dataset = load_dataset(options.data or "sample")
     if not dataset.corpus:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
@@ -209,30 +193,57 @@ def named_values(pieces: Sequence[str] | None, option: str) -> dict[str, str]:
     return values
 
 
-def load_scorers(reranker: str | None, entailment: str | None) -> dict[str, Any]:
-    """Load a reranker and an entailment model by name, as arguments of a program's constructor; None leaves one out."""
+def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None) -> dict[str, Any]:
+    """Load the models of --part, as arguments of a program's constructor.
+
+    Args:
+        pieces: the values of the option, as NAME=WHERE.
+        known: the names that are allowed; None allows all.
+
+    Raises:
+        UnknownName: there is no such part.
+        CheckpointError: a folder holds no such model.
+    """
+    from knowgap.lms.trained import TRAINED, load_trained
     from knowgap.retrieval import make_entailment, make_reranker
 
-    scorers: dict[str, Any] = {}
-    if reranker is not None:
-        scorers["reranker"] = make_reranker(reranker)
-    if entailment is not None:
-        scorers["entailment"] = make_entailment(entailment)
-    return scorers
+    makers = {"reranker": make_reranker, "entailment": make_entailment}
+    parts = named_values(pieces, "--part")
+    for name in parts:
+        if name not in (names := [*makers, *TRAINED] if known is None else known):
+            raise UnknownName.among("part", name, names)
+    return {name: makers[name](w) if name in makers else load_trained(name, w) for name, w in parts.items()}
 
 
-def named_programs(text: str) -> dict[str, o.ProgramOptions]:
-    """The programs and artifact folders of --programs, in their order; of `all`, what is left out is said."""
+def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
+    """The options of each program of --program by its label; of `all`, a remark names those that are left out.
+
+    A single program has no label, and all options are its own. Of several, each has those of --part that it takes.
+    """
     from knowgap.programs import PROGRAMS, get_program
 
+    text = options.program
+    if text is None or (text != "all" and "," not in text):
+        return {"": options}
     names = [*filter(None, map(str.strip, text.split(",")))]
     if names == ["all"]:
         needs = {name: get_program(name).needs for name in PROGRAMS}
         remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
         names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
     if not names:
-        raise UsageError("--programs is empty: name programs or artifact folders, separated by commas")
-    return {name: _program_options(name, names) for name in names}
+        raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
+    for option, value in (("--artifact", options.artifact), ("--preset", options.preset), ("--set", options.settings)):
+        if value:
+            raise UsageError(f"{option}: goes with one program, and --program names several")
+    chosen = {name: _program_options(name, names) for name in names}
+    takers = {name: {*(kind := program_class_of(each)).part_names, *kind.sub_models} for name, each in chosen.items()}
+    for piece in options.parts or ():
+        if not any(piece.partition("=")[0] in parts for parts in takers.values()):
+            raise UsageError(f"--part {piece}: none of the programs has one")
+    return {
+        name: replace(each, parts=[piece for piece in options.parts or () if piece.partition("=")[0] in takers[name]])
+        for name, each in chosen.items()
+    }
 
 
 def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
@@ -242,7 +253,7 @@ def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
     from knowgap.compiling import read_config
 
     held = read_config(name)["program"]
-    return o.ProgramOptions(artifact=Path(name), **({"program": held} if held in named else {}))
+    return o.ProgramOptions(artifact=Path(name), program=held if held in named else None)
 
 
 class CheckedProgram(NamedTuple):
@@ -271,22 +282,19 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         ArtifactError: the artifact cannot be loaded.
     """
     from knowgap.compiling import load_artifact
-    from knowgap.lms.trained import TRAINED, load_trained
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
-    artifact, program_class = options.artifact, program_class_of(options)
-    for part in ("reranker", "entailment"):
-        value = getattr(options, part)
-        if value is not None and part not in program_class.part_names:
-            raise UsageError(f"--{part} {value}: the program {program_class.name} has no {part}")
+    artifact = options.artifact
+    if artifact is not None and options.preset is not None:
+        raise UsageError(f"--preset {options.preset}: goes with --program; {artifact} has its own settings")
+    program_class = program_class_of(options)
+    named = named_values(options.parts, "--part")
+    for name, where in named.items():
+        if name not in (*program_class.part_names, *program_class.sub_models):
+            raise UsageError(f"--part {name}={where}: the program {program_class.name} has no {name}")
     if artifact is None and options.preset is not None:
         program_class.preset(options.preset)
-    models = load_scorers(options.reranker, options.entailment)
-    sub_models = {name: value for name in TRAINED if (value := getattr(options, name)) is not None}
-    for name, folder in sub_models.items():
-        if name not in program_class.sub_models:
-            raise UsageError(f"--{name} {folder}: the program {program_class.name} has no sub-model {name}")
-        models[name] = load_trained(name, folder)
+    models = load_parts(options.parts)
 
     def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
         import dspy
@@ -302,9 +310,9 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = make(None, None)
-    for name, folder in sub_models.items():
+    for name in named.keys() & program_class.sub_models:
         if why := program.ignores(name):
-            raise UsageError(f"--{name} {folder}: would have no effect: {why}")
+            raise UsageError(f"--part {name}={named[name]}: would have no effect: {why}")
     return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))
 
 
@@ -314,15 +322,12 @@ def program_class_of(options: o.ProgramOptions) -> type[Program]:
     from knowgap.plugins import is_reference, source_of
     from knowgap.programs import PROGRAMS, get_program
 
-    artifact = options.artifact
+    artifact, named = options.artifact, options.program
     if artifact is None:
-        return get_program(options.program)
-    refuse(["preset"], f"goes with --program; {artifact} has its own settings")
+        return get_program(named or _DEFAULT_PROGRAM)
     name = read_config(artifact)["program"]
-    if not is_reference(name) or options.program in PROGRAMS:
-        refuse(["program"], f"{artifact} is a program by itself: leave out --program or --artifact")
     if not is_reference(name):
         return artifact_class(artifact)
-    program_class = artifact_class(artifact, None if options.program in PROGRAMS else options.program)
+    program_class = artifact_class(artifact, None if named is None or named in PROGRAMS else named)
     remark(f"the program {name} of {artifact} runs {source_of(program_class) or 'code that was given'}")
     return program_class

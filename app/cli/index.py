@@ -1,4 +1,4 @@
-"""Commands for indexes: index, search, size, doctor."""
+"""Commands for indexes: index, search, doctor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,11 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, show_table
 from knowgap.cli.documents.reading import find_sources, said_of_update, show_reading
-from knowgap.cli.given import grouped, refuse
 from knowgap.errors import UsageError
 from knowgap.plugins import blaming, is_reference, outside_facts
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
-
-__all__ = ["COMMANDS", "doctor", "index", "search", "size"]
 
 _CHECKPOINT_ARGUMENTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
 
@@ -62,7 +59,7 @@ class SplittingOptions:
     ] = 256
 
 
-@grouped
+@o.grouped
 def index(
     *,
     folder: Annotated[Path, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Folder to build.")],
@@ -84,6 +81,15 @@ def index(
         ),
     ] = None,
     qdrant: QdrantOptions,
+    dry_run: Annotated[
+        list[int] | None,
+        Option(
+            "--dry-run",
+            min=1,
+            help="Build nothing; estimate what indexes of so many passages take, from those of the ColBERT index in "
+            "--index, which has some thousand of them. Can be repeated.",
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace another index in the folder, and the Qdrant collection.")
     ] = False,
@@ -97,6 +103,9 @@ def index(
     The folder can be moved and copied. That of an index on a Qdrant server holds the address of the collection and what
     encodes queries, so that the other commands take it like any other: --index FOLDER.
     """
+    if dry_run:
+        _show_sizes(folder, dry_run, as_json)
+        return
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
     engine = engine or (_recorded_engine(folder) if corpus is not None and not overwrite else o.NEW_INDEX)
@@ -108,8 +117,10 @@ def index(
         if engine not in _CHECKPOINT_ARGUMENTS:
             raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINT_ARGUMENTS)}; {engine} takes none")
         options[_CHECKPOINT_ARGUMENTS[engine]] = checkpoint
-    if corpus is None:
-        refuse(["split", "passage_tokens"], "goes with --corpus: questions of a data set name its passages")
+    for name, value in vars(splitting).items():
+        if corpus is None and value != getattr(SplittingOptions, name):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} {value}: goes with --corpus; questions of a data set name its passages")
     from knowgap.compiling.data import build_index
     from knowgap.retrieval.documents.reading import Reading
 
@@ -147,7 +158,7 @@ def _passages_of(data: str) -> Sequence[Passage]:
     return dataset.corpus
 
 
-@grouped
+@o.grouped
 def search(
     *,
     query: Annotated[str, Argument(help="What to look for.")],
@@ -182,15 +193,8 @@ def search(
     show_table(query, ["rank", "score", "title", "text", "source"], rows)
 
 
-def size(
-    passages: Annotated[list[int], Argument(min=1, help="How many passages. Can be repeated.")],
-    folder: Annotated[
-        Path,
-        Option("--index", "-i", envvar="KNOWGAP_INDEX", help="ColBERT index of some thousand such passages."),
-    ],
-    as_json: o.Json = False,
-) -> None:
-    """Estimate what indexes of many passages take, from what those of a small ColBERT index take."""
+def _show_sizes(folder: Path, passages: Sequence[int], as_json: bool) -> None:
+    """Show what indexes of so many passages take, from what those of a small ColBERT index take."""
     from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
 
     sample = measure_passages(folder)
@@ -210,7 +214,7 @@ def size(
     show_table("estimated sizes", ["engine", "passages", "vectors", "on disk", "in memory"], rows, caption=caption)
 
 
-@grouped
+@o.grouped
 def doctor(
     *,
     folder: Annotated[
@@ -222,9 +226,7 @@ def doctor(
     """Say what this machine has for retrieval, what is missing for which feature, and how to get it."""
     from knowgap.retrieval.doctor import examine
 
-    if folder is None:
-        refuse(["engine"], "goes with --index")
-    elif is_reference(str(folder)) and not folder.exists():
+    if folder is not None and is_reference(str(folder)) and not folder.exists():
         raise UsageError(f"--index {folder}: only the folder of an index can be examined")
     findings = examine(folder, engine)
     if as_json:
@@ -236,4 +238,4 @@ def doctor(
         raise typer.Exit(2)
 
 
-COMMANDS = {"index": index, "search": search, "size": size, "doctor": doctor}
+COMMANDS = {"index": index, "search": search, "doctor": doctor}

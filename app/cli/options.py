@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from typer import Option
 
-from knowgap.cli.given import OptionGroup
 from knowgap.errors import UsageError
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take groups of options: a parameter whose type is a dataclass stands for the dataclass's fields.
+
+    The parameters are keyword-only, since a group, which has no default, may follow options, which have one.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    groups: dict[str, Any] = {
+        name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if name not in groups:
+            parameters.append(parameter)
+            continue
+        hints = get_type_hints(groups[name], include_extras=True)
+        parameters += [
+            parameter.replace(name=field.name, default=field.default, annotation=hints[field.name])
+            for field in fields(groups[name])
+        ]
+
+    @functools.wraps(command)
+    def run(**values: Any) -> None:
+        made = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
+        command(**values, **made)
+
+    cast("Any", run).__signature__ = signature.replace(parameters=parameters)
+    return run
 
 
 def _parse_prices(text: str) -> tuple[float, float]:
@@ -63,15 +94,13 @@ Quality = Annotated[
         "--quality", help="How thoroughly a large ColBERT index is searched: fast, balanced (the default) or exact."
     ),
 ]
-Reranker = Annotated[
-    str | None,
-    Option("--reranker", help="Cross-encoder by path or hub name, embedded, or module:Name; for programs that rerank."),
-]
-Entailment = Annotated[
-    str | None,
+Parts = Annotated[
+    list[str] | None,
     Option(
-        "--entailment",
-        help="Entailment model by path or hub name, embedded, or module:Name; for programs that check it.",
+        "--part",
+        help="A model beside the language model, as NAME=WHERE: reranker or entailment (embedded, a path or hub name, "
+        "or module:Name), generator (RQ-RAG's, by path or hub name), or the folder of one of RA-ISF's models (know, "
+        "relevant, decompose). Can be repeated.",
     ),
 ]
 Split = Annotated[str, Option("--split", help="Split: train, dev or test.")]
@@ -101,18 +130,18 @@ NEW_INDEX = "colbert"
 
 
 @dataclass(frozen=True)
-class ProgramOptions(OptionGroup):
+class ProgramOptions:
     """A program: a compiled one, or a named one with its settings; and the models beside the language model."""
 
     program: Annotated[
-        str,
+        str | None,
         Option(
             "--program",
             "-p",
             envvar="KNOWGAP_PROGRAM",
-            help="Program: see `knowgap ls`; or module:Name, one of your own.",
+            help="Program: see `knowgap ls`; or module:Name, one of your own. [default: migres]",
         ),
-    ] = "migres"
+    ] = None
     artifact: Annotated[
         Path | None, Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
     ] = None
@@ -122,33 +151,39 @@ class ProgramOptions(OptionGroup):
     settings: Annotated[
         list[str] | None, Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
     ] = None
-    reranker: Reranker = None
-    entailment: Entailment = None
-    know: Annotated[
-        Path | None, Option("--know", help="Folder of RA-ISF's self-knowledge model; see `knowgap train ra-isf`.")
-    ] = None
-    relevant: Annotated[Path | None, Option("--relevant", help="Folder of RA-ISF's relevance model.")] = None
-    decompose: Annotated[Path | None, Option("--decompose", help="Folder of RA-ISF's decomposition model.")] = None
-    generator: Annotated[
+    parts: Parts = None
+
+
+@dataclass(frozen=True)
+class ProgramsOptions(ProgramOptions):
+    """A program, or several with their own settings."""
+
+    program: Annotated[
         str | None,
-        Option("--generator", help="RQ-RAG's generator by path or hub name, in place of a language model."),
+        Option(
+            "--program",
+            "-p",
+            envvar="KNOWGAP_PROGRAM",
+            help="Program: see `knowgap ls`; module:Name, one of your own; or several programs and folders of compiled "
+            "ones, separated by commas, or all: each is compared with the first. [default: migres]",
+        ),
     ] = None
 
 
 @dataclass(frozen=True)
-class IndexOptions(OptionGroup):
+class IndexOptions:
     """An index, or the data set whose passages are indexed at first use."""
 
     data: Annotated[
-        str,
+        str | None,
         Option(
             "--data",
             "-d",
             envvar="KNOWGAP_DATA",
             help="Data set: a name of `knowgap ls`, a file, a folder, or module:Name:PATH for a loader of your own; "
-            "sample is a bundled fictional encyclopedia.",
+            "sample, the default, is a bundled fictional encyclopedia.",
         ),
-    ] = "sample"
+    ] = None
     folder: Annotated[
         str | None,
         Option(
@@ -178,7 +213,7 @@ class DataOptions(IndexOptions):
 
 
 @dataclass(frozen=True)
-class SplitOptions(OptionGroup):
+class SplitOptions:
     """One split of a data set."""
 
     split: Split = "test"
@@ -186,7 +221,7 @@ class SplitOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
-class ModelOptions(OptionGroup):
+class ModelOptions:
     """A language model."""
 
     lm: Lm = None

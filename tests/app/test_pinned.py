@@ -1,4 +1,4 @@
-"""The public API and the command's help, pinned: a change shows in the diff of tests/pinned.
+"""The public API and the names of commands and options, pinned: a change shows in the diff of tests/pinned.
 
 Renew with `python tests/app/test_pinned.py`.
 """
@@ -43,31 +43,37 @@ def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", command
 
 
-def command_help() -> str:
-    """The options of every command."""
+def command_names() -> str:
+    """Every command with the names of its options."""
+    lines = [f"knowgap {name}: {' '.join(options)}".rstrip() for name, options in option_names().items()]
+    return "\n".join(lines) + "\n"
+
+
+def option_names() -> dict[str, list[str]]:
+    """The names of the options of every command; --help is left out."""
     import typer
 
     from knowgap.cli.main import app
 
-    lines = []
-    for name, command in commands(typer.main.get_command(app)):
-        lines.append(f"knowgap {name}: {(command.help or '').splitlines()[0]}")
-        for parameter in command.params:
-            names = "/".join(parameter.opts + parameter.secondary_opts)
-            variable = f" [{parameter.envvar}]" if parameter.envvar else ""
-            lines.append(f"    {names}{variable}: {getattr(parameter, 'help', '') or ''}")
-    return "\n".join(lines) + "\n"
+    return {
+        name: [
+            "/".join(parameter.opts + parameter.secondary_opts)
+            for parameter in command.params
+            if parameter.param_type_name == "option" and "--help" not in parameter.opts
+        ]
+        for name, command in commands(typer.main.get_command(app))
+    }
 
 
 def test_public_api():
     assert api() == (PINNED / "api.txt").read_text(encoding="utf-8")
 
 
-def test_command_help():
-    assert command_help() == (PINNED / "help.txt").read_text(encoding="utf-8")
+def test_command_names():
+    assert command_names() == (PINNED / "commands.txt").read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":
     PINNED.mkdir(exist_ok=True)
     (PINNED / "api.txt").write_text(api(), encoding="utf-8")
-    (PINNED / "help.txt").write_text(command_help(), encoding="utf-8")
+    (PINNED / "commands.txt").write_text(command_names(), encoding="utf-8")

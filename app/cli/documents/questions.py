@@ -12,7 +12,6 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import show_estimates
-from knowgap.cli.given import grouped
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class QuestionOptions(o.ModelOptions, o.IndexOptions):
     prices: o.Prices = None
 
 
-@grouped
+@o.grouped
 def questions(
     *,
     output: Annotated[

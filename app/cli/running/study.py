@@ -10,7 +10,6 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import Job, show_estimates
-from knowgap.cli.given import refuse
 
 if TYPE_CHECKING:
     import dspy
@@ -77,8 +76,6 @@ def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, floa
     """How a study searches, and its limits; they are checked."""
     from knowgap.compiling import StudyConfig
 
-    if options.mode == "pareto" and options.prune:
-        refuse(["prune"], "--mode pareto stops no trial early")
     return StudyConfig(
         mode=options.mode,
         cost=options.cost,

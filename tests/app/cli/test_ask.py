@@ -55,8 +55,8 @@ def test_answers_as_json(indexed):
     "words",
     [
         ["--preset", "open_domain", "--set", "delta=-1"],
-        ["--program", "rerank", "--reranker", "embedded"],
-        ["--program", "vtg", "--entailment", "embedded"],
+        ["--program", "rerank", "--part", "reranker=embedded"],
+        ["--program", "vtg", "--part", "entailment=embedded"],
     ],
 )
 def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
@@ -72,9 +72,9 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--program", "rag", "--set", "top_k=500"], "from 1 to 50"),
         ([*ASK, "--program", "rag", "--set", "top_k"], "--set top_k: write it as NAME=VALUE"),
         ([*ASK, "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
-        ([*ASK, "--program", "rag", "--reranker", "embedded"], "the program rag has no reranker"),
-        ([*ASK, "--program", "rag", "--entailment", "embedded"], "the program rag has no entailment"),
-        ([*ASK, "--reranker", "no/such/model"], "no/such/model: cannot be loaded"),
+        ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
+        ([*ASK, "--program", "rag", "--part", "entailment=embedded"], "the program rag has no entailment"),
+        ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: cannot be loaded"),
         ([*ASK, "--lm", "openai/none", "--api-base", "http://127.0.0.1:9/v1"], "127.0.0.1:9"),
         ([*ASK, "--artifact", "idx"], "idx is not an artifact"),
         ([*ASK, "--artifact", "idx", "--preset", "open_domain"], "--preset open_domain: goes with --program"),

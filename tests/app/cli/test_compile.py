@@ -24,7 +24,17 @@ def finished_trials(storage: Path) -> list:
 
 
 def test_calibrates(knowgap):
-    calibrate = ("calibrate", "--engine", "bm25", "--limit", "3", "--reranker", "embedded", "--set", "retrieve_k=10")
+    calibrate = (
+        "calibrate",
+        "--engine",
+        "bm25",
+        "--limit",
+        "3",
+        "--part",
+        "reranker=embedded",
+        "--set",
+        "retrieve_k=10",
+    )
     calibration = knowgap.json(*calibrate, "--share", "1.0")
     assert f"δ = {calibration['delta']:.4f}" in knowgap(*calibrate, "--share", "1.0")[0]
 
@@ -109,19 +119,14 @@ def test_estimates_an_optimizer(knowgap):
     assert "cannot be estimated" in knowgap.refusal("compile", *STUDY, "--optimizer", "gepa", "--dry-run")
 
 
-@pytest.mark.parametrize(
-    "option", [["--num-workers", "2"], ["--n-trials", "3"], ["--max-calls", "9"], ["--storage", "s.db"], ["--no-prune"]]
-)
-def test_refuses_what_goes_with_a_study_without_one(knowgap, option: list[str]):
-    message = knowgap.refusal("compile", *STUDY, "--optimizer", "bootstrap", *option)
-    assert f"{' '.join(option)}: goes with a study, and --optimizer bootstrap is none" in message
+def test_refuses_optimizers_that_cannot_be_used(knowgap):
     assert "unknown optimizer 'boot'" in knowgap.refusal("compile", *STUDY, "--optimizer", "boot")
     assert "cannot be saved" in knowgap.refusal("compile", *STUDY, "--optimizer", "knn")
     assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
 
 
 SEVERAL = (
-    "--programs",
+    "--program",
     "rag,direct,iter_retgen",
     "--engine",
     "bm25",
@@ -163,12 +168,13 @@ def test_estimates_several_programs(knowgap):
 
 
 def test_refuses_what_goes_with_one_program(knowgap):
-    for option in (["--program", "rag"], ["--set", "top_k=3"], ["--preset", "multihop"]):
-        message = knowgap.refusal("tune", *SEVERAL, *option)
-        assert f"{' '.join(option)}: goes with one program, and --programs names several" in message
-    assert "none of the programs has one" in knowgap.refusal("tune", *SEVERAL, "--reranker", "embedded")
+    for option in (["--set", "top_k=3"], ["--preset", "multihop"], ["--optimizer", "labeled"]):
+        message = knowgap.refusal("compile", *SEVERAL, *option)
+        assert option[0] in message
+        assert "one program, and --program names several" in message
+    assert "none of the programs has one" in knowgap.refusal("tune", *SEVERAL, "--part", "reranker=embedded")
     assert "at least 3 trials, one for each program" in knowgap.refusal("tune", *SEVERAL, "--n-trials", "2")
-    everything = knowgap("tune", "--programs", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run")
+    everything = knowgap("tune", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run")
     assert "left out: skr, which needs labelled questions" in everything[1]
     assert rows(everything[0], "blend_filter")
     assert not rows(everything[0], "skr")

@@ -42,7 +42,7 @@ def test_a_table_fits_its_width_and_keeps_words_and_numbers_whole(capsys, monkey
 
 
 def test_no_table_is_wider_than_80_columns(indexed):
-    compare = ["compare", *DATA, "--programs", "direct,rag,cot,rag_cot"]
+    compare = ["eval", *DATA, "--program", "direct,rag,cot,rag_cot"]
     commands = [
         ["ls"],
         ["ls", "migres"],
@@ -98,7 +98,7 @@ def test_nothing_raw_reaches_the_terminal(knowgap, monkeypatch):
         ["search", f"Orle {ESCAPES}", "--index", name],
         ["ask", question["question"], "--index", name, "--program", "rag"],
         ["eval", "--program", "rag", *whole, "-o", "out\x1b[1m"],
-        ["compare", "--programs", "rag,direct", *whole],
+        ["eval", "--program", "rag,direct", *whole],
         ["doctor", "--index", name],
     ):
         seen += [knowgap(*words), knowgap(*words, "--json")]

@@ -37,7 +37,7 @@ def test_says_where_the_evidence_went(indexed):
     ]
     assert "4 gold passages in all" in table
     assert "first_search_recall@5" in printed
-    compared, _ = indexed("compare", *EVAL[3:], "--programs", "direct,rag")
+    compared, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
     table = compared[compared.index("where the evidence went") :]
     assert "4 (100.0%)" in next(line for line in table.splitlines() if "not retrieved" in line)
 
@@ -48,18 +48,18 @@ def test_compares_programs_and_artifacts_of_the_same_name(indexed):
         study = ("--program", "rag", "--optimizer", "labeled", "--num-threads", "1")
         indexed("compile", *data, *study, "-o", folder)
     programs = "direct,one/artifact,two/artifact"
-    compare = ("compare", *data[:4], "--whole", "--programs", programs)
+    compare = ("eval", *data[:4], "--whole", "--program", programs)
     printed, _ = indexed(*compare, "-o", "out")
     table = printed[printed.index("question by question against direct") :]
     assert "one/artifact" in table
     assert "two/artifact" in table
     assert len(list((indexed.folder / "out").glob("*-artifact-questions-test.json"))) == 2
     assert list(indexed.json(*compare)) == programs.split(",")
-    assert "--programs is empty" in indexed.refusal("compare", "--programs", " , ")
+    assert "--program is empty" in indexed.refusal("eval", "--program", " , ")
 
 
 def test_says_how_little_few_questions_tell(indexed):
-    printed, _ = indexed("compare", *EVAL[3:], "--programs", "direct,rag")
+    printed, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
     words = " ".join(printed.split())
     assert "few questions (4): scores are known to within ±0.75 only" in words
     assert "where fewer than 6 questions differ, no difference can be significant (p < 0.05)" in words
@@ -80,7 +80,7 @@ def test_says_which_gold_passages_the_index_lacks(indexed):
 
 
 def test_the_report_of_a_comparison_has_its_base_and_its_names(indexed):
-    compare = ("compare", *EVAL[3:], "--programs", "rag,direct,cot")
+    compare = ("eval", *EVAL[3:], "--program", "rag,direct,cot")
     indexed(*compare, "-o", "out")
     source = read_source("out")
     assert list(source.evaluations) == ["rag", "direct", "cot"]

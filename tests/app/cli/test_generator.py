@@ -4,7 +4,7 @@ import pytest
 
 from tests.lms.rq_rag.tiny import write_base_model, write_generator
 
-ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rq_rag", "--generator", "gen")
+ASK = ("ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rq_rag", "--part", "generator=gen")
 
 
 @pytest.fixture
@@ -23,10 +23,10 @@ def test_it_answers(indexed, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--program", "rag"], "--generator gen: the program rag has no sub-model generator"),
+        (["--program", "rag"], "--part generator=gen: the program rag has no generator"),
         (["--lm", "openai/any"], "--lm openai/any: the generator"),
-        (["--generator", "base"], "its tokenizer lacks the control tokens"),
-        (["--generator", "./nowhere"], "no generator at './nowhere'"),
+        (["--part", "generator=base"], "its tokenizer lacks the control tokens"),
+        (["--part", "generator=./nowhere"], "no generator at './nowhere'"),
     ],
 )
 def test_what_has_no_effect_is_refused(indexed, folder, words, said):

@@ -112,10 +112,10 @@ def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPa
 
 def test_sizes_are_estimated_from_an_index(knowgap, checkpoint: str):
     knowgap(*INDEX, "--checkpoint", checkpoint)
-    estimated = knowgap.json("size", "5000000", "21000000", "--index", "idx")
+    estimated = knowgap.json("index", "--index", "idx", "--dry-run", "5000000", "--dry-run", "21000000")
     assert estimated["measured"]["passages"] == 6
     assert {row["passages"] for row in estimated["estimates"]} == {5_000_000, 21_000_000}
-    table, _ = knowgap("size", "5000000", "--index", "idx")
+    table, _ = knowgap("index", "--index", "idx", "--dry-run", "5000000")
     assert "average of 6 passages" in table
     assert "GB" in table
 

@@ -175,7 +175,7 @@ def test_its_artifact_is_loaded_in_python(outside):
 
 
 def test_programs_are_compared_and_tables_run(outside):
-    printed, _ = outside("compare", "--programs", "rag,mine:Twice,compiled/artifact", *OURS, "--whole", "-o", "scores")
+    printed, _ = outside("eval", "--program", "rag,mine:Twice,compiled/artifact", *OURS, "--whole", "-o", "scores")
     assert all(name in printed for name in ("rag", "mine:Twice", "compiled/artifact"))
     assert (outside.folder / "scores" / "mine-Twice-rivers-test.json").exists()
     outside("report", "scores/mine-Twice-rivers-test.json", "--output", "page.html")
@@ -231,7 +231,15 @@ def test_what_packages_offer_is_listed(knowgap, offer):
 
 
 def test_own_models_take_part(knowgap, folder):
-    words = ("--reranker", "mine:Scorer", "--entailment", "mine:Scorer", "--data", "questions.jsonl", "--corpus")
+    words = (
+        "--part",
+        "reranker=mine:Scorer",
+        "--part",
+        "entailment=mine:Scorer",
+        "--data",
+        "questions.jsonl",
+        "--corpus",
+    )
     printed = knowgap.json("eval", "--program", "migres", *words, "docs.jsonl", "--engine", "bm25", "--whole")
     origin = printed["provenance"]
     assert (origin["reranker"], origin["entailment"]) == ("scorer", "scorer")

@@ -15,7 +15,7 @@ def folders(tmp_path):
 
 
 def test_trained_models_judge(indexed, folders):
-    options = ("--know", "know", "--relevant", "relevant", "--decompose", "decompose")
+    options = ("--part", "know=know", "--part", "relevant=relevant", "--part", "decompose=decompose")
     thresholds = ("--set", "know_threshold=1", "--set", "relevance_threshold=0", "--set", "depth=0")
     steps = indexed.json(*ASK, "--program", "ra_isf", *options, *thresholds)["trace"]["steps"]
     by = {step["what"]: step["by"] for step in steps if step["kind"] == "judged"}
@@ -25,14 +25,14 @@ def test_trained_models_judge(indexed, folders):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--program", "rag", "--know", "know"], "--know know: the program rag has no sub-model know"),
-        (["--program", "ra_isf", "--know", "relevant"], "is the sub-model 'relevant' of RA-ISF, not 'know'"),
-        (["--program", "ra_isf", "--know", "nowhere"], "nowhere: no sub-model of RA-ISF"),
+        (["--program", "rag", "--part", "know=know"], "--part know=know: the program rag has no know"),
+        (["--program", "ra_isf", "--part", "know=relevant"], "is the sub-model 'relevant' of RA-ISF, not 'know'"),
+        (["--program", "ra_isf", "--part", "know=nowhere"], "nowhere: no sub-model of RA-ISF"),
         (
-            ["--program", "ra_isf", "--know", "know", "--set", "self_knowledge=false"],
+            ["--program", "ra_isf", "--part", "know=know", "--set", "self_knowledge=false"],
             "no effect: self_knowledge is off",
         ),
-        (["--program", "ra_isf", "--relevant", "relevant", "--set", "judge_together=true"], "judge_together asks"),
+        (["--program", "ra_isf", "--part", "relevant=relevant", "--set", "judge_together=true"], "judge_together asks"),
     ],
 )
 def test_a_model_without_effect_is_refused(indexed, folders, words, said):
