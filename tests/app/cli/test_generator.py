@@ -24,7 +24,6 @@ def test_it_answers(indexed, folder):
     ("words", "said"),
     [
         (["--program", "rag"], "--part generator=gen: the program rag has no generator"),
-        (["--lm", "openai/any"], "--lm openai/any: the generator"),
         (["--part", "generator=base"], "its tokenizer lacks the control tokens"),
         (["--part", "generator=./nowhere"], "no generator at './nowhere'"),
     ],
