@@ -15,6 +15,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
 
+HOME = Path(tempfile.mkdtemp(prefix="knowgap-test-home-"))
+"""The home folder of knowgap in all tests of a worker: caches, and indexes that are built at first use."""
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, where processes inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,6 +39,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     """Keep the variables that configure knowgap out of the tests, and what a test configures out of the next one."""
     for name in [name for name in os.environ if name.startswith("KNOWGAP_") and name != "KNOWGAP_TEST_DATA"]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("KNOWGAP_HOME", str(HOME))
     import dspy
 
     dspy.cache.reset_memory_cache()
