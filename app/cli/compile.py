@@ -1,11 +1,11 @@
-"""Commands that improve programs: compile, calibrate, tune."""
+"""The command that improves programs: compile."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Context, Option
 
@@ -25,40 +25,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CalibrateOptions(o.SplitOptions, o.DataOptions, o.ProgramOptions):
-    """A program, its index, and the questions that its δ is set from."""
-
-    split: o.Split = "train"
-
-
-@dataclass(frozen=True)
 class CompileOptions(o.StudyOptions, o.ProgramsOptions):
     """A program, or several, and the study that improves them."""
-
-
-@o.grouped
-def calibrate(
-    *,
-    options: CalibrateOptions,
-    share: Annotated[float, Option("--share", help="Share of questions with a passage above δ.")] = 0.8,
-    as_json: o.Json = False,
-) -> None:
-    """Set the relevance threshold δ from the training questions (MIGRES, table 12)."""
-    from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
-
-    program = factories.check_program(options)
-    dataset = factories.load_data(options)
-    examples = dataset.questions(options.split, options.limit)
-    with factories.open_index(options, dataset) as retriever, progress("calibrating δ") as report:
-        calibration = calibrate_delta(program.make(retriever, None), examples, share=share, progress=report)
-    if as_json:
-        out.print_json(calibration.model_dump_json(exclude={"scores"}))
-        return
-    out.print(
-        f"δ = {calibration.delta:.4f} on the scale of {calibration.reranker}: "
-        f"{calibration.covered(calibration.delta):.0%} of {len(examples)} questions find a passage that scores as much",
-        markup=False,
-    )
 
 
 @o.grouped
@@ -71,9 +39,21 @@ def compile_(
         Option(
             "--optimizer",
             help="study: demonstrations and hyperparameters together; demonstrations alone, by a DSPy optimizer: see "
-            "`knowgap ls optimizers`; or finetune: the weights of a local model (--lm hf/…), on right runs.",
+            "`knowgap ls optimizers`; calibrate: the relevance threshold δ alone, from the training questions (MIGRES, "
+            "table 12); or finetune: the weights of a local model (--lm hf/…), on right runs.",
         ),
     ] = "study",
+    demos: Annotated[
+        Literal["auto", "search", "none"],
+        Option(
+            "--demos",
+            help="Whether a study searches demonstrations: search; none leaves those of the program alone; auto "
+            "searches unless the embedded reader answers, which ignores them.",
+        ),
+    ] = "auto",
+    share: Annotated[
+        float, Option("--share", help="With --optimizer calibrate: the share of questions with a passage above δ.")
+    ] = 0.8,
     teacher: Annotated[
         str | None, Option("--teacher-lm", help="Language model that shows how, for demonstrations and finetuning.")
     ] = None,
@@ -89,8 +69,9 @@ def compile_(
     """Find the demonstrations and hyperparameters that serve best on the train and dev splits; score on test; save."""
     from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 
-    if optimizer not in ("study", "finetune", *OPTIMIZERS):
-        raise UnknownName.among("optimizer", optimizer, ["study", "finetune", *OPTIMIZERS])
+    known = ["study", "calibrate", "finetune", *OPTIMIZERS]
+    if optimizer not in known:
+        raise UnknownName.among("optimizer", optimizer, known)
     if optimizer in OPTIMIZERS and not OPTIMIZERS[optimizer].can_save:
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
     if teacher is not None and optimizer == "labeled":
@@ -99,16 +80,18 @@ def compile_(
     several = len(factories.named_programs(options)) > 1
     if several and optimizer != "study":
         raise UsageError(f"--optimizer {optimizer}: compiles one program, and --program names several")
+    if optimizer == "calibrate":
+        _calibrate(options, share)
+        return
     teacher_lm = None
     if teacher is not None:
         teacher_lm = factories.load_lm(teacher, options.api_base, options.lm_option, asks=not options.dry_run)
     if optimizer == "study":
-        _improve(options, "auto", context.obj, teacher_lm=teacher_lm)
+        _improve(options, demos, context.obj, teacher_lm=teacher_lm)
         return
     checked = factories.check_program(options)
-    if checked.generator is not None and (optimizer != "study" or teacher is not None):
-        what = f"--optimizer {optimizer}" if optimizer != "study" else f"--teacher-lm {teacher}"
-        raise UsageError(f"{what}: finds demonstrations, which a generator is not shown")
+    if checked.generator is not None:
+        raise UsageError(f"--optimizer {optimizer}: finds demonstrations, which a generator is not shown")
     with open_job(options, ("dev", "test"), [checked]) as job:
         program = checked.make(job.retriever, job.lm)
         folder = options.output_dir or Path(f"{program.name}-{job.dataset.name}")
@@ -124,17 +107,25 @@ def compile_(
         score_and_save(job, program, improved, folder)
 
 
-@o.grouped
-def tune(*, context: Context, options: CompileOptions) -> None:
-    """Find the hyperparameters that serve best on the dev split, with its demonstrations; score on test; save."""
-    _improve(options, "none", context.obj, suffix="-tuned")
+def _calibrate(options: CompileOptions, share: float) -> None:
+    """Set δ from the training questions, show it, and save the program with it; no language model is asked."""
+    from knowgap.compiling import compile, save_artifact
+
+    checked = factories.check_program(options)
+    dataset = factories.load_data(options)
+    with factories.open_index(options, dataset) as retriever:
+        with progress("calibrating δ") as report:
+            made = checked.make(retriever, None)
+            found = compile(made, dataset, optimizer="calibrate", limit=options.limit, share=share, progress=report)
+        folder = options.output_dir or Path(f"{made.name}-{dataset.name}")
+        artifact = save_artifact(found.program, folder / "artifact", index=retriever, data=dataset)
+    out.print(f"{found.summary}\nsaved in {artifact}", markup=False)
 
 
 def _improve(
     options: CompileOptions,
     demos: str,
     command: Sequence[str] | None,
-    suffix: str = "",
     teacher_lm: dspy.LM | None = None,
 ) -> None:
     """Run a study, show it and conclude; or only estimate it, or only share its trials as a worker."""
@@ -146,7 +137,7 @@ def _improve(
         demos = "none"
     with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm) for each in checked]
-        folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}{suffix}")
+        folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}")
         if options.dry_run:
             show_estimate(job, programs, options, demos)
             return
@@ -161,7 +152,7 @@ def _improve(
         if len(programs) > 1:
             from knowgap.reports.report import write_report
 
-            page = write_report(tuned, folder / "report.html", evaluations=evaluations, cost=options.cost)
+            page = write_report(tuned, folder / "report.html", evaluations=evaluations, cost=study_config(options).cost)
             out.print(f"score against cost of all trials, as a picture: {page}", markup=False)
 
 
@@ -186,4 +177,4 @@ def optimize_demonstrations(job: Job, program: Program, optimizer: str, teacher_
     return compiled.program
 
 
-COMMANDS = {"compile": compile_, "calibrate": calibrate, "tune": tune}
+COMMANDS = {"compile": compile_}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import Annotated, Any, cast, get_type_hints
 
 from typer import Option
 
@@ -265,45 +265,16 @@ class StudyOptions(JobOptions):
             help="Where the study is kept: a .db or .journal file, or a database URL. [default: in the output folder]",
         ),
     ] = None
-    max_calls_per_question: Annotated[
-        float | None,
+    study: Annotated[
+        list[str] | None,
         Option(
-            "--max-calls-per-question", min=0, help="Choose the best trial with at most so many LM calls a question."
+            "--study",
+            help="A setting of the study, as NAME=VALUE. Can be repeated. mode=pareto weighs score against cost. "
+            "cost=lm_calls, tokens, passages, seconds or money says what the cost is. rule='within 0.02' chooses the "
+            "cheapest trial so close to the best, 'under 12' the best below that cost; max_calls_per_question and "
+            "max_cost_per_question limit the choice. prune=false stops no trial early. max_calls, max_tokens, "
+            "max_money and timeout (seconds) end the study.",
         ),
-    ] = None
-    max_cost_per_question: Annotated[
-        float | None,
-        Option("--max-cost-per-question", min=0, help="Choose the best trial at this price a question, in US dollars."),
-    ] = None
-    mode: Annotated[
-        Literal["single", "pareto"],
-        Option("--mode", help="single: the score alone; pareto: the score against the cost, without pruning."),
-    ] = "single"
-    cost: Annotated[str, Option("--cost", help="What counts as cost: lm_calls, tokens, passages, seconds, …")] = (
-        "lm_calls"
-    )
-    rule: Annotated[
-        str,
-        Option(
-            "--rule",
-            help="Which trial is chosen: best; 'within 0.02', the cheapest so close to the best; 'under 12', the best "
-            "below that cost per question.",
-        ),
-    ] = "best"
-    prune: Annotated[
-        bool, Option("--prune/--no-prune", help="Stop a trial early if it falls behind or has little to gain.")
-    ] = True
-    max_calls: Annotated[int | None, Option("--max-calls", min=0, help="End the study after this many LM calls.")] = (
-        None
-    )
-    max_tokens: Annotated[int | None, Option("--max-tokens", min=0, help="End the study after this many tokens.")] = (
-        None
-    )
-    max_money: Annotated[
-        float | None, Option("--max-money", min=0, help="End the study after this many US dollars.")
-    ] = None
-    timeout: Annotated[
-        float | None, Option("--timeout", min=0, help="End this run of the study after this many seconds.")
     ] = None
     num_workers: Annotated[
         int,

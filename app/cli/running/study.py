@@ -10,6 +10,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import Job, show_estimates
+from knowgap.errors import UnknownName
 
 if TYPE_CHECKING:
     import dspy
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from knowgap.compiling import StudyConfig, StudyResult
     from knowgap.compiling.study.trials import TrialResult
     from knowgap.programs.base import Program
+
+_SETTINGS = ("mode", "cost", "rule", "prune", "max_calls_per_question", "max_cost_per_question")
+_SETTINGS += ("max_calls", "max_tokens", "max_money", "timeout")
 
 
 def run_study(
@@ -64,7 +68,7 @@ def run_study(
         assert tuned is not None
     for problem in problems:
         remark(f"a worker gave up, the others did its trials: {problem}")
-    return tuned.reread(options.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
+    return tuned.reread(config.rule) if options.num_workers > 1 else tuned  # the others may have finished trials since
 
 
 def study_label(programs: Sequence[Program]) -> str:
@@ -76,21 +80,11 @@ def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, floa
     """How a study searches, and its limits; they are checked."""
     from knowgap.compiling import StudyConfig
 
-    return StudyConfig(
-        mode=options.mode,
-        cost=options.cost,
-        rule=options.rule,
-        max_calls_per_question=options.max_calls_per_question,
-        max_cost_per_question=options.max_cost_per_question,
-        prune=options.prune,
-        ranges=dict(ranges or {}),
-        cache_dir=factories.cache_folder(),
-        max_calls=options.max_calls,
-        max_tokens=options.max_tokens,
-        max_money=options.max_money,
-        timeout=options.timeout,
-        prices=options.prices,
-    )
+    settings: dict[str, Any] = {**factories.named_values(options.study, "--study")}
+    for name in settings:
+        if name not in _SETTINGS:
+            raise UnknownName.among("setting of --study", name, _SETTINGS)
+    return StudyConfig(**settings, ranges=dict(ranges or {}), cache_dir=factories.cache_folder(), prices=options.prices)
 
 
 def show_estimate(

@@ -24,19 +24,11 @@ def finished_trials(storage: Path) -> list:
 
 
 def test_calibrates(knowgap):
-    calibrate = (
-        "calibrate",
-        "--engine",
-        "bm25",
-        "--limit",
-        "3",
-        "--part",
-        "reranker=embedded",
-        "--set",
-        "retrieve_k=10",
-    )
-    calibration = knowgap.json(*calibrate, "--share", "1.0")
-    assert f"δ = {calibration['delta']:.4f}" in knowgap(*calibrate, "--share", "1.0")[0]
+    calibrate = ("compile", "--optimizer", "calibrate", "--engine", "bm25", "--limit", "3", "-o", "out")
+    printed, _ = knowgap(*calibrate, "--part", "reranker=embedded", "--set", "retrieve_k=10", "--share", "1.0")
+    assert "100% of the questions reach it" in printed
+    saved = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())["hyperparameters"]["delta"]
+    assert f"δ = {saved:.4f}" in printed
 
 
 def test_finds_demonstrations_alone(knowgap):
@@ -52,25 +44,25 @@ def test_finds_demonstrations_alone(knowgap):
     }
 
 
-@pytest.mark.parametrize("command", ["compile", "tune"])
-def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap, command: str):
+@pytest.mark.parametrize("demos", ["auto", "none"])
+def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap, demos: str):
     lines = (knowgap.folder / "questions.jsonl").read_text().splitlines()
     (knowgap.folder / "three.jsonl").write_text("\n".join(lines[:3]))
     words = ("--program", "direct", "--data", "three.jsonl", "-o", "out")
-    refusal = knowgap.refusal(command, *words)
+    refusal = knowgap.refusal("compile", "--demos", demos, *words)
     assert "three has no questions in its split 'test' (it has train 2, dev 1, test 0): bring more" in refusal
     assert not (knowgap.folder / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["compile", "tune"])
-def test_estimates_before_anything_is_spent(knowgap, command: str):
-    printed, _ = knowgap(command, *STUDY, "--dry-run")
+@pytest.mark.parametrize("demos", ["auto", "none"])
+def test_estimates_before_anything_is_spent(knowgap, demos: str):
+    printed, _ = knowgap("compile", "--demos", demos, *STUDY, "--dry-run")
     assert "what it would cost with knowgap/extractive-5" in " ".join(printed.split())
     # each question is one call of rag: 20 trials of 2 questions, and 2 programs on 2 dev and 2 test questions
     assert [cell.strip() for cell in rows(printed, "rag")[0].split("│")[2:4]] == ["48", "48"]
-    priced, _ = knowgap("tune", *STUDY, "--dry-run", "--lm", "openai/nobody", "--prices", "1,2")
+    priced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody", "--prices", "1,2")
     assert float(rows(priced, "rag")[0].split("│")[6]) > 0
-    unpriced, _ = knowgap("tune", *STUDY, "--dry-run", "--lm", "openai/nobody")
+    unpriced, _ = knowgap("compile", "--demos", "none", *STUDY, "--dry-run", "--lm", "openai/nobody")
     assert "unknown" in rows(unpriced, "rag")[0]
     assert not (knowgap.folder / "out").exists()
 
@@ -101,7 +93,7 @@ def test_two_workers_do_the_trials_of_one_study(knowgap, monkeypatch: pytest.Mon
 
 def test_a_local_worker_runs_trials_and_nothing_else(knowgap, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(LOCAL_WORKER, "1")
-    assert knowgap("tune", *STUDY, "--n-trials", "1", "--num-workers", "3")[0] == ""
+    assert knowgap("compile", "--demos", "none", *STUDY, "--n-trials", "1", "--num-workers", "3")[0] == ""
     out = knowgap.folder / "out"
     assert [file.name for file in out.iterdir() if not file.name.startswith("study.db")] == []
     assert len(finished_trials(out / "study.db")) == 1
@@ -140,7 +132,7 @@ SEVERAL = (
 
 
 def test_finds_the_best_of_several_programs(knowgap):
-    printed, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--max-calls-per-question", "1")
+    printed, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
     assert "3 programs" in printed
     config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
     assert config["program"] == "rag"
@@ -148,9 +140,9 @@ def test_finds_the_best_of_several_programs(knowgap):
     assert sum(row["trials"] for row in config["compared"]) == len(finished_trials(knowgap.folder / "out" / "study.db"))
     assert "## Programs compared" in (knowgap.folder / "out" / "artifact" / "card.md").read_text()
     assert "Score against cost" in (knowgap.folder / "out" / "report.html").read_text()
-    again, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--max-calls-per-question", "1")
+    again, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
     assert "the best of 6 trials" in again
-    message = knowgap.refusal("compile", *SEVERAL, "--n-trials", "6", "--max-calls-per-question", "0.5")
+    message = knowgap.refusal("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=0.5")
     assert "no trial costs 0.5 calls a question or less: the cheapest, trial" in message
 
 
@@ -163,7 +155,7 @@ def test_two_workers_share_a_study_of_several_programs(knowgap):
 
 
 def test_estimates_several_programs(knowgap):
-    printed, _ = knowgap("tune", *SEVERAL, "--n-trials", "8", "--dry-run")
+    printed, _ = knowgap("compile", *SEVERAL, "--n-trials", "8", "--dry-run")
     assert [rows(printed, name) != [] for name in ("rag", "direct", "iter_retgen", "5 other trials")] == [True] * 4
 
 
@@ -172,9 +164,11 @@ def test_refuses_what_goes_with_one_program(knowgap):
         message = knowgap.refusal("compile", *SEVERAL, *option)
         assert option[0] in message
         assert "one program, and --program names several" in message
-    assert "none of the programs has one" in knowgap.refusal("tune", *SEVERAL, "--part", "reranker=embedded")
-    assert "at least 3 trials, one for each program" in knowgap.refusal("tune", *SEVERAL, "--n-trials", "2")
-    everything = knowgap("tune", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run")
+    assert "none of the programs has one" in knowgap.refusal("compile", *SEVERAL, "--part", "reranker=embedded")
+    assert "at least 3 trials, one for each program" in knowgap.refusal("compile", *SEVERAL, "--n-trials", "2")
+    everything = knowgap(
+        "compile", "--demos", "none", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run"
+    )
     assert "left out: skr, which needs labelled questions" in everything[1]
     assert rows(everything[0], "blend_filter")
     assert not rows(everything[0], "skr")

@@ -18,7 +18,7 @@ from knowgap.storage import files
 
 EVAL = ("eval", "--program", "rag", "--data", "questions.jsonl", "--whole", "--index", "idx", "--output-dir", "out")
 TUNE = (
-    *("tune", "--program", "rag", "--data", "sample", "--limit", "2", "--engine", "bm25", "--n-trials", "2"),
+    *("compile", "--program", "rag", "--data", "sample", "--limit", "2", "--engine", "bm25", "--n-trials", "2"),
     *("--output-dir", "out"),
 )
 
@@ -126,9 +126,9 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     assert indexed.json(*EVAL)["failed"] == 0
     assert len(asked) == 3 + 2
     refusing = True
-    for command in ("tune", "compile"):
+    for demos in ("none", "search"):
         asked.clear()
-        study = (command, *TUNE[1:-2], "--output-dir", command, "--program", "rag")
+        study = (*TUNE[:-2], "--demos", demos, "--output-dir", demos, "--program", "rag")
         assert says in indexed.refusal(*study, "--num-threads", "1")
     asked.clear()
     bootstrap = ("compile", *TUNE[1:-4], "--limit", "6", "--optimizer", "bootstrap", "--output-dir", "boot")
@@ -148,9 +148,14 @@ def test_a_reader_that_closes_its_pipe(tmp_path, command):
 
 
 @pytest.mark.parametrize(
-    "option", ["--limit", "--max-calls", "--max-tokens", "--max-money", "--timeout", "--num-threads"]
+    ("option", "value"),
+    [
+        ("--limit", "-1"),
+        ("--num-threads", "-1"),
+        *(("--study", f"{name}=-1") for name in ("max_calls", "max_tokens", "max_money", "timeout")),
+    ],
 )
-def test_negative_limits_are_refused(knowgap, option):
-    _, printed = knowgap(*TUNE, option, "-1", code=2)
-    assert option.strip("-") in printed.replace("limit -1", "limit")
+def test_negative_limits_are_refused(knowgap, option, value):
+    _, printed = knowgap(*TUNE, option, value, code=2)
+    assert (value.partition("=")[0] if "=" in value else option.strip("-")) in printed.replace("limit -1", "limit")
     assert not (knowgap.folder / "out").exists()

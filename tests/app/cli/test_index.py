@@ -172,7 +172,7 @@ def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
     knowgap(*ASK, "--index", "idx", "--quality", "exact")
 
 
-@pytest.mark.parametrize("command", [["search", "Orle Bridge"], EVAL, ["tune", *EVAL[1:5]], ["serve"]])
+@pytest.mark.parametrize("command", [["search", "Orle Bridge"], EVAL, ["compile", *EVAL[1:5]], ["serve"]])
 def test_refuses_a_quality_where_there_is_one_way_of_searching(indexed, command: list[str]):
     message = indexed.refusal(*command, "--index", "idx", "--quality", "fast")
     assert "idx: quality 'fast' goes with a ColBERT index" in message

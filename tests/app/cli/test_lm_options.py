@@ -60,7 +60,7 @@ def test_the_embedded_reader_takes_none(indexed, monkeypatch):
 def test_an_artifact_keeps_the_options_and_ask_takes_them_over(indexed, server):
     data = ["--data", "questions.jsonl", "--index", "idx", "--lm", "openai/local", "--api-base", server.api_base]
     options = ["--lm-option", "max_tokens=64", "--lm-option", "timeout=50"]
-    indexed("tune", "--program", "rag", *data, *options, "--n-trials", "1", "--output-dir", "out")
+    indexed("compile", "--demos", "none", "--program", "rag", *data, *options, "--n-trials", "1", "--output-dir", "out")
     config = json.loads((indexed.folder / "out/artifact/config.json").read_text())
     settings = {name: config["lm_settings"][name] for name in ("max_tokens", "timeout", "num_retries")}
     assert settings == {"max_tokens": 64, "timeout": 50.0, "num_retries": 3}

@@ -87,8 +87,12 @@ COMMANDS = {
     "compile": (
         ["compile", "--program", "rag", "--engine", "bm25", "--limit", "9", "-o", "out", "--optimizer", "bootstrap"], 1
     ),
-    "tune": (
-        ["tune", "--program", "rag", "--engine", "bm25", "--num-threads", "1", "--num-workers", "2", "-o", "out"], 2
+    "compile --demos none": (
+        [
+            *("compile", "--demos", "none", "--program", "rag", "--engine", "bm25"),
+            *("--num-threads", "1", "--num-workers", "2", "-o", "out"),
+        ],
+        2,
     ),
     "experiment": (["experiment", "table.toml", "-d", "own=questions.jsonl", "--index", "own=idx", "-o", "out"], 4),
 }  # fmt: skip
