@@ -10,9 +10,11 @@ import dspy
 import pytest
 from dspy.utils.callback import ACTIVE_CALL_ID, BaseCallback
 from dspy.utils.exceptions import LMError
+from endpoint import endpoint
 from support import OverlapRetriever, scripted_lm
 
 from knowgap.programs.base import Program
+from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Noted
 from knowgap.retrieval.passage import Passage
@@ -192,3 +194,19 @@ def test_questions_at_once_are_a_tree_each_in_mlflow(mlflow):
         assert all(question in json.dumps(call.inputs) for call in calls)
     questions_seen = {trace.data.spans[0].inputs["question"] for trace in traces}
     assert questions_seen == set(questions)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of MLflow
+def test_no_key_is_in_the_store_of_mlflow(mlflow, tmp_path):
+    with endpoint() as server:
+        lm = dspy.LM("openai/m", api_base=server.api_base, api_key="sk-of-the-model", cache=False)
+        program = TwoBranches(OverlapRetriever(PASSAGES))
+        program.reader.lm = dspy.LM("openai/m", api_base=server.api_base, api_key="sk-of-the-reader", cache=False)
+        with dspy.context(lm=lm):
+            program(question="What flows through Tarn?")
+            dspy.Predict("question -> answer")(question="What flows through Wick?")
+            Direct()(question="What flows through Wick?")
+    mlflow.flush_trace_async_logging()
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"What flows through Wick?" in stored
+    assert b"sk-of-the" not in stored
