@@ -94,7 +94,9 @@ def _lm_word(name: str) -> str:
 def _scores(evaluations: dict[str, Any]) -> list[str]:
     if not evaluations:
         return ["None were kept."]
-    shown = [name for name in ("unreadable", "cut") if any(each.get(name) for each in evaluations.values())]
+    shown = [
+        name for name in ("unreadable", "cut", "uncounted") if any(each.get(name) for each in evaluations.values())
+    ]
     rows: list[tuple[object, ...]] = []
     intervals: list[Interval] = []
     for label, evaluation in evaluations.items():
@@ -102,7 +104,8 @@ def _scores(evaluations: dict[str, Any]) -> list[str]:
         spoilt = [evaluation.get(name, 0) for name in shown]
         for metric, score in evaluation["scores"].items():
             intervals.append(Interval.model_validate(score))
-            calls = f"{evaluation['costs']['lm_calls']:.1f}"
+            counted = evaluation["costs"]["lm_calls"]
+            calls = "?" if counted is None else f"{counted:.1f}"
             rows.append((label, split, metric, str(intervals[-1]), score["n"], failed, *spoilt, calls))
     columns = ["", "split", "metric", "mean [95% interval]", "questions", "failed", *shown, "LM calls per question"]
     few = few_questions(intervals)

@@ -3,7 +3,9 @@
 `metered` makes a copy of a language model of DSPy's that reports each call, the calls that a cache answers included.
 The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is the
 meter's. `track_usage` lets a tracker count the calls made in a context, in all of DSPy's threads. A tracker is also a
-callback of DSPy's, which sees the calls of models that no meter is on: it reports them as uncounted.
+callback of DSPy's, which sees the calls of models that no meter is on: it reports them as uncounted. Such is the model
+of a predictor's own (`predictor.lm = …`) where the predictor is called without `Program.ask` or `call_predictor`: a
+callback is told the replies, but not what they used.
 """
 
 from __future__ import annotations

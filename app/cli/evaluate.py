@@ -208,7 +208,7 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
 
     metrics = _in_order(result.metrics for result in results.values())
     spoilt = {label: result.spoilt() for label, result in results.items()}
-    shown = [name for name in ("unreadable", "cut") if any(counts[name] for counts in spoilt.values())]
+    shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
     rows = []
     for label, result in results.items():
         costs = result.costs()
@@ -216,8 +216,8 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
             [
                 label,
                 *_means(result, metrics),
-                *(f"{costs[key]:.1f}" for key in ("lm_calls", "iterations", "passages")),
-                f"{costs['tokens']:.0f}",
+                *(format_cost(costs[key], 1) for key in ("lm_calls", "iterations", "passages")),
+                format_cost(costs["tokens"], 0),
                 str(len(result.failures)),
                 *(str(spoilt[label][name]) for name in shown),
             ]
@@ -226,6 +226,11 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
     show_table(title, columns, rows, caption=few_questions(scores))
     _show_evidence(results)
+
+
+def format_cost(mean: float | None, digits: int) -> str:
+    """Format a mean cost; "?" if it is not known."""
+    return "?" if mean is None else f"{mean:.{digits}f}"
 
 
 def _show_types(result: Evaluation) -> None:

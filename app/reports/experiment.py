@@ -184,9 +184,9 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     cells = [cell for cell in experiment.cells if cell.column == column and not cell.reason]
     counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")
     rows = [
-        (cell.costs[counted], ours, experiment.table.rows[cell.row].label)
+        (spent, ours, experiment.table.rows[cell.row].label)
         for cell in cells
-        if place is not None and cell.costs.get(counted) and (ours := cell.figures[place].ours) is not None
+        if place is not None and (spent := cell.costs.get(counted)) and (ours := cell.figures[place].ours) is not None
     ]
     if place is None or not rows:
         return None

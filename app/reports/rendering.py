@@ -78,8 +78,10 @@ def _format_points(comparison: Comparison) -> str:
     return f"{100 * comparison.difference:+.1f} [{100 * comparison.low:+.1f}, {100 * comparison.high:+.1f}]"
 
 
-def format_amount(value: float) -> str:
-    """Format a cost per question with three significant digits, or whole from 1,000 on."""
+def format_amount(value: float | None) -> str:
+    """Format a cost per question with three significant digits, or whole from 1,000 on; "?" if it is not known."""
+    if value is None:
+        return "?"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 

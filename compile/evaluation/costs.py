@@ -44,6 +44,11 @@ COSTS: dict[str, CostItem] = {
 }
 """Costs by name."""
 
+METERED = frozenset(
+    {"lm_calls", "cached_calls", "unreadable", "cut", "tokens", "prompt_tokens", "completion_tokens", "critical_calls"}
+)
+"""The costs that are not known where calls went around the meter (`Cost.uncounted_calls`)."""
+
 
 def mean_costs(costs: Sequence[Cost]) -> dict[str, float]:
     """The mean of every cost over questions; there must be at least one."""

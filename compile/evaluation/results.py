@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ValidationError
 
-from knowgap.compiling.evaluation.costs import COSTS, mean_costs
+from knowgap.compiling.evaluation.costs import COSTS, METERED, mean_costs
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.runner import FIRST_SEARCH_RECALL, QuestionRecord
@@ -41,7 +41,9 @@ class Evaluation(BaseModel, extra="forbid"):
             f"{origin.program or 'evaluation'}{f' on {place}' if place else ''}",
             f"{len(self.records)} questions, {len(self.failures)} failed",
             ", ".join(means),
-            f"{costs['lm_calls']:.1f} LM calls and {costs['tokens']:.0f} tokens a question",
+            f"{self.uncounted} uncounted LM calls"
+            if self.uncounted
+            else f"{costs['lm_calls']:.1f} LM calls and {costs['tokens']:.0f} tokens a question",
         ]
         return f"Evaluation({'; '.join(filter(None, parts))})"
 
@@ -75,7 +77,8 @@ class Evaluation(BaseModel, extra="forbid"):
     def scores(self, metric: str | None = None) -> dict[str, float]:
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
 
-        A name of `COSTS` gives the costs of the questions on which the program did not fail.
+        A name of `COSTS` gives the costs of the questions on which the program did not fail; there are none by a name
+        of `METERED` if calls went around the meter.
 
         Raises:
             UnknownName: nothing was scored by that metric.
@@ -87,6 +90,8 @@ class Evaluation(BaseModel, extra="forbid"):
         return scores
 
     def _values(self, name: str) -> dict[str, float]:
+        if name in METERED and self.uncounted:
+            return {}
         if name in COSTS:
             return {record.id: COSTS[name].of(record.cost) for record in self.records if not record.error}
         return {r.id: score for r in self.records if (score := r.scores.get(name)) is not None}
@@ -99,14 +104,24 @@ class Evaluation(BaseModel, extra="forbid"):
         """The mean with its 95% bootstrap interval (percentiles of 10,000 resamples, seeded)."""
         return mean_interval(list(self.scores(metric).values()), self.provenance.seed)
 
-    def costs(self) -> dict[str, float]:
-        """The mean costs of the questions that were answered, by the names of `COSTS`."""
+    def costs(self) -> dict[str, float | None]:
+        """The mean costs of the questions that were answered, by the names of `COSTS`.
+
+        Those of `METERED` are not known, and None, if calls went around the meter.
+        """
         asked = [r for r in self.records if not r.error] or self.records
-        return mean_costs([record.cost for record in asked])
+        means = mean_costs([record.cost for record in asked])
+        return {name: None if name in METERED and self.uncounted else mean for name, mean in means.items()}
+
+    @property
+    def uncounted(self) -> int:
+        """How many calls went around the meter, over all questions: what they used and cost is not known."""
+        return sum(record.cost.uncounted_calls for record in self.records)
 
     def spoilt(self) -> dict[str, int]:
-        """How many replies of the language model could not be read or were cut off, over all questions."""
-        return {name: sum(getattr(record.cost, name) for record in self.records) for name in ("unreadable", "cut")}
+        """How many calls brought no reply that could be read, were cut off, or were not counted, over all questions."""
+        counts = {name: sum(getattr(record.cost, name) for record in self.records) for name in ("unreadable", "cut")}
+        return {**counts, "uncounted": self.uncounted}
 
     def by_type(self, metric: str | None = None) -> dict[str, Interval]:
         """The mean by type of question, in alphabetical order of the types."""

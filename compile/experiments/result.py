@@ -53,8 +53,9 @@ class CellResult(BaseModel, extra="forbid"):
         failed: on how many of these the program failed; they score 0.
         unreadable: calls of the language model to which no reply could be read.
         cut: calls whose reply ended at the limit of tokens.
+        uncounted: calls that went around the meter.
         figures: in the order of the column's metrics.
-        costs: means per question.
+        costs: means per question; None for those that are not known, because calls went around the meter.
         evidence: means of what was found and shown of the gold passages, by metric; empty without gold passages.
         fates: how many gold passages had each fate (see `knowgap.programs.trace.evidence.FATES`).
         differs: how the setting differs from the paper's; empty if no difference is known.
@@ -68,8 +69,9 @@ class CellResult(BaseModel, extra="forbid"):
     failed: int = 0
     unreadable: int = 0
     cut: int = 0
+    uncounted: int = 0
     figures: list[Figure] = []
-    costs: dict[str, float] = {}
+    costs: dict[str, float | None] = {}
     evidence: dict[str, float] = {}
     fates: dict[str, int] = {}
     differs: list[str] = []
@@ -77,10 +79,10 @@ class CellResult(BaseModel, extra="forbid"):
 
     @property
     def spoilt(self) -> str:
-        """How many replies of the language model were unreadable or cut off, in words; empty if none was."""
-        counts = {"unreadable": self.unreadable, "cut off": self.cut}
+        """How many calls had unreadable replies, were cut off or were not counted, in words; empty if none was."""
+        counts = {"unreadable": self.unreadable, "cut off": self.cut, "not counted": self.uncounted}
         shown = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-        return f"replies: {shown}" if shown else ""
+        return f"calls: {shown}" if shown and self.uncounted else f"replies: {shown}" if shown else ""
 
 
 class ExperimentResult(BaseModel, extra="forbid"):
@@ -135,6 +137,7 @@ class ExperimentResult(BaseModel, extra="forbid"):
             "failed": cell.failed,
             "unreadable": cell.unreadable,
             "cut": cell.cut,
+            "uncounted": cell.uncounted,
             "difference": pair.difference if pair else None,
             "p": pair.p_value if pair else None,
             "p_corrected": figure.p_corrected,

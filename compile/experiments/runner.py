@@ -267,7 +267,7 @@ def _cell_result(
         result.figures.append(Figure(metric=name, ours=ours, paper=paper))
     if evaluation is not None:
         result.questions, result.failed = len(evaluation.records), len(evaluation.failures)
-        result.unreadable, result.cut = evaluation.spoilt()["unreadable"], evaluation.spoilt()["cut"]
+        result.unreadable, result.cut, result.uncounted = evaluation.spoilt().values()
         result.costs, result.provenance = evaluation.costs(), evaluation.provenance
         result.evidence = {name: evaluation.mean(name) for name in evaluation.evidence_metrics}
         result.fates = evaluation.evidence()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 from contextlib import closing
 
@@ -12,13 +13,16 @@ from compile_helpers import make_retriever, reading_lm, reading_rule
 from dspy.clients.base_lm import GLOBAL_HISTORY
 from support import UNREADABLE, scripted_lm
 
+from knowgap.cli.evaluate import show_scores
 from knowgap.compiling import Evaluation, compare, evaluate
 from knowgap.compiling.data.dataset import Dataset
+from knowgap.compiling.evaluation.costs import METERED
 from knowgap.compiling.evaluation.evaluator import load_answers
 from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.programs.baselines.rag import RAG
+from knowgap.reports.report import write_report
 
 
 def failing_on(*questions: str):
@@ -257,7 +261,7 @@ def test_unreadable_replies_are_counted(program, examples, tmp_path):
     found = evaluate(program, examples, "exact_match", lm=lm)
     assert (found.summary()["failed"], found.summary()["unreadable"], found.summary()["cut"]) == (0, 2, 0)
     assert found.costs()["unreadable"] == 2 / 8
-    assert Evaluation.load(found.save(tmp_path / "found.json")).spoilt() == {"unreadable": 2, "cut": 0}
+    assert Evaluation.load(found.save(tmp_path / "found.json")).spoilt() == {"unreadable": 2, "cut": 0, "uncounted": 0}
 
 
 def test_several_programs_are_asked_the_same_questions_and_compared_with_the_first(program, examples, tmp_path):
@@ -328,3 +332,39 @@ def test_a_collector_that_is_off_stays_off():
         assert [*map_ordered(lambda n: gc.get_threshold()[0], range(2), 1)] == [0, 0]
     finally:
         gc.set_threshold(*before)
+
+
+class AsksAnother(RAG):
+    """A program that calls a model of its own for some questions."""
+
+    own = scripted_lm(lambda *_: "words")[0]
+
+    def forward(self, question):
+        if "q1" in question:
+            self.own(question)
+        return super().forward(question)
+
+
+def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples, monkeypatch, tmp_path):
+    """No summary, table or page gives a number for what nobody counted."""
+    around, plain = (
+        evaluate(program(make_retriever(examples)), examples, ["exact_match"], lm=reading_lm()[0])
+        for program in (AsksAnother, RAG)
+    )
+    assert (around.uncounted, plain.uncounted) == (1, 0)
+    summary = json.loads(json.dumps(around.summary()))
+    assert summary["uncounted"] == 1
+    assert {name for name, mean in summary["costs"].items() if mean is None} == METERED
+    assert summary["costs"]["retrievals"] == 1
+    assert None not in plain.summary()["costs"].values()
+    assert not around.defines("tokens")
+    assert "1 uncounted LM calls" in repr(around)
+    tables = []
+    monkeypatch.setattr("knowgap.cli.evaluate.show_table", lambda *table, **_: tables.append(table))
+    show_scores("both", {"around": around, "plain": plain})
+    _, columns, (first, second) = tables[0]
+    shown = [dict(zip(columns, row, strict=True)) for row in (first, second)]
+    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("?", "1"), ("1.0", "0")]
+    assert shown[0]["tokens"] == "?"
+    page = write_report({"around": around, "plain": plain}, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "uncounted calls in all" in page
