@@ -57,6 +57,13 @@ class KnowgapError(Exception):
     """Root of the tree: catch it to catch everything that knowgap raises on purpose.
 
     Its text has no user names and passwords of URLs.
+
+    >>> import knowgap
+    >>> try:
+    ...     knowgap.get_program("migrs")
+    ... except knowgap.KnowgapError as error:
+    ...     print("did you mean" in str(error))
+    True
     """
 
     def __str__(self) -> str:

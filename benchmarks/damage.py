@@ -197,20 +197,20 @@ def _search(path: Path) -> Any:
 
 
 def _make_artifact(path: Path) -> None:
-    from knowgap.compiling import compile, save_artifact
+    from knowgap.compiling import compile, save
     from knowgap.lms import extractive_lm
 
     program, examples = _data(6)
     lm = extractive_lm(cache=False)
     found = compile(program, examples, "f1", trainset=examples, optimizer="bootstrap", lm=lm, num_threads=1)
-    save_artifact(found.program, path, lm=lm)
+    save(found.program, path, lm=lm)
 
 
 def _load(path: Path) -> Any:
-    from knowgap.compiling import load_artifact, read_config
+    from knowgap.compiling import load, read_config
     from knowgap.compiling.evaluation.provenance import state_of
 
-    return json.dumps([state_of(load_artifact(path, retriever=_data(1)[0].retriever)), read_config(path)], default=str)
+    return json.dumps([state_of(load(path, retriever=_data(1)[0].retriever)), read_config(path)], default=str)
 
 
 def _evaluate(path: Path) -> Any:

@@ -208,13 +208,13 @@ def _evaluate(questions: int, place: Path) -> Any:
 
 
 def _compile(questions: int, place: Path) -> Any:
-    from knowgap.compiling import compile, save_artifact
+    from knowgap.compiling import compile, save
 
     program, examples = _data(questions)
     lm = _lm(place, cache=True)
     options = {"optimizer": "bootstrap", "max_bootstrapped_demos": 40, "max_rounds": 1}
     compiled = compile(program, examples, "f1", trainset=examples, lm=lm, num_threads=1, **options).program
-    save_artifact(compiled, place / "artifact", lm=lm)
+    save(compiled, place / "artifact", lm=lm)
     return json.loads((place / "artifact" / "program.json").read_text(encoding="utf-8"))
 
 
@@ -247,20 +247,20 @@ def _experiment(place: Path) -> Any:
 
 
 def _save_first(place: Path) -> None:
-    from knowgap.compiling import save_artifact
+    from knowgap.compiling import save
 
-    save_artifact(_data(1)[0], place / "artifact", lm="none")
+    save(_data(1)[0], place / "artifact", lm="none")
 
 
 def _replace_artifact(place: Path) -> Any:
     """Replace an artifact again and again; before that, it has to be whole."""
-    from knowgap.compiling import load_artifact, save_artifact
+    from knowgap.compiling import load, save
 
     program, _ = _data(1)
-    assert load_artifact(place / "artifact").values()["top_k"] in range(1, 8)
+    assert load(place / "artifact").values()["top_k"] in range(1, 8)
     for top_k in [1, 2, 3, 4, 5, 6, 7] * 10:
-        save_artifact(program.configure(top_k=top_k), place / "artifact", lm="none")
-    return load_artifact(place / "artifact").values()
+        save(program.configure(top_k=top_k), place / "artifact", lm="none")
+    return load(place / "artifact").values()
 
 
 JOBS: dict[str, Callable[..., Any]] = {

@@ -44,7 +44,7 @@ _EMPTY = {"data": {}, "evaluations": {}, "demonstrations": {}, "cost": {}, "comp
 _PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
 
 
-def save_artifact(
+def save(
     program: AnyProgram,
     folder: str | Path,
     *,
@@ -55,7 +55,7 @@ def save_artifact(
     cost: Mapping[str, Any] | None = None,
     compared: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
-    """Write a program to a folder that `load_artifact` reads.
+    """Write a program to a folder that `load` reads.
 
     No secret and no endpoint is written, and no path but those of trained sub-models. The folder appears in one step
     and replaces an earlier artifact.
@@ -76,6 +76,10 @@ def save_artifact(
     Raises:
         UsageError: the program cannot be saved, since its class is in no importable module, or demonstrations are
             looked up while it runs; or the folder holds something else.
+
+    >>> import knowgap
+    >>> knowgap.save(knowgap.get_program("direct")(), "saved", lm="openai/any").name
+    'saved'
     """
     target = Path(folder)
     if isinstance(program, DelegatingProgram):
@@ -106,7 +110,7 @@ def save_artifact(
     return target
 
 
-def load_artifact(
+def load(
     folder: str | Path,
     *,
     retriever: RetrieverLike | None = None,
@@ -117,7 +121,7 @@ def load_artifact(
     expect: str | type[Program] | None = None,
     **sub_models: Any,
 ) -> Program:
-    """Read a program that `save_artifact` wrote.
+    """Read a program that `save` wrote.
 
     Nothing in the folder is executed, and no endpoint or language model is taken from it: only demonstrations,
     instructions and hyperparameters are, and the places of trained sub-models. One that is not given is taken from its
@@ -146,6 +150,11 @@ def load_artifact(
     Warns:
         UserWarning: the index, its quality, the reranker, a sub-model, the language model or DSPy differ from those it
             was compiled with.
+
+    >>> import knowgap
+    >>> folder = knowgap.save(knowgap.get_program("direct")(), "to-load", lm="openai/any")
+    >>> knowgap.load(folder).name
+    'direct'
     """
     path, cls = Path(folder), artifact_class(folder, expect)
     config = read_config(path)
@@ -171,7 +180,7 @@ def load_artifact(
 
 
 def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
-    """The class of the program in an artifact; raises `ArtifactError` as `load_artifact` does."""
+    """The class of the program in an artifact; raises `ArtifactError` as `load` does."""
     name = read_config(folder)["program"]
     try:
         return get_saved_program(name, expect)

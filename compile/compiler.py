@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import dspy
 
-from knowgap.compiling.artifact import save_artifact
+from knowgap.compiling.artifact import save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
@@ -235,7 +235,7 @@ def _score_and_save(
             )
             evaluations[name].save(folder / "evaluations" / f"{name}.json")
     study = found.study
-    artifact = save_artifact(
+    artifact = save(
         found.program,
         folder / "artifact",
         lm=resolve_lm(lm, found.program),

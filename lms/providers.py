@@ -65,6 +65,10 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
 
     Raises:
         UsageError: the name has no known form, the model folder does not exist, or the model takes no such option.
+
+    >>> import knowgap
+    >>> knowgap.make_lm("openai/gpt-4o-mini", temperature=0.2).model
+    'openai/gpt-4o-mini'
     """
     provider, slash, model = name.partition("/")
     local = name == "extractive" or provider == "hf"

@@ -65,6 +65,10 @@ def get_program(name: str) -> type[Program]:
     Raises:
         UnknownName: there is no such program.
         UsageError: a class from outside that cannot be imported, or is no program.
+
+    >>> import knowgap
+    >>> knowgap.get_program("migres").__name__
+    'MIGRES'
     """
     if name in PROGRAMS:
         module, _, class_name = PROGRAMS[name].partition(":")

@@ -45,6 +45,10 @@ class AdaptiveNote(Program):
     Args:
         retriever: the index to search.
         **kwargs: `concurrent` and hyperparameters.
+
+    >>> import knowgap
+    >>> knowgap.AdaptiveNote(iterations=2).iterations
+    2
     """
 
     name = "adaptive_note"

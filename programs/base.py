@@ -61,6 +61,11 @@ class Program(Streamable, dspy.Module):
     Raises:
         UnknownName: a hyperparameter is not declared.
         ValueOutOfBounds: a value is outside its bounds.
+
+    >>> import knowgap
+    >>> program = knowgap.get_program("rag")(top_k=2)
+    >>> isinstance(program, knowgap.Program), program.top_k
+    (True, 2)
     """
 
     name: ClassVar[str] = "program"

@@ -50,6 +50,10 @@ class BlendFilter(Program):
     Args:
         retriever: the index to search. The paper's is ColBERTv2 over Wikipedia abstracts.
         **kwargs: `concurrent` and hyperparameters.
+
+    >>> import knowgap
+    >>> knowgap.BlendFilter(internal=False).internal
+    False
     """
 
     name = "blend_filter"

@@ -66,6 +66,10 @@ class MIGRES(Program):
         entailment: says whether a passage entails a statement; default: the embedded one. The paper's is
             T5-XXL-TRUE-NLI.
         **kwargs: `concurrent` and hyperparameters.
+
+    >>> import knowgap
+    >>> knowgap.MIGRES(top_k=3, iterations=2).values()["iterations"]
+    2
     """
 
     name = "migres"

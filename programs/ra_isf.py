@@ -73,6 +73,10 @@ class RAISF(Program):
 
     Raises:
         UsageError: a trained model for `relevant` with `judge_together`, which asks a language model.
+
+    >>> import knowgap
+    >>> knowgap.RAISF(depth=1).depth
+    1
     """
 
     name = "ra_isf"

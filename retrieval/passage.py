@@ -21,6 +21,10 @@ class Passage:
         id: unique within its corpus.
         title: the article or document it comes from; may be empty.
         text: what it says, without the title.
+
+    >>> import knowgap
+    >>> str(knowgap.Passage("orle", "Orle", "A town on the Isk."))
+    'Orle: A town on the Isk.'
     """
 
     id: str
@@ -48,6 +52,10 @@ class Hit:
         passage: the passage.
         score: the engine's own score; higher is better, comparable within one list only.
         rank: position in its list, from 1.
+
+    >>> import knowgap
+    >>> knowgap.Hit(knowgap.Passage("orle", "Orle", "A town."), score=2.5, rank=1).passage.id
+    'orle'
     """
 
     passage: Passage
@@ -61,6 +69,14 @@ class Retriever(Protocol):
 
     `search` is batch first and thread-safe. Each list holds at most `k` hits, scores descending, ties broken by
     passage id, no passage twice. A retriever is `NeverCopied`.
+
+    >>> import knowgap
+    >>> towns = [knowgap.Passage("orle", "Orle", "A town on the Isk.")]
+    >>> index = knowgap.build_index(towns, "towns", engine="bm25")
+    >>> isinstance(index, knowgap.Retriever)
+    True
+    >>> [[hit.passage.title for hit in hits] for hits in index.search(["Which town?"], k=5)]
+    [['Orle']]
     """
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:

@@ -109,7 +109,7 @@ def compile_(
 
 def _calibrate(options: CompileOptions, share: float) -> None:
     """Set δ from the training questions, show it, and save the program with it; no language model is asked."""
-    from knowgap.compiling import compile, save_artifact
+    from knowgap.compiling import compile, save
 
     checked = factories.check_program(options)
     dataset = factories.load_data(options)
@@ -118,7 +118,7 @@ def _calibrate(options: CompileOptions, share: float) -> None:
             made = checked.make(retriever, None)
             found = compile(made, dataset, optimizer="calibrate", limit=options.limit, share=share, progress=report)
         folder = options.output_dir or Path(f"{made.name}-{dataset.name}")
-        artifact = save_artifact(found.program, folder / "artifact", index=retriever, data=dataset)
+        artifact = save(found.program, folder / "artifact", index=retriever, data=dataset)
     out.print(f"{found.summary}\nsaved in {artifact}", markup=False)
 
 

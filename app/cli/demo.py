@@ -46,7 +46,7 @@ def demo(
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
-    from knowgap.compiling import load_artifact, save_artifact
+    from knowgap.compiling import load, save
     from knowgap.compiling.data import load_dataset
     from knowgap.compiling.evaluation.shared_cache import CachedRetriever
     from knowgap.programs import get_program
@@ -79,7 +79,7 @@ def demo(
         evaluations = _compare(job, before, tuned.program)
 
         _step(6, "saved, and loaded again")
-        artifact = save_artifact(
+        artifact = save(
             tuned.program,
             output_dir / "artifact",
             lm=lm,
@@ -88,7 +88,7 @@ def demo(
             evaluations=evaluations,
             cost=tuned.spent.model_dump(),
         )
-        _ask_loaded(load_artifact(artifact, retriever=retriever), dataset.splits["test"][0], lm, artifact, output_dir)
+        _ask_loaded(load(artifact, retriever=retriever), dataset.splits["test"][0], lm, artifact, output_dir)
 
 
 def _step(number: int, what: str) -> None:

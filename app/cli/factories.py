@@ -281,7 +281,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         UsageError: options that do not go together, or a model that cannot be loaded.
         ArtifactError: the artifact cannot be loaded.
     """
-    from knowgap.compiling import load_artifact
+    from knowgap.compiling import load
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
     artifact = options.artifact
@@ -301,7 +301,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
-                loaded = load_artifact(artifact, retriever=retriever, expect=program_class, **models)
+                loaded = load(artifact, retriever=retriever, expect=program_class, **models)
                 return loaded.configure(**settings)
             if options.preset is not None:
                 return program_class.from_preset(options.preset, retriever, **models, **settings)

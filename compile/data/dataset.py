@@ -31,6 +31,11 @@ class Dataset:
         splits: "train", "dev" and "test", disjoint, any of which may be empty. See `make_example` for the fields.
         corpus: the passages, each once, in stable order; empty where the data set has none.
         fingerprint: see `fingerprint`.
+
+    >>> import knowgap
+    >>> data = knowgap.load_dataset("sample", limit=3)
+    >>> isinstance(data, knowgap.Dataset), len(data.questions("dev"))
+    (True, 3)
     """
 
     name: str

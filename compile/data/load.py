@@ -70,6 +70,10 @@ def load_dataset(
     Raises:
         DataError: a file or record cannot be read; names file, line and field.
         UsageError: an unknown name, layout, split or sampling, or a limit below 1.
+
+    >>> import knowgap
+    >>> knowgap.load_dataset("sample", limit=2)
+    Dataset(sample: 2 train, 2 dev, 2 test questions; 996 passages)
     """
     for option, value in (("split", split), ("split_as", split_as), ("undivided_as", undivided_as)):
         if value is not None and value not in SPLITS:

@@ -38,7 +38,7 @@ class OptimizerSpec:
         compile: runs it.
         defaults: of its options that are not DSPy's.
         needs_lm: whether it asks the language model to write instructions, which the embedded reader cannot.
-        can_save: whether `save_artifact` can save the compiled program.
+        can_save: whether `save` can save the compiled program.
         options: the options it takes; empty for all those of its constructor and its compile step.
         runs: how often it runs the program at most, from the numbers of training and validation questions; None where
             that depends on what a language model writes.

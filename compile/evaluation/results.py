@@ -26,6 +26,12 @@ class Evaluation(BaseModel, extra="forbid"):
         records: one for each question, failed ones included.
         metrics: names of the metrics that were asked for, the main one first.
         provenance: where the result comes from.
+
+    >>> import knowgap
+    >>> data, lm = knowgap.load_dataset("sample"), knowgap.make_lm("extractive")
+    >>> found = knowgap.evaluate(knowgap.get_program("direct")(), data, "f1", lm=lm, limit=2)
+    >>> isinstance(found, knowgap.Evaluation), found.interval("f1").n
+    (True, 2)
     """
 
     records: list[QuestionRecord]

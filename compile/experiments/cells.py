@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compiling.artifact import artifact_class, load_artifact
+from knowgap.compiling.artifact import artifact_class, load
 from knowgap.compiling.data import LAYOUTS, Dataset, load_dataset
 from knowgap.compiling.data.dataset import SPLITS
 from knowgap.compiling.evaluation.metrics import Metric
@@ -309,7 +309,7 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
 def _load_artifact(
     folder: str, settings: Mapping[str, Any], cls: type[Program], *, retriever: Any = None, **models: Any
 ) -> Program:
-    return load_artifact(folder, retriever=retriever, expect=cls, **models).configure(**settings)
+    return load(folder, retriever=retriever, expect=cls, **models).configure(**settings)
 
 
 def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,6 +108,14 @@ def write_questions(
         UsageError: the embedded reader, which cannot write; an index whose passages cannot be listed; an output that
             was made with something else.
         LanguageModelError: the language model does not answer; the drafts until then are kept.
+
+    >>> import knowgap
+    >>> index = knowgap.build_index(knowgap.load_dataset("sample"), "words", engine="bm25")
+    >>> try:
+    ...     knowgap.write_questions(index, "questions.jsonl", lm=knowgap.make_lm("extractive"))
+    ... except knowgap.KnowgapError as error:
+    ...     print("needs a language model")
+    needs a language model
     """
     index, wanted, lm = as_retriever(retriever), shares(n, kinds), resolve_lm(lm)
     if lm_name(lm) == EXTRACTIVE:

@@ -69,6 +69,12 @@ class Trace(BaseModel):
         shown: passages that stood before the language model, by id: how many characters of the passage's text a prompt
             had at most. It is the length of the whole text where nothing was cut.
         cost: the cost of the question.
+
+    >>> import dspy, knowgap
+    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
+    ...     prediction = knowgap.get_program("direct")()(question="Who designed the Orle Bridge?")
+    >>> knowgap.Trace.from_json(prediction.trace.to_json()).cost.lm_calls
+    1
     """
 
     model_config = ConfigDict(extra="forbid")

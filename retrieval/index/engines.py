@@ -43,6 +43,12 @@ def open_index(
         IndexMissing: nothing is at that path.
         IndexForeign: something else is, or an index of an engine or format that this version does not know.
         IndexDamaged: an index that is not whole.
+
+    >>> import knowgap
+    >>> towns = [knowgap.Passage("tarn", "Tarn", "A town on the Lome.")]
+    >>> index = knowgap.build_index(towns, "more-towns", engine="bm25")
+    >>> len(knowgap.open_index("more-towns"))
+    1
     """
     manifest = Manifest.read(path)
     if manifest.engine not in ENGINES:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from knowgap.compiling import load_artifact, save_artifact
+from knowgap.compiling import load, save
 from knowgap.errors import ArtifactError
 from knowgap.programs import get_program
 from knowgap.programs.baselines.rag import RAG
@@ -19,35 +19,35 @@ from knowgap.programs.baselines.rag import RAG
 @pytest.fixture
 def artifact(folder: Path) -> Path:
     """A saved `mine:Again`; its module is forgotten."""
-    place = save_artifact(get_program("mine:Again")(top_k=9), folder / "artifact", lm="test/scripted")
+    place = save(get_program("mine:Again")(top_k=9), folder / "artifact", lm="test/scripted")
     del sys.modules["mine"]
     return place
 
 
-def load(artifact: Path, **options: Any) -> Any:
+def opened(artifact: Path, **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return load_artifact(artifact, **options)
+        return load(artifact, **options)
 
 
 def test_an_artifact_alone_imports_no_module(artifact, folder):
     (folder / "mine.py").write_text("raise SystemExit('it ran')\n")
     with pytest.raises(ArtifactError, match=r"holds the program mine:Again.* name it as well: --program mine:Again"):
-        load(artifact)
+        opened(artifact)
     assert "mine" not in sys.modules
 
 
 def test_an_artifact_is_loaded_where_its_program_is_named_or_imported(artifact):
-    assert load(artifact, expect="mine:Again").top_k == 9
-    assert load(artifact).top_k == 9  # the module is imported now
-    assert load(artifact, expect=get_program("mine:Again")).top_k == 9
+    assert opened(artifact, expect="mine:Again").top_k == 9
+    assert opened(artifact).top_k == 9  # the module is imported now
+    assert opened(artifact, expect=get_program("mine:Again")).top_k == 9
     with pytest.raises(ArtifactError, match="holds the program 'mine:Again', not 'rag'"):
-        load(artifact, expect=RAG)
+        opened(artifact, expect=RAG)
 
 
 def test_an_artifact_is_loaded_where_a_package_offers_its_program(artifact, offer):
     offer("offering", "knowgap.programs", again="mine:Again")
-    assert load(artifact).top_k == 9
+    assert opened(artifact).top_k == 9
 
 
 @pytest.mark.parametrize("named", ["mine:half", "mine:Finder"])
@@ -55,20 +55,20 @@ def test_an_artifact_makes_nothing_but_programs(named, artifact, folder):
     config = (artifact / "config.json").read_text()
     (artifact / "config.json").write_text(config.replace("mine:Again", named))
     with pytest.raises(ArtifactError):
-        load(artifact, expect=named)
+        opened(artifact, expect=named)
 
 
 def test_the_folder_of_an_artifact_is_not_imported_from(artifact, folder):
     (folder / "mine.py").rename(artifact / "mine.py")
     with pytest.raises(ArtifactError, match="there is no module mine"):
-        load(artifact, expect="mine:Again")
+        opened(artifact, expect="mine:Again")
 
 
 def test_another_version_of_the_module_is_warned_of(artifact, folder):
     with (folder / "mine.py").open("a") as file:
         file.write("# changed\n")
     with pytest.warns(UserWarning, match="was compiled with another file of mine:Again"):
-        load_artifact(artifact, expect="mine:Again")
+        load(artifact, expect="mine:Again")
 
 
 def test_a_class_of_the_script_that_runs_is_not_saved(folder):

@@ -13,7 +13,7 @@ import dspy
 import pytest
 from compile_helpers import Tunable, make_retriever, reading_lm
 
-from knowgap.compiling import compile, evaluate, load_artifact, save_artifact
+from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.model_card import model_card
 from knowgap.errors import ArtifactError, IndexMissing, UsageError
@@ -41,7 +41,7 @@ def artifact(compiled, examples, tmp_path, lm):
     lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
     data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
     found = {"test": evaluate(compiled, data, ["exact_match", "f1"], split="test", lm=reading_lm()[0])}
-    return save_artifact(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found, cost={"lm_calls": 12})
+    return save(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found, cost={"lm_calls": 12})
 
 
 def edit(path: Path, change) -> None:
@@ -52,7 +52,7 @@ def edit(path: Path, change) -> None:
 
 
 def test_round_trip(artifact, compiled, index, examples):
-    loaded = load_artifact(artifact, retriever=index)
+    loaded = load(artifact, retriever=index)
     assert type(loaded) is RAG
     assert loaded.values() == compiled.values()
     assert [d["question"] for d in loaded.answer.demos] == [d["question"] for d in compiled.answer.demos]
@@ -98,9 +98,9 @@ def test_another_process_in_another_place(artifact, compiled, index, examples, t
     script = (
         "import dspy, json, sys\n"
         "from compile_helpers import reading_lm\n"
-        "from knowgap.compiling import load_artifact\n"
+        "from knowgap.compiling import load\n"
         "dspy.configure(lm=reading_lm()[0])\n"
-        "program = load_artifact('program', retriever='documents')\n"
+        "program = load('program', retriever='documents')\n"
         "answers = [program(question=q).answer for q in json.loads(sys.argv[1])]\n"
         "print(json.dumps([answers, program.values()]))\n"
     )
@@ -130,7 +130,7 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
         state["retriever"] = {"value": "x"}
 
     edit(artifact / "program.json", poison)
-    loaded = load_artifact(artifact, retriever=index)
+    loaded = load(artifact, retriever=index)
     assert (loaded.answer.config, loaded.answer.lm, loaded.answer.callbacks) == ({}, None, [])
     assert "forward" not in vars(loaded.answer)
     assert loaded.retriever is index
@@ -140,19 +140,19 @@ def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examp
 def test_saving_leaves_out_bound_language_models(compiled, tmp_path):
     bound = dspy.LM("openai/some-model", api_base="http://10.0.0.1:8000", api_key="sk-secret")
     compiled.set_lm(bound)
-    folder = save_artifact(compiled, tmp_path / "bound", lm=bound)
+    folder = save(compiled, tmp_path / "bound", lm=bound)
     text = "".join(path.read_text() for path in folder.iterdir())
     assert "10.0.0.1" not in text
     assert "sk-secret" not in text
-    loaded = load_artifact(folder, retriever=compiled.retriever, lm=bound)
+    loaded = load(folder, retriever=compiled.retriever, lm=bound)
     assert loaded.answer.lm is bound
 
 
 def test_an_artifact_is_replaced_whole(artifact, compiled):
     compiled.configure(top_k=3)
     (artifact / "notes.txt").write_text("a leftover")
-    save_artifact(compiled, artifact, lm="test/scripted")
-    assert load_artifact(artifact, retriever=compiled.retriever).top_k == 3
+    save(compiled, artifact, lm="test/scripted")
+    assert load(artifact, retriever=compiled.retriever).top_k == 3
     assert sorted(path.name for path in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
     assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
 
@@ -162,7 +162,7 @@ def test_something_else_is_not_replaced(compiled, tmp_path):
     folder.mkdir()
     (folder / "cat.jpg").write_text("meow")
     with pytest.raises(UsageError, match="something else than an artifact"):
-        save_artifact(compiled, folder)
+        save(compiled, folder)
     assert (folder / "cat.jpg").exists()
 
 
@@ -171,7 +171,7 @@ def test_a_class_that_no_module_has_is_not_saved(tmp_path):
         pass
 
     with pytest.raises(UsageError, match=r"Hidden could not be loaded again.*put it into a module of its own"):
-        save_artifact(Hidden(), tmp_path / "hidden")
+        save(Hidden(), tmp_path / "hidden")
 
 
 def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
@@ -179,7 +179,7 @@ def test_differences_are_warned_of(artifact, examples, tmp_path, lm):
     lm.model = "test/another"
     edit(artifact / "config.json", lambda config: config["versions"].update(dspy="3.3.0"))
     with pytest.warns(UserWarning, match="compiled with another") as caught:
-        load_artifact(artifact, retriever=other, lm=lm)
+        load(artifact, retriever=other, lm=lm)
     said = [str(warning.message) for warning in caught]
     assert len(said) == 4
     for what in ("index", "corpus", "language model: test/scripted, not test/another", "DSPy version: 3.3.0"):
@@ -190,18 +190,18 @@ def test_the_quality_of_the_index(tmp_path, examples, lm):
     passages = make_retriever(examples).passages
     checkpoint = write_colbert(tmp_path / "checkpoint", [str(passage) for passage in passages])
     index = ColBERTIndex.build(passages, tmp_path / "index", checkpoint=checkpoint)
-    artifact = save_artifact(RAG(open_index(index.path, quality="exact")), tmp_path / "artifact", lm=lm)
-    assert load_artifact(artifact, retriever=index.path, quality="exact", lm=lm).retriever.quality == "exact"
+    artifact = save(RAG(open_index(index.path, quality="exact")), tmp_path / "artifact", lm=lm)
+    assert load(artifact, retriever=index.path, quality="exact", lm=lm).retriever.quality == "exact"
     with pytest.warns(UserWarning, match="compiled with another quality of the index: exact, not balanced"):
-        load_artifact(artifact, retriever=index.path, lm=lm)
+        load(artifact, retriever=index.path, lm=lm)
     with pytest.raises(UsageError, match=r"quality 'fast' goes with the folder of an index: open_index\(folder"):
-        load_artifact(artifact, retriever=index, quality="fast")
+        load(artifact, retriever=index, quality="fast")
 
 
 def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
     def refused(message, error=ArtifactError, **more):
         with pytest.raises(error, match=message) as caught:
-            load_artifact(more.pop("folder", artifact), retriever=index, **more)
+            load(more.pop("folder", artifact), retriever=index, **more)
         assert "\n" not in str(caught.value)
 
     def refused_after(file, change, message):
@@ -218,7 +218,7 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
     refused("holds the program 'rag', which has no reranker: leave it out", UsageError, reranker="embedded")
     refused("holds the program 'rag', which has no entailment: leave it out", UsageError, entailment="embedded")
     with pytest.raises(IndexMissing):
-        load_artifact(artifact, retriever=tmp_path / "no-index")
+        load(artifact, retriever=tmp_path / "no-index")
 
     for name in ("program.json", "config.json"):
         whole = (artifact / name).read_text()
@@ -246,9 +246,9 @@ def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
         (lambda s: s["answer"].update(fields={"x": 1}), "program.json is damaged"),
     ):
         refused_after("program.json", change, message)
-    assert load_artifact(artifact, retriever=index).top_k == 7
+    assert load(artifact, retriever=index).top_k == 7
 
 
 def test_a_program_without_a_retriever(tmp_path):
-    folder = save_artifact(Direct(), tmp_path / "direct", lm="test/scripted")
-    assert type(load_artifact(folder, expect="direct")) is Direct
+    folder = save(Direct(), tmp_path / "direct", lm="test/scripted")
+    assert type(load(folder, expect="direct")) is Direct

@@ -7,7 +7,7 @@ import pytest
 from dspy.utils.exceptions import LMError
 from support import OverlapRetriever
 
-from knowgap.compiling import evaluate, load_artifact, save_artifact
+from knowgap.compiling import evaluate, load, save
 from knowgap.errors import CheckpointError
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.rq_rag import RQRAG
@@ -42,18 +42,18 @@ def test_an_evaluation_needs_no_language_model_and_names_the_generator(program, 
 def test_the_generator_is_taken_again_while_it_is_the_same(program, folder, tmp_path, recwarn):
     place = shutil.copytree(folder, tmp_path / "model")
     program.generator = TranscriptGenerator(place, device="cpu")
-    artifact = save_artifact(program, tmp_path / "artifact")
+    artifact = save(program, tmp_path / "artifact")
     assert json.loads((artifact / "config.json").read_text())["sub_models"] == {
         "generator": {"path": str(place), "digest": program.generator.digest}
     }
-    loaded = load_artifact(artifact)
+    loaded = load(artifact)
     assert loaded.generator.digest == program.generator.digest
     assert loaded.depth == 1
-    assert load_artifact(artifact, generator=folder).generator.name == str(folder)
+    assert load(artifact, generator=folder).generator.name == str(folder)
     assert [str(w.message) for w in recwarn if "sub-model" in str(w.message)] == []
     (place / "config.json").write_text((place / "config.json").read_text() + "\n")
     with pytest.warns(UserWarning, match="generator in .* not there or has changed"):
-        assert load_artifact(artifact).generator is None
+        assert load(artifact).generator is None
 
 
 def test_what_is_no_generator_is_refused(tmp_path):

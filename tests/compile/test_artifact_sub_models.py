@@ -5,7 +5,7 @@ import json
 import pytest
 from support import OverlapRetriever, play
 
-from knowgap.compiling import evaluate, load_artifact, save_artifact
+from knowgap.compiling import evaluate, load, save
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.programs.baselines.rag import RAG
@@ -24,7 +24,7 @@ def models(tmp_path):
 
 @pytest.fixture
 def artifact(models, tmp_path):
-    return save_artifact(RAISF(OverlapRetriever(CORPUS), **models), tmp_path / "artifact", lm="openai/any")
+    return save(RAISF(OverlapRetriever(CORPUS), **models), tmp_path / "artifact", lm="openai/any")
 
 
 def test_the_models_are_taken_again(artifact, models, recwarn):
@@ -32,7 +32,7 @@ def test_the_models_are_taken_again(artifact, models, recwarn):
     expected = {task: {"path": str(model.folder), "digest": model.digest} for task, model in models.items()}
     assert config["sub_models"] == expected
     assert all(model.digest[:16] in (artifact / "card.md").read_text() for model in models.values())
-    loaded = load_artifact(artifact)
+    loaded = load(artifact)
     assert [getattr(loaded, name).digest for name in loaded.sub_models.values()] == [m.digest for m in models.values()]
     assert [str(w.message) for w in recwarn if "sub-model" in str(w.message)] == []
 
@@ -40,9 +40,9 @@ def test_the_models_are_taken_again(artifact, models, recwarn):
 def test_models_that_are_given_go_over_those_recorded(artifact, models, tmp_path):
     other = write_sub_model(tmp_path / "other", "know", "causal", seed=2)
     with pytest.warns(UserWarning, match="compiled with another sub-model know"):
-        loaded = load_artifact(artifact, know=str(other))
+        loaded = load(artifact, know=str(other))
     assert loaded.know_model.digest == load_sub_model("know", other).digest != models["know"].digest
-    assert load_artifact(artifact, relevant=models["relevant"]).relevance_model is models["relevant"]
+    assert load(artifact, relevant=models["relevant"]).relevance_model is models["relevant"]
 
 
 def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, models):
@@ -50,7 +50,7 @@ def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, models):
     model.card.model_copy(update={"threshold": 0.9}).write(model.folder)
     (models["decompose"].folder / "sub_model.json").unlink()
     with pytest.warns(UserWarning, match="not there or has changed") as warned:
-        loaded = load_artifact(artifact)
+        loaded = load(artifact)
     said = [str(w.message) for w in warned if "has changed" in str(w.message)]
     assert [text.partition("the sub-model ")[2].split()[0] for text in said] == ["know", "decompose"]
     assert (loaded.know_model, loaded.decomposition_model) == (None, None)
@@ -58,11 +58,11 @@ def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, models):
 
 
 def test_what_does_not_fit_is_refused(artifact, models, tmp_path):
-    rag = save_artifact(RAG(OverlapRetriever(CORPUS)), tmp_path / "rag", lm="openai/any")
+    rag = save(RAG(OverlapRetriever(CORPUS)), tmp_path / "rag", lm="openai/any")
     with pytest.raises(UsageError, match="'rag', which has no know"):
-        load_artifact(rag, know=models["know"])
+        load(rag, know=models["know"])
     with pytest.raises(CheckpointError, match="'know' of RA-ISF, not 'relevant'"):
-        load_artifact(artifact, relevant=models["know"].folder)
+        load(artifact, relevant=models["know"].folder)
 
 
 def test_results_name_the_models(models, examples, lm):
@@ -73,7 +73,7 @@ def test_results_name_the_models(models, examples, lm):
 
 
 def test_a_loaded_program_asks_its_models(artifact):
-    program = load_artifact(artifact, retriever=OverlapRetriever(CORPUS)).configure(depth=0, know_threshold=1.0)
+    program = load(artifact, retriever=OverlapRetriever(CORPUS)).configure(depth=0, know_threshold=1.0)
     prediction, _ = play(program, "Where was Ada Moor born?", read={"answerable": True, "answer": "Wick"})
     assert {step.by for step in prediction.trace.steps if step.kind == "judged" and step.what != "answerable"} == {
         program.know_model.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from compile_helpers import make_examples, make_retriever, reading_lm
 
-from knowgap.compiling import StudyConfig, compile, estimate_compile, load_artifact
+from knowgap.compiling import StudyConfig, compile, estimate_compile, load
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
@@ -20,7 +20,7 @@ def test_everything_is_written_to_the_output(tmp_path, optimizer):
     assert {*found.evaluations} == {"before", "after"}
     assert (tmp_path / "study.db").exists() == (optimizer == "study")
     assert found.artifact == tmp_path / "artifact"
-    loaded = load_artifact(found.artifact, retriever=program.retriever)
+    loaded = load(found.artifact, retriever=program.retriever)
     assert loaded.values() == found.program.values()
     assert [len(p.demos) for p in loaded.predictors()] == [len(p.demos) for p in found.program.predictors()]
     assert found.before is program

@@ -45,7 +45,7 @@ def score_and_save(
     Returns:
         The evaluations by label, such as "test after".
     """
-    from knowgap.compiling import save_artifact
+    from knowgap.compiling import save
 
     evaluations: dict[str, Evaluation] = {}
     improved = job if lm is None else replace(job, lm=lm)
@@ -65,7 +65,7 @@ def score_and_save(
         show_scores(f"{job.dataset.name}, {split} split ({meaning})", results)
         if len(results) > 1:
             show_comparisons(results, job.metrics[0])
-    artifact = save_artifact(
+    artifact = save(
         after,
         folder / "artifact",
         lm=improved.lm,

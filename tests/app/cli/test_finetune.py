@@ -9,7 +9,7 @@ import dspy
 import pytest
 
 from knowgap.cli.main import main
-from knowgap.compiling import load_artifact
+from knowgap.compiling import load
 from knowgap.compiling.data import read_corpus
 from knowgap.lms import make_lm
 from knowgap.retrieval import BM25Index
@@ -80,7 +80,7 @@ def test_it_trains_scores_and_saves(bridges, tmp_path: Path, capsys):
     config = json.loads(Path("out/artifact/config.json").read_text(encoding="utf-8"))
     assert config["lm"] == f"hf/{Path('out/model').resolve()}"
     assert set(config["evaluations"]) == {"dev before", "dev after", "test before", "test after"}
-    loaded = load_artifact("out/artifact", retriever=BM25Index.from_passages(read_corpus("corpus.jsonl")))
+    loaded = load("out/artifact", retriever=BM25Index.from_passages(read_corpus("corpus.jsonl")))
     with dspy.context(lm=make_lm(config["lm"])):
         assert loaded(question="Who designed the Orle Bridge?").answer == "Ada Venn"
 

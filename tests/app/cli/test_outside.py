@@ -18,6 +18,7 @@ import csv
 
 import dspy
 import knowgap
+from knowgap.compiling.data import read_corpus
 from knowgap.programs.hyperparameters import Integer
 from knowgap.retrieval import rank_hits
 from knowgap.signatures import AnswerFromPassages
@@ -54,7 +55,7 @@ def load(path):
 
 class Words:
     def __init__(self, path):
-        self.passages = list(knowgap.read_corpus(path))
+        self.passages = list(read_corpus(path))
 
     def search(self, queries, k):
         return [rank_hits([(p, self.overlap(query, p)) for p in self.passages], k) for query in queries]

@@ -15,7 +15,7 @@ from page_reader import read_page
 
 from knowgap import programs
 from knowgap.cli import report as cli_report
-from knowgap.compiling import Evaluation, evaluate, save_artifact
+from knowgap.compiling import Evaluation, evaluate, save
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
 from knowgap.errors import DataError, StudyError, UnknownName, UsageError
@@ -140,7 +140,7 @@ def test_a_run_folder_is_reported_whole(study, tests_before_and_after, tmp_path,
     others = [t for t in tuning.trials if t.complete and t.same_as is None and t.number != tuning.best.number]
     runner_up = max(others, key=lambda trial: trial.score)
     artifact = folder / "artifact"
-    save_artifact(tuning.program_of(runner_up), artifact, lm="test/quality", evaluations=tests_before_and_after)
+    save(tuning.program_of(runner_up), artifact, lm="test/quality", evaluations=tests_before_and_after)
     page = read_page(render_report(folder))
     assert "No test score" not in page.text
     assert "Only means were kept with the compiled program" in page.text

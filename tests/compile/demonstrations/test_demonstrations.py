@@ -8,7 +8,7 @@ import pytest
 from compile_helpers import Tunable, make_examples, make_retriever, reading_lm, reading_rule
 from support import scripted_lm
 
-from knowgap.compiling import evaluate, save_artifact
+from knowgap.compiling import evaluate, save
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.demonstrations.feedback import feedback_metric
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
@@ -292,7 +292,7 @@ def test_knn_shows_the_nearest(program, examples, tmp_path):
     with dspy.context(lm=lm):
         assert embedded(question=examples[3].question).answer == examples[3].answer
     with pytest.raises(UsageError, match="knn looks its demonstrations up"):
-        save_artifact(compiled, tmp_path / "knn")
+        save(compiled, tmp_path / "knn")
     wrong, _ = scripted_lm(lambda o, i: {"answer": "nobody", "questions": []})
     with pytest.raises(UsageError, match="answers rightly"):
         run_optimizer(program, examples, lm=wrong, **options)

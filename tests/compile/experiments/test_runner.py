@@ -15,7 +15,7 @@ from compile_helpers import NAMES, reading_rule
 from experiment_helpers import LoggingEngine, asked, logging_lm, make_table
 from support import scripted_lm
 
-from knowgap.compiling import save_artifact
+from knowgap.compiling import save
 from knowgap.compiling.evaluation.statistics import Comparison
 from knowgap.compiling.experiments.result import ExperimentResult, Figure, correct_p_values
 from knowgap.compiling.experiments.runner import estimate_experiment
@@ -118,7 +118,7 @@ def test_a_papers_language_model_can_be_stood_for_row_by_row(run, log: Path, tmp
 
 
 def test_a_compiled_program_can_be_a_row(run, tmp_path: Path):
-    save_artifact(Direct(), tmp_path / "compiled", lm="test/rule")
+    save(Direct(), tmp_path / "compiled", lm="test/rule")
     (cell,) = run({"rows": [{"label": "compiled", "artifact": str(tmp_path / "compiled")}], "baseline": ""}).cells
     assert (cell.questions, cell.provenance.program) == (8, "direct")
 

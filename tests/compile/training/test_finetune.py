@@ -9,7 +9,7 @@ import dspy
 import pytest
 from support import scripted_lm
 
-from knowgap.compiling import load_artifact, save_artifact
+from knowgap.compiling import load, save
 from knowgap.compiling.training import TrainingConfig
 from knowgap.compiling.training.finetune import finetune_program
 from knowgap.errors import UsageError
@@ -55,8 +55,8 @@ def test_the_calls_of_right_runs_are_trained_on(base: Path, tmp_path: Path):
     assert all(predictor.lm is None for predictor in tuned.program.predictors())
     with dspy.context(lm=tuned.lm):
         assert isinstance(tuned.program(question="who wrote book 9?").answer, str)
-    folder = save_artifact(tuned.program, tmp_path / "artifact", lm=tuned.lm)
-    assert load_artifact(folder, lm=tuned.lm).name == "direct"
+    folder = save(tuned.program, tmp_path / "artifact", lm=tuned.lm)
+    assert load(folder, lm=tuned.lm).name == "direct"
     assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["lm"] == tuned.lm.model
 
 

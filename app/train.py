@@ -1,0 +1,12 @@
+"""Train models on your own questions, and measure each on questions that it was not trained on.
+
+>>> import knowgap
+>>> sorted(knowgap.train.__all__)
+['colbert', 'ra_isf', 'reranker', 'rq_rag']
+"""
+
+from __future__ import annotations
+
+from knowgap.compiling.training import colbert, ra_isf, reranker, rq_rag
+
+__all__ = ["colbert", "ra_isf", "reranker", "rq_rag"]

@@ -1,0 +1,14 @@
+from .artifact import load as load
+from .artifact import read_config as read_config
+from .artifact import save as save
+from .compiler import Compiled as Compiled
+from .compiler import compile as compile
+from .evaluation.estimate import Estimate as Estimate
+from .evaluation.evaluator import evaluate as evaluate
+from .evaluation.results import Evaluation as Evaluation
+from .evaluation.results import Evaluations as Evaluations
+from .evaluation.results import compare as compare
+from .evaluation.statistics import Comparison as Comparison
+from .study.config import StudyConfig as StudyConfig
+from .study.estimate import estimate_compile as estimate_compile
+from .study.run import StudyResult as StudyResult

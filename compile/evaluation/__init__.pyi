@@ -1,0 +1,11 @@
+from .estimate import Estimate as Estimate
+from .evaluator import evaluate as evaluate
+from .evaluator import load_answers as load_answers
+from .results import Evaluation as Evaluation
+from .results import Evaluations as Evaluations
+from .results import compare as compare
+from .runner import QuestionRecord as QuestionRecord
+from .runner import map_ordered as map_ordered
+from .runner import run_questions as run_questions
+from .statistics import Comparison as Comparison
+from .statistics import Interval as Interval
