@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -121,11 +121,11 @@ class UsageTracker(BaseCallback):
 class _Meter:
     """Passes the entry of each call on: to trackers, and to the model's own history where one is kept."""
 
-    def __init__(self, lm: dspy.BaseLM, tracker: UsageTracker | None):
-        self.lm, self._tracker = lm, tracker
+    def __init__(self, lm: dspy.BaseLM, counting: Sequence[UsageTracker]):
+        self.lm, self._counting = lm, counting
 
     def __call__(self, entry: Mapping[str, Any]) -> None:
-        for tracker in (*trackers(), *([self._tracker] if self._tracker else ())):
+        for tracker in (*trackers(), *self._counting):
             tracker.append(entry)
         if keeps_history():
             self.lm.update_history(entry)
@@ -142,18 +142,18 @@ def unmetered(lm: Any) -> Any:
     return lm if meter is None else meter.lm
 
 
-def metered(lm: Any, tracker: UsageTracker | None = None, **changes: Any) -> Any:
+def metered(lm: Any, *counting: UsageTracker, **changes: Any) -> Any:
     """A copy of a language model that reports each of its calls to the trackers around it.
 
     Args:
         lm: a language model of DSPy's; anything else is returned as it is.
-        tracker: counts the calls of this copy, besides those around it.
+        *counting: trackers that count the calls of this copy, besides those around it.
         **changes: as for `dspy.LM.copy`.
     """
     if not isinstance(lm, dspy.BaseLM):
         return lm
     lm = unmetered(lm)
-    return lm.copy(update_history=_Meter(lm, tracker), **changes)
+    return lm.copy(update_history=_Meter(lm, counting), **changes)
 
 
 def trackers() -> list[UsageTracker]:

@@ -92,12 +92,17 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
     lm = lm_of(predictor, inputs)
     if not isinstance(lm, dspy.BaseLM):
         return predictor(**inputs)  # DSPy says what is wrong with it
-    asked = metered(lm, tracker, num_retries=0)
+    counting, callbacks = [tracker] if tracker else [], dspy.settings.callbacks
+    if isinstance(predictor, dspy.Predict) and dspy.settings.adapter is None:
+        # No other model can be called: DSPy, which takes its time for callbacks, need not look for one.
+        counting += trackers()
+        callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
+    asked = metered(lm, *counting, num_retries=0)
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(_predict_of(predictor), "lm", None) else dict(inputs)
     config = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
     sampling = {} if said or lm in _REFUSING else default_sampling(lm)
-    with metering(), dspy.context(adapter=adapter_in_use(), lm=asked):
+    with metering(), dspy.context(adapter=adapter_in_use(), lm=asked, callbacks=callbacks):
         if not sampling:
             return ask_patiently(lm, functools.partial(predictor, **given))
         chosen = {**given, "config": {**inputs.get("config", {}), **sampling}}
