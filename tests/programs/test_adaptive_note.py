@@ -41,7 +41,6 @@ NOTES = [
     "The district lies in Ticonderoga, Essex County; the town had 5,042 inhabitants in 2010. Gale built houses there.",
 ]
 TOWN_ALWAYS = {QUESTION: [DISTRICT], **{f"new {n} a?": [TOWN] for n in range(1, 10)}}
-ONE_EACH = {QUESTION: [DISTRICT], **{f"new {n} a?": [Passage(f"p{n}", "", "text")] for n in range(1, 10)}}
 
 
 def example(changes=None, table=TABLE, **kwargs):
@@ -200,15 +199,6 @@ def test_malformed_output_counts_as_nothing_found(changes, note, stopped):
     assert (prediction.answer, prediction.note, prediction.trace.stopped) == ("5,042", note, stopped)
     assert engine.asked("generate")[-1]["note"] == note
     assert ("lake" in [passage.id for passage in prediction.passages]) is (act != "init")
-
-
-def test_no_hit_at_all():
-    prediction, engine = example(table={})
-    kinds = ["asked", "retrieved", "queried", "retrieved", "compared", "stopped", "answered"]
-    assert [step.kind for step in prediction.trace.steps] == kinds
-    assert prediction.trace.of(Compared)[0].reason == "no passages"
-    assert (prediction.answer, prediction.passages, prediction.note) == ("5,042", [], "")
-    assert engine.acts == ["propose", "generate"]  # nothing to read
 
 
 def test_first_note_in_a_later_step_is_accepted():

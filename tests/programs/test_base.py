@@ -6,7 +6,7 @@ import threading
 import dspy
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
-from support import UNREADABLE, OverlapRetriever, TableRetriever, scripted_lm
+from support import OverlapRetriever, TableRetriever, scripted_lm
 
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
@@ -14,7 +14,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
-from knowgap.programs.trace.steps import Malformed
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import AnswerDirectly
 
@@ -115,27 +114,6 @@ def test_ledger_counts_the_calls_of_a_nested_predictor():
 
 
 # Output that cannot be read, and language models that fail.
-
-
-def said(program, *replies):
-    """Ask with a language model that says these texts, the last of them for ever."""
-    rest = list(replies)
-    lm, engine = scripted_lm(lambda *_: rest.pop(0) if len(rest) > 1 else rest[0])
-    with dspy.context(lm=lm):
-        return program(question=QUESTION), engine
-
-
-def test_lone_surrogates_in_an_answer_are_replaced(rag):
-    prediction, _ = said(rag, '{"answer": "Ada \\ud800 Moor"}')
-    assert prediction.answer == "Ada ? Moor"
-    assert prediction.trace.to_json()
-
-
-def test_json_fallback_is_read(rag):
-    prediction, _ = said(rag, UNREADABLE, '{"answer": "Ada Moor"}')
-    assert prediction.answer == "Ada Moor"
-    assert prediction.trace.of(Malformed) == []
-    assert prediction.trace.cost.lm_calls == 2
 
 
 def test_a_missing_language_model_is_no_unreadable_output(rag):

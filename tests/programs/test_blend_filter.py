@@ -256,13 +256,6 @@ def test_ids_that_do_not_exist_are_left_out_and_nothing_may_be_left(ids, passage
     assert (prediction.answer, prediction.passages) == ("Jillian Belk", passages)  # the first of each list
 
 
-def test_no_hits_cost_no_filter_and_no_draft():
-    prediction, engine, retriever = answered(table={})
-    assert (prediction.answer, prediction.passages) == ("Jillian Belk", [])
-    assert sorted(engine.acts) == ["answer", "recall", "shorten"]
-    assert sorted(retriever.searched) == sorted([QUESTION, INTERNAL])
-
-
 @pytest.mark.parametrize(
     ("act", "passages", "answer"),
     [

@@ -97,11 +97,6 @@ def test_where_nothing_was_read_nothing_is_cited():
     assert (citation.passages, citation.score, citation.supported) == ((), 0.0, False)
 
 
-def test_markup_in_passages_is_text():
-    [citation] = cite_answer("Who grinds corn for <b>three</b> villages [/bold]?", "The mill", ALL)
-    assert ids(citation) == ["mill"]
-
-
 def test_more_than_three_passages_together_are_no_citation():
     parts = [Passage(str(n), "", f"part{n}") for n in range(6)]
 

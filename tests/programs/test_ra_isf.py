@@ -5,7 +5,6 @@ are those of the data sets; passages, sub-questions and replies are in our words
 """
 
 import copy
-import threading
 
 import dspy
 import pytest
@@ -166,14 +165,6 @@ def test_the_answer_is_drawn_from_all_relevant_passages():
     assert (prediction.trace.cost.lm_calls, prediction.trace.cost.critical_calls) == (7, 3)
 
 
-def test_a_first_step_is_relevant_and_what_it_does_not_settle_is_broken_down():
-    """Appendix A.2 has relevant and irrelevant; the reader says whether what is relevant settles the question."""
-    script = mother(relevant=("Polish-Russian War",), enough=False, known=("Part?",), parts={MOTHER: ["Part?"]})
-    prediction, engine = run(script, MOTHER, MOTHER_TABLE)
-    assert [p["title"] for p in engine.asked("read")[0]["passages"]] == ["Polish-Russian War"]
-    assert (verdicts(prediction.trace, "answerable"), prediction.trace.stopped) == ([False], "sub-answers")
-
-
 @pytest.mark.parametrize(
     ("setting", "reason"),
     [({"question_decomposition": False}, "no decomposition"), ({"depth": 0}, "depth"), ({}, "no sub-question")],
@@ -273,24 +264,6 @@ def test_a_predictors_own_language_model_takes_precedence():
     program.know.lm = lm_of(own)
     play(program, SNOOP, **snoop())
     assert (given.acts, own.acts) == ([], ["know"] * 5)
-
-
-def test_judgements_and_sub_questions_run_at_the_same_time():
-    judges, parts = threading.Barrier(5, timeout=20), threading.Barrier(3, timeout=20)
-
-    def relevance(inputs):
-        judges.wait()  # raises unless all five are under way
-        return False
-
-    def know(inputs):
-        if inputs["question"] in "abd":
-            parts.wait()  # all but the one that refers to another
-        return inputs["question"] != MOTHER
-
-    script = mother(know=know, relevance=relevance, parts={MOTHER: ["a", "b", "c of #1", "d"]})
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE)
-    answers = ["answer to a", "answer to b", "answer to c of answer to a", "answer to d"]
-    assert [part.answer for part in prediction.sub_answers] == answers
 
 
 # What can go wrong.

@@ -46,21 +46,6 @@ def test_the_answer_to_an_earlier_sub_question_is_filled_in_before_the_next_is_s
     assert prediction.trace.cost.critical_calls == 2 + 3 * 2 + 1
 
 
-def test_an_answer_that_was_found_by_breaking_down_further_is_filled_in_too():
-    parts = {
-        ROOT: ["Who directed it?", "Where was #1 born?"],
-        "Who directed it?": ["What is the film?", "Who made #1?"],
-    }
-    answers = {"What is the film?": "Dusk", "Who directed it?": "Ilse Morn"}
-    prediction, _ = run(parts, answers)
-    assert asked(prediction) == [
-        "Who directed it?",
-        "What is the film?",
-        "Who made Dusk?",
-        "Where was Ilse Morn born?",
-    ]
-
-
 @pytest.mark.parametrize("preset", RAISF.presets)
 def test_the_papers_presets_ask_every_sub_question_as_it_was_written(preset):
     """Algorithm 1 solves q_i, and depth 3 is the paper's threshold (section 4.5)."""

@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
@@ -17,7 +16,7 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Answered, Asked, Retrieved, Step
+from knowgap.programs.trace.steps import Answered, Retrieved
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.signatures import AnswerDirectly
 
@@ -62,25 +61,6 @@ def left(stream):
         thread.join(timeout=60)
 
 
-def test_ends_with_the_prediction():
-    lm, engine = scripted_lm(lambda *_: RULE)
-    with dspy.context(lm=lm):
-        asked, retrieved, answered, prediction = RAG(Counting()).stream(question="Where?")
-    assert (type(asked), type(retrieved), type(answered)) == (Asked, Retrieved, Answered)
-    assert prediction.trace.steps == [asked, retrieved, answered]
-    assert (prediction.answer, len(engine.calls)) == ("Tarn", 1)
-
-
-def test_the_program_works_only_while_the_loop_waits():
-    index, (lm, engine) = Counting(), scripted_lm(lambda *_: RULE)
-    with dspy.context(lm=lm):
-        stream = IterRetGen(index, iterations=2).stream(question="Where?")
-    seen = [(type(step).__name__, index.searches, len(engine.calls)) for step in stream if isinstance(step, Step)]
-    assert seen[0] == ("Asked", 0, 0)
-    assert seen[1] == ("Retrieved", 1, 0)
-    assert (index.searches, len(engine.calls)) == (2, 2)
-
-
 def test_a_branch_is_seen_before_another_has_begun_and_the_trace_stays_in_order():
     seen = threading.Event()
     lm, engine = scripted_lm(lambda *_: RULE)
@@ -122,13 +102,6 @@ def test_a_loop_that_is_broken_out_of_leaves_no_thread():
     assert engine.calls == []
 
 
-def test_nothing_begins_before_the_first_step_is_asked_for():
-    before = threading.active_count()
-    stream = RAG(Counting()).stream(question="Where?")
-    assert threading.active_count() == before
-    stream.close()
-
-
 def test_settings_are_those_of_the_call():
     programs = [Direct().stream(question="Who?")]
     for name in ("Ada", "Bo"):
@@ -149,20 +122,6 @@ def test_errors_are_raised_from_the_iteration():
     assert [step.kind for step in seen] == ["asked", "retrieved"]
     with pytest.raises(EmptyQuestion):
         next(Direct().stream(question=" "))
-
-
-def test_many_threads_stream_one_program():
-    program = IterRetGen(Counting(), iterations=2)
-    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": inputs["question"]})
-
-    def ask(number):
-        with dspy.context(lm=lm):
-            *steps, prediction = program.stream(question=f"Where is {number}?")
-        assert steps == prediction.trace.steps
-        return prediction.answer
-
-    with ThreadPoolExecutor(16) as pool:
-        assert list(pool.map(ask, range(64))) == [f"Where is {number}?" for number in range(64)]
 
 
 def test_a_program_that_is_asked_by_another_or_by_a_stand_in():

@@ -1,7 +1,5 @@
 """RA-ISF with trained models in place of prompts: who judges, from which probability on, and what is recorded."""
 
-import copy
-
 import pytest
 from support import TableRetriever, play
 
@@ -109,13 +107,6 @@ def test_the_trace_says_who_judged():
     assert "self-knowledge by trained: no: probability 0.100" in shown
     assert "relevance of moor by trained: no" in shown
     assert "decomposed by trained into" in shown
-
-
-def test_copies_share_the_models():
-    model = Trained()
-    program = RAISF(know=model, relevant=model, decompose=model)
-    for twin in (copy.deepcopy(program), program.deepcopy(), program.reset_copy()):
-        assert twin.know_model is twin.relevance_model is twin.decomposition_model is model
 
 
 def test_a_model_without_effect_is_said_to_be_without():

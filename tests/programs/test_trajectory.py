@@ -26,15 +26,6 @@ def leaf(path, answer, probability=None, stated=0.0, generated=None):
     )
 
 
-def test_confidence_takes_the_likeliest_answer():
-    selection = select_trajectory(
-        "confidence", [leaf("", "Rome", 0.5), leaf("rewrite", "Paris", 0.6), leaf("decompose", "Rome", 0.4)]
-    )
-    assert selection.best.path == "rewrite"
-    assert selection.scores == pytest.approx({"direct": 0.5, "rewrite": 0.6, "decompose": 0.4})
-    assert selection.measured
-
-
 def test_the_ensemble_adds_up_probabilities_so_that_agreement_counts():
     leaves = [leaf("", "the Rome.", 0.2), leaf("rewrite", "Paris", 0.6), leaf("decompose", "Rome", 0.5)]
     selection = select_trajectory("ensemble", leaves)
@@ -96,13 +87,6 @@ def test_answers_too_long_for_a_float_are_still_told_apart():
     assert select_trajectory("confidence", long).best.path == "1"
     assert select_trajectory("ensemble", long).best.path == "1"
     assert trajectory_weights("ensemble", long)[0] == pytest.approx([math.exp(-4), 1.0, math.exp(-2)])
-
-
-def test_answers_of_punctuation_alone_stay_apart():
-    selection = select_trajectory(
-        "ensemble", [leaf("", "?", 0.5), leaf("rewrite", "!", 0.4), leaf("decompose", "?", 0.1)]
-    )
-    assert selection.scores == pytest.approx({"?": 0.6, "!": 0.4})
 
 
 def test_the_formulas_by_hand():

@@ -1,7 +1,6 @@
 """Baselines that retrieve once or never: Direct, CoT, RAG, RAG with CoT, Chain-of-Note, Self-Refine, Self-Rerank."""
 
 import pytest
-from support import TableRetriever
 
 from knowgap.programs.baselines.direct import ChainOfThought, Direct
 from knowgap.programs.baselines.rag import RAG, ChainOfNote, RAGChainOfThought
@@ -40,13 +39,6 @@ def test_one_call_answers_from_the_first_k_passages(whole, corpus, ask, kinds, p
     ids = [passage.id for passage in read]
     assert [step.hits for step in prediction.trace.of(Retrieved)] == ([[ids]] if read else [])
     assert all(step.passages == ids for kind in (Answered, Noted) for step in prediction.trace.of(kind))
-
-
-@pytest.mark.parametrize("program", [RAG, RAGChainOfThought, ChainOfNote, SelfRefine, SelfRerank])
-def test_if_nothing_is_found_the_model_answers_from_memory(ask, program):
-    prediction, engine = ask(program(TableRetriever({})), reply)
-    assert (prediction.answer, prediction.passages) == ("Tarn", [])
-    assert "relevant_ids" not in [name for fields, _ in engine.calls for name in fields], "nothing is not ranked"
 
 
 def test_self_refine_answers_from_its_note(whole, ask, kinds):

@@ -81,12 +81,6 @@ def test_which_sample_is_chosen(answer, samples, settings, chosen):
     assert answer(*samples, **settings)[0].answer == chosen
 
 
-def test_temperature_and_passages_are_settings(answer):
-    _, engine = answer(WHOLE, temperature=0.5, top_k=2)
-    assert engine.temperatures == [0.5]
-    assert len(engine.calls[0][1]["passages"]) == 2
-
-
 def test_unreadable_samples(answer):
     prediction, _ = answer("mumble", "mumble", WHOLE, samples=2)
     assert [step.answer for step in prediction.trace.of(Answered)] == ["", "Tarn", "Tarn"]

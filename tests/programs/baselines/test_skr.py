@@ -45,13 +45,6 @@ def test_retrieves_unless_the_neighbours_were_answered_without(corpus, ask, kind
     assert prediction.trace.of(Judged)[0].reason == reason
 
 
-def test_the_number_of_neighbours_decides(corpus, ask):
-    nearest = example("Which river flows through Tarn now?", False)
-    for neighbours, answer in ((1, "read"), (5, "known")):
-        program = SKR(OverlapRetriever(corpus), examples=[*EXAMPLES, nearest], neighbours=neighbours, top_k=1)
-        assert ask(program, answering, RIVER)[0].answer == answer
-
-
 @pytest.mark.parametrize(
     ("examples", "answer"),
     [

@@ -101,14 +101,3 @@ def test_a_draft_without_statements_cannot_be_verified(program, ask, reply):
     prediction, _ = ask(program(), {"statements": always(reply), "explanation": [LAST]})
     assert (prediction.answer, prediction.trace.stopped) == ("last", "no statements")
     assert bool(prediction.trace.of(Malformed)) == (reply == "mumble")
-
-
-def test_hyperparameters(program, ask):
-    queries = {"queries": [WHERE, "two", "three", "four"]}
-    script = {"statements": always(LUND), "queries": always(queries), "explanation": always(LAST)}
-    made = program(max_queries=2, memory=2, top_k=1, iterations=2)
-    _, engine = ask(made, script)
-    assert made.retriever.searched == [QUESTION, WHERE, "two"]
-    assert [len(inputs["passages"]) for _, inputs in engine.calls if "passages" in inputs] == [1, 2]
-    assert ask(program(entailment_threshold=0.1), script)[0].trace.stopped == "verified"
-    assert ask(program(entailment_threshold=0.95), script)[0].known == []

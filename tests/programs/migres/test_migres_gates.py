@@ -2,7 +2,7 @@
 
 import pytest
 from migres_script import BORN, GAP, PAINTED, QUESTION, SECOND, ask, decide, learn, small, two_steps
-from support import TableEntailment, TableReranker, TableRetriever, play
+from support import TableEntailment, TableReranker, TableRetriever
 
 from knowgap.programs.baselines.alce import VanillaS
 from knowgap.programs.migres import MIGRES
@@ -136,29 +136,6 @@ def test_without_knowledge_of_its_own_the_last_word_is_the_main_modules(learnt):
     assert prediction.missing == ("" if learnt else GAP)
 
 
-def test_a_passage_that_was_shown_is_not_shown_again_although_only_one_sentence_was():
-    ferry = Passage("ferry", "The Grey Ferry", "Ada Moor painted it. It hangs in Tarn.")
-
-    def score(query, text):
-        wanted = "Ada Moor painted it." if query == QUESTION else "It hangs in Tarn."
-        return 5.0 if text == wanted else 4.0 if text == str(ferry) else -9.0
-
-    program = MIGRES(
-        TableRetriever({query: [ferry] for query in (QUESTION, SECOND)}),
-        reranker=TableReranker(score, default_threshold=3.0),
-        entailment=TableEntailment(),
-    )
-    prediction, engine = two_steps(program, leaf=[learn()], query=[ask(SECOND), ask()], main=[])
-    assert [given["passages"][0]["text"] for given in engine.asked("leaf")] == ["Ada Moor painted it."]
-    assert [step.kept for step in prediction.trace.of(Reranked)][:2] == [{"ferry": 4.0}, {}]
-    # A sentence is scored by itself, as in the paper; the passage with its title.
-    assert program.reranker.pairs == [
-        (QUESTION, str(ferry)),
-        (QUESTION, "Ada Moor painted it."),
-        (QUESTION, "It hangs in Tarn."),
-    ]
-
-
 def test_a_statement_may_rest_on_two_passages_together():
     joined = "The painter of The Grey Ferry was born in Wick."
 
@@ -185,13 +162,3 @@ def test_the_query_module_is_told_how_many_queries_it_may_write_and_what_found_n
     # The second query of the first step returned nothing that the new statement rests on.
     assert second["asked"] == [QUESTION, SECOND, *queries[: limit - 1]]
     assert second["found_nothing"] == queries[: limit - 1]
-
-
-def test_yes_or_no_is_reasoned_from_the_statements():
-    prediction, engine = play(
-        small(style="yes_no"),
-        QUESTION,
-        leaf=learn((PAINTED, 1)),
-        main={"answerable": True, "answer": "yes", "confidence": 4},
-    )
-    assert (prediction.answer, engine.acts) == ("yes", ["leaf", "main"])

@@ -4,9 +4,6 @@ import pytest
 from migres_script import (
     BORN,
     FERRY,
-    GAP,
-    NOISE,
-    NOT_YET,
     PAINTED,
     QUESTION,
     SCORES,
@@ -14,14 +11,13 @@ from migres_script import (
     TABLE,
     THIRD,
     ask,
-    decide,
     learn,
     small,
     two_steps,
 )
 
 from knowgap.errors import UsageError
-from knowgap.programs.trace.steps import Compressed, Extracted, Prompted, Queried, Rejected, Reranked
+from knowgap.programs.trace.steps import Compressed, Extracted, Queried, Rejected, Reranked
 from knowgap.retrieval.passage import Passage
 
 
@@ -50,19 +46,6 @@ def test_delta_keeps_scores_at_or_above_it(delta, kept):
     first = prediction.trace.of(Reranked)[0]
     assert (first.threshold, list(first.kept)) == (delta, kept)
     assert set(first.kept) | set(first.dropped) == {"ferry", "noise"}
-
-
-def test_top_k_limits_what_is_read_and_leaves_the_rest_for_later():
-    passages = [Passage(f"p{n}", f"P{n}", f"Text {n}.") for n in range(5)]
-    table = {QUESTION: passages, SECOND: passages}
-    score = {(query, f"P{n}"): 9.0 - n for query in table for n in range(5)}
-    prediction, engine = two_steps(small(table, score, top_k=2), query=[ask(SECOND)])
-    assert [[title for title, _ in call] for call in read(engine)] == [["P0", "P1"], ["P2", "P3"]]
-    assert [list(step.kept) for step in prediction.trace.of(Reranked)] == [
-        ["p0", "p1", "p2", "p3", "p4"],
-        ["p2", "p3", "p4"],
-    ]
-    assert prediction.trace.cost.passages == 4
 
 
 def test_a_passage_hit_by_several_queries_keeps_its_highest_score():
@@ -107,22 +90,6 @@ def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(who
     assert program.entailment.pairs == [(str(FERRY), PAINTED)]
 
 
-def test_compression_none_reads_whole_passages():
-    program = small({QUESTION: [FERRY]}, sentence_scores(4.0, 5.0, 1.0, 1.0), compression="none")
-    prediction, engine = two_steps(program, leaf=[learn()], query=[ask()])
-    assert read(engine)[0] == [(FERRY.title, FERRY.text)]
-    assert prediction.trace.of(Compressed) == []
-    assert program.reranker.pairs == [(QUESTION, str(FERRY))]
-
-
-def test_compression_by_the_model_that_finds_nothing_counts_as_no_passage():
-    program = small({QUESTION: [FERRY]}, compression="snippet")
-    prediction, engine = two_steps(program, snippet={"relevant": False, "snippet": ""}, main=[], query=[ask()])
-    assert engine.acts[:4] == ["snippet", "knowledge", "main", "query"]
-    assert "leaf" not in engine.acts
-    assert prediction.trace.of(Extracted) == []
-
-
 def entails_literally(premise, hypothesis):
     return 0.8 if hypothesis in premise else 0.3
 
@@ -155,23 +122,6 @@ def test_entailment_switched_off_asks_nobody_and_takes_every_statement():
     assert prediction.known == [PAINTED, "Out of nowhere.", BORN]
     assert program.entailment.pairs == rejected(prediction) == []
     assert [passage.id for passage in prediction.passages] == ["ferry", "moor"]
-
-
-def test_own_knowledge_is_asked_for_only_if_no_passage_survives():
-    program = small({QUESTION: [NOISE]})
-    prediction, engine = two_steps(
-        program, leaf=[learn((BORN, 1))], knowledge=[{"passage": f"{BORN} "}], main=[decide("Wick")]
-    )
-    assert engine.acts == ["knowledge", "leaf", "main"]
-    assert engine.asked("knowledge") == [{"queries": [QUESTION]}]
-    assert prediction.passages == [Passage("model:1", "the model's own knowledge", BORN)]
-
-
-def test_own_knowledge_switched_off():
-    program = small({}, prompt_knowledge=False)
-    prediction, engine = two_steps(program, main=[decide(NOT_YET, GAP)], query=[ask(SECOND), ask()])
-    assert engine.acts == ["main", "query", "query", "query"]
-    assert prediction.trace.of(Prompted) == prediction.passages == []
 
 
 @pytest.mark.parametrize("read_apart", [False, True])

@@ -7,10 +7,8 @@ from typing import Any, get_args, get_origin
 
 import dspy
 import pytest
-from support import scripted_lm
 
 from knowgap import signatures
-from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.replies.adapter import CachingChatAdapter, lenient
 from knowgap.signatures import SourcePassage, Statement, SubAnswer
 
@@ -52,20 +50,6 @@ def test_new_instructions_are_written_anew():
     after = CachingChatAdapter().format_system_message(other)
     assert "Do something else." in after
     assert before == CachingChatAdapter().format_system_message(signature) != after
-
-
-def test_an_adapter_of_ones_own_is_used():
-    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": "Tarn"})
-    asked = []
-
-    class Own(dspy.ChatAdapter):
-        def format(self, signature, demos, inputs):
-            asked.append(inputs["question"])
-            return super().format(signature, demos, inputs)
-
-    with dspy.context(lm=lm, adapter=Own()):
-        assert Direct()(question="Where was she born?").answer == "Tarn"
-    assert asked == ["Where was she born?"]
 
 
 QUOTED = [

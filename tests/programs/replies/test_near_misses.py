@@ -11,7 +11,7 @@ from near_misses import FORMS, all_signatures, deciding_fields, is_read, near_mi
 
 from knowgap.programs.replies.adapter import lenient
 from knowgap.programs.replies.fields import read_fields
-from knowgap.signatures import AnswerDirectly, MissingInfo, PassageRelevance, ReasonedAnswer
+from knowgap.signatures import AnswerDirectly, PassageRelevance, ReasonedAnswer
 
 GATED = {"MissingInfo": "answerable", "PromptedKnowledge": "knows"}
 GATED |= dict.fromkeys(("SummarisePassage", "ExtractSnippet"), "relevant")
@@ -63,19 +63,6 @@ def test_a_spoilt_reply_is_read_or_not_but_raises_nothing(name):
             text = text[:at] + other + text[at + length :]
         outputs = read_fields(signature, text, case.form)
         assert outputs is None or outputs.keys() == signature.output_fields.keys()
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
-    "piece",
-    ['["a" ', '{"a":', "{", "“", "[[ ## answer ## ]]\n", "<answer><item>", "<think>", "9", "`", "1. a\n", "("],
-)
-def test_endless_replies_come_to_an_end(form, piece):
-    for signature in (MissingInfo, PassageRelevance):
-        reply = (piece * 100_000)[:100_000]
-        for start in ("", "[[ ## relevant ## ]]\n", '{"relevant": '):
-            outputs = read_fields(signature, start + reply, form)
-            assert outputs is None or outputs.keys() == signature.output_fields.keys()
 
 
 @pytest.mark.parametrize(

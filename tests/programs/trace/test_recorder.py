@@ -79,13 +79,6 @@ def test_steps_are_in_order_whichever_ends_first(concurrent):
     assert texts(concurrent) == ["first", "middle", "last"]
 
 
-def test_tasks_run_at_the_same_time(concurrent):
-    """Each of the tasks can only end when all have begun."""
-    barrier = threading.Barrier(4)
-    run_concurrently([lambda: barrier.wait(20)] * 4)
-    assert not barrier.broken
-
-
 def test_one_by_one_uses_no_thread():
     with recording(TraceRecorder(0.0, concurrent=False)):
         assert set(run_concurrently([threading.get_ident] * 5)) == {threading.get_ident()}
@@ -110,14 +103,6 @@ def test_first_failure_in_order_is_raised_after_all_have_ended(concurrent, place
     with pytest.raises(KeyError, match="in order first"):
         run_concurrently(tasks)
     assert sorted(ended) == ["well", "well too"]
-
-
-def test_failure_one_by_one():
-    def fail():
-        raise OSError("second")
-
-    with recording(TraceRecorder(0.0, concurrent=False)), pytest.raises(OSError, match="second"):
-        run_concurrently([lambda: 1, fail])
 
 
 def test_branches_are_filed_under_their_names_also_when_nested(recorder):
