@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
+from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
     import dspy
@@ -27,6 +28,8 @@ _DEFAULT_METRICS = ("f1", "exact_match")
 @dataclass(frozen=True)
 class EvaluateOptions(o.SplitOptions, o.JobOptions, o.ProgramsOptions):
     """Programs, and what it takes to score them on a split."""
+
+    measure: o.Measure = False
 
 
 @o.grouped
@@ -60,13 +63,15 @@ def _evaluate_all(
     All programs are checked and made before the first is asked. An empty label stands for the program's name. A dry run
     shows what it would cost instead.
     """
+    if options.measure and not options.dry_run:
+        raise UsageError("--measure: goes with --dry-run")
     checked = {name: factories.check_program(program) for name, program in chosen.items()}
     results: dict[str, Evaluation] = {}
     with open_job(options, [options.split], checked.values()) as job:
         made = {name: each.make(job.retriever, job.lm) for name, each in checked.items()}
         programs = {name or program.name: program for name, program in made.items()}
         if options.dry_run:
-            estimates = {label: job.estimate(each, options.split) for label, each in programs.items()}
+            estimates = {label: job.estimate(each, options.split, options.measure) for label, each in programs.items()}
             show_estimates(estimates, job.lm, as_json)
             return {}
         ending = f"{job.dataset.name}-{options.split}"
@@ -118,8 +123,8 @@ class Job:
                 **options,
             )
 
-    def estimate(self, program: Program, split: str) -> Estimate:
-        """Estimate what `evaluate` would cost."""
+    def estimate(self, program: Program, split: str, measure: bool) -> Estimate:
+        """Estimate what `evaluate` would cost; `measure` asks three of the questions first."""
         from knowgap.compiling.evaluation.estimate import estimate
 
         return estimate(
@@ -128,6 +133,7 @@ class Job:
             self.metrics,
             lm=self.lm,
             prices=self.options.prices,
+            measure=measure,
         )
 
 
@@ -159,7 +165,7 @@ def open_job(
         options.api_base,
         options.lm_option,
         artifact,
-        asks=not options.dry_run,
+        asks=not options.dry_run or (isinstance(options, EvaluateOptions) and options.measure),
         generator=checked[0].generator if generated else None,
     )
     retrieves = any(each.retrieves for each in checked)

@@ -90,9 +90,7 @@ def experiment(
     list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
     setup: Setup,
     dry_run: o.DryRun = False,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="With --dry-run: ask three questions of each cell, to estimate from them.")
-    ] = False,
+    measure: o.Measure = False,
     prices: o.Prices = None,
     ray_address: Annotated[
         str | None,

@@ -124,6 +124,9 @@ Prices = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="Ask nothing; estimate calls, tokens and price.")]
+Measure = Annotated[
+    bool, Option("--measure", help="With --dry-run: ask three questions first, and estimate from what they cost.")
+]
 
 NEW_INDEX = "colbert"
 """The engine of a new index if none is named."""

@@ -186,7 +186,7 @@ def call_bound(program: Program) -> CallBound:
     if rule is None:
         raise UsageError(
             f"how many calls {program.name} makes is not known before it runs: measure it on three questions, "
-            "with measure=True or --measure"
+            "with measure=True, or with `knowgap eval --dry-run --measure`"
         )
     return rule(program.values())
 
