@@ -80,6 +80,8 @@ unit: install-test ## the tests, and the notebooks; one thread each, since the w
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist worksteal --nbmake --nbmake-timeout=600 tests notebooks
 
 docs: install-test ## the documentation, in build/site
+	@mkdir -p build
+	$(BIN)/typer knowgap.cli.main utils docs --name knowgap --output build/commands.md
 	$(BIN)/zensical build --strict
 
 bench: install-test ## the tests that take over ten seconds, then the benchmarks; KNOWGAP_TEST_DATA=/path/to/data adds real questions
