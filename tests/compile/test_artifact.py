@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import dspy
 import pytest
-from compile_helpers import Tunable, make_retriever, reading_lm
+from compile_helpers import make_retriever, reading_lm
 
 from knowgap.compiling import compile, evaluate, load, save
 from knowgap.compiling.data.dataset import Dataset
@@ -90,36 +86,6 @@ def test_the_card_counts_replies_that_were_lost(artifact, compiled):
     assert "| test | test (held out) | f1 | 1.000 [1.000, 1.000] | 4 | 0 | 3 | 1.0 |" in card
 
 
-def test_another_process_in_another_place(artifact, compiled, index, examples, tmp_path):
-    there = tmp_path / "machine" / "of" / "somebody"
-    there.mkdir(parents=True)
-    shutil.move(artifact, there / "program")
-    shutil.move(tmp_path / "index", there / "documents")
-    script = (
-        "import dspy, json, sys\n"
-        "from compile_helpers import reading_lm\n"
-        "from knowgap.compiling import load\n"
-        "dspy.configure(lm=reading_lm()[0])\n"
-        "program = load('program', retriever='documents')\n"
-        "answers = [program(question=q).answer for q in json.loads(sys.argv[1])]\n"
-        "print(json.dumps([answers, program.values()]))\n"
-    )
-    questions = [example.question for example in examples]
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script, json.dumps(questions)],
-        cwd=there,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    with dspy.context(lm=reading_lm()[0]):
-        expected = [compiled(question=question).answer for question in questions]
-    assert json.loads(run.stdout) == [expected, compiled.values()]
-
-
 def test_nothing_but_demonstrations_and_settings_is_taken(artifact, index, examples):
     """An endpoint, an LM, or any other attribute written into the file stays there."""
 
@@ -148,15 +114,6 @@ def test_saving_leaves_out_bound_language_models(compiled, tmp_path):
     assert loaded.answer.lm is bound
 
 
-def test_an_artifact_is_replaced_whole(artifact, compiled):
-    compiled.configure(top_k=3)
-    (artifact / "notes.txt").write_text("a leftover")
-    save(compiled, artifact, lm="test/scripted")
-    assert load(artifact, retriever=compiled.retriever).top_k == 3
-    assert sorted(path.name for path in artifact.iterdir()) == ["card.md", "config.json", "program.json"]
-    assert [p.name for p in artifact.parent.iterdir() if p.name.startswith(".artifact")] == []
-
-
 def test_something_else_is_not_replaced(compiled, tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -164,14 +121,6 @@ def test_something_else_is_not_replaced(compiled, tmp_path):
     with pytest.raises(UsageError, match="something else than an artifact"):
         save(compiled, folder)
     assert (folder / "cat.jpg").exists()
-
-
-def test_a_class_that_no_module_has_is_not_saved(tmp_path):
-    class Hidden(Tunable):
-        pass
-
-    with pytest.raises(UsageError, match=r"Hidden could not be loaded again.*put it into a module of its own"):
-        save(Hidden(), tmp_path / "hidden")
 
 
 def test_differences_are_warned_of(artifact, examples, tmp_path, lm):

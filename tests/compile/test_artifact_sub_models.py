@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from support import OverlapRetriever, play
+from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
-from knowgap.errors import CheckpointError, UsageError
 from knowgap.lms.ra_isf.sub_models import load_sub_model
-from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.ra_isf import RAISF
 from knowgap.retrieval.passage import Passage
 from tests.lms.ra_isf.tiny import write_sub_model
@@ -57,25 +55,8 @@ def test_a_model_that_has_changed_or_is_gone_is_not_taken(artifact, models):
     assert loaded.relevance_model.digest == models["relevant"].digest
 
 
-def test_what_does_not_fit_is_refused(artifact, models, tmp_path):
-    rag = save(RAG(OverlapRetriever(CORPUS)), tmp_path / "rag", lm="openai/any")
-    with pytest.raises(UsageError, match="'rag', which has no know"):
-        load(rag, know=models["know"])
-    with pytest.raises(CheckpointError, match="'know' of RA-ISF, not 'relevant'"):
-        load(artifact, relevant=models["know"].folder)
-
-
 def test_results_name_the_models(models, examples, lm):
     program = RAISF(OverlapRetriever(CORPUS), know=models["know"], decompose=lm)
     origin = evaluate(program, examples[:1], ["exact_match"], lm=lm).provenance
     assert origin.sub_models["know"]["digest"] == models["know"].digest
     assert origin.sub_models["decompose"] == {"name": lm.model}
-
-
-def test_a_loaded_program_asks_its_models(artifact):
-    program = load(artifact, retriever=OverlapRetriever(CORPUS)).configure(depth=0, know_threshold=1.0)
-    prediction, _ = play(program, "Where was Ada Moor born?", read={"answerable": True, "answer": "Wick"})
-    assert {step.by for step in prediction.trace.steps if step.kind == "judged" and step.what != "answerable"} == {
-        program.know_model.name,
-        program.relevance_model.name,
-    }

@@ -73,16 +73,6 @@ def test_the_fallback_to_json_is_repeated_by_itself(server, pauses, monkeypatch)
     assert ["JSON object" in prompt for prompt in server.prompts()] == [False, True, True]
 
 
-@pytest.mark.parametrize("fault", [(429, {"Retry-After": "0"}, "{}"), (500, {"Retry-After": "0"}, "{}"), "reset"])
-def test_the_first_question_is_repeated_too(server, pauses, fault):
-    lm = make_lm("openai/local", api_base=server.api_base)
-    for faults in ([fault, fault], [NOT_JSON, NOT_JSON]):
-        server.faults = faults
-        check_reachable(lm)
-    assert len(server.bodies) == 6
-    lm.close()
-
-
 def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(server, pauses):
     with endpoint() as gone:
         pass
@@ -132,8 +122,7 @@ class Counting:
         return [[Hit(Passage("isk", "Isk", "A river."), 1.0, 1)] for _ in queries]
 
 
-@pytest.mark.parametrize("how", ["cancel", "timeout"])
-def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(how):
+def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again():
     engine, index = Held(), Counting()
     ended = threading.Event()
 
@@ -147,24 +136,15 @@ def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(how):
     async def ask():
         task = asyncio.ensure_future(Ends(index, iterations=3).acall(question="Where?"))
         await asyncio.to_thread(engine.begun.acquire)
-        if how == "cancel":
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        else:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(task, 0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         engine.free.set()
         await asyncio.to_thread(ended.wait)
 
     with dspy.context(lm=lm_of(engine)):
         asyncio.run(ask())
     assert (len(engine.calls), index.searches) == (1, 1)
-    free = Held()
-    free.free.set()
-    with dspy.context(lm=lm_of(free)):
-        asyncio.run(IterRetGen(index, iterations=3).acall(question="Where?"))
-    assert (len(free.calls), index.searches) == (3, 4)
 
 
 def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):

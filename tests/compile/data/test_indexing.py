@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,15 +139,6 @@ def test_a_file_that_cannot_be_read_any_more_keeps_its_passages_and_is_named(doc
     (docs / "people" / "venn.txt").write_text("Ada Venn was a painter.", encoding="utf-8")
     done = follow(docs, tmp_path / "ix")
     assert (done.reading.problems, done.update.added, done.update.removed) == ({}, 1, 1)
-
-
-def test_ids_do_not_depend_on_other_files_nor_on_where_the_folder_is(docs: Path, tmp_path: Path):
-    before = {passage.id for passage in follow(docs, tmp_path / "ix", engine="bm25").index}
-    (docs / "aaa.txt").write_text("First of all.", encoding="utf-8")
-    os.rename(docs, tmp_path / "moved")
-    done = follow(tmp_path / "moved", tmp_path / "ix")
-    assert (done.update.files, done.update.kept) == (1, 4)
-    assert before < {passage.id for passage in done.index}
 
 
 def test_long_records_are_split_and_can_be_found_by_the_id_of_the_document(tmp_path: Path):

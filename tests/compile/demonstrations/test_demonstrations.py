@@ -16,7 +16,6 @@ from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
 from knowgap.compiling.evaluation.metrics import exact_match
 from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms.providers import EXTRACTIVE
-from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 
 
@@ -93,14 +92,6 @@ def test_a_demonstration_reaches_the_prompt_also_after_saving(program, examples,
         assert example.question not in asked[2]
 
 
-def test_seeds_decide_and_repeat(program, examples, lm):
-    compiled = [
-        demos(run_optimizer(program, examples, metric="f1", lm=lm, seed=seed, max_bootstrapped_demos=2))
-        for seed in (0, 0, 0, 1)
-    ]
-    assert compiled[0] == compiled[1] == compiled[2] != compiled[3]
-
-
 class AsksThrice(RAG):
     """Asks its one predictor three times."""
 
@@ -135,15 +126,6 @@ def test_sets_are_drawn_from_what_was_bootstrapped(program, examples, lm):
     assert drawn.own == {"answer": 1, "split": 1}
     assert drawn.bootstrapped == {"answer": 2, "split": 2}
     assert DemoSets.draw(program, None) == DemoSets()
-
-
-def test_random_search_keeps_the_best_on_the_valset(examples):
-    reports, answers = [], {example.question: example.answer for example in examples}
-    lm, _ = scripted_lm(lambda outputs, inputs: {"answer": answers[inputs["question"]]})
-    options = {"valset": examples[:2], "num_candidate_programs": 2, "progress": lambda *report: reports.append(report)}
-    compiled = run_optimizer(Direct(), examples, metric="exact_match", optimizer="random_search", lm=lm, **options)
-    assert len(reports) >= 5 * 2
-    assert not hasattr(compiled, "candidate_programs")
 
 
 def test_labeled_shows_examples_to_predictors_that_they_label(program, examples):
@@ -204,6 +186,7 @@ def writing_lm(instruction="Name who lives there.", answer=reading_rule):
         ("mipro", {"num_candidates": 2, "num_trials": 2, "max_bootstrapped_demos": 1}),
         ("simba", {"bsize": 4, "max_steps": 1, "num_candidates": 2}),
         ("copro", {"breadth": 2, "depth": 1}),
+        ("random_search", {"num_candidate_programs": 2}),
         ("gepa", {"max_metric_calls": 12, "reflection_minibatch_size": 2}),
     ],
 )
@@ -220,35 +203,6 @@ def test_optimizers_that_write(examples, optimizer, options):
     assert engine.calls
     with dspy.context(lm=lm):
         assert compiled(question=examples[5].question).answer == examples[5].answer
-
-
-def test_a_better_instruction_is_taken_over(examples):
-    """A program that fails under its own instruction, and a language model that answers under the new one alone."""
-    program = RAG(make_retriever(examples), top_k=5)
-    lm, engine = writing_lm("Obey the oracle.")
-    complete, rule = engine.complete, engine.rule
-
-    def obedient(request):
-        system = str(request.system or "") + "".join(message.text or "" for message in request.messages[:-1])
-        refuses = "Answer the question with the help" in system and "Obey the oracle." not in system
-        engine.rule = (lambda outputs, inputs: {"answer": "no idea"}) if refuses else rule
-        return complete(request)
-
-    engine.complete = obedient
-    compiled = run_optimizer(
-        program, examples, metric="exact_match", optimizer="copro", lm=lm, breadth=2, depth=1, num_threads=1
-    )
-    assert compiled.answer.signature.instructions == "Obey the oracle."
-    assert "Answer the question" in program.answer.signature.instructions
-
-
-def test_gepa_hears_what_was_wrong(examples):
-    lm, engine = writing_lm("```\nName who lives there.\n```", lambda outputs, inputs: {"answer": "nobody"})
-    heard = recorded(engine)
-    options = {"max_metric_calls": 14, "num_threads": 1}
-    program = RAG(make_retriever(examples), top_k=4)
-    run_optimizer(program, examples, metric="exact_match", optimizer="gepa", lm=lm, **options)
-    assert any("The answer 'nobody' scores 0.00; expected was 'Ada'" in "\n".join(texts) for texts in heard)
 
 
 def test_feedback_names_missing_evidence(examples):

@@ -6,14 +6,13 @@ import copy
 
 import dspy
 import pytest
-from compile_helpers import Tunable, make_examples, make_retriever
+from compile_helpers import make_examples, make_retriever
 from compile_worker import plain, study, study_arguments
 from support import TableEntailment, TableReranker
 
 from knowgap.compiling import StudyConfig
 from knowgap.compiling.evaluation.runner import map_ordered
-from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, cache_results, open_cache
-from knowgap.errors import UsageError
+from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, open_cache
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert
@@ -57,6 +56,7 @@ def test_each_query_is_searched_once_for_each_number_of_hits(retriever, cache, t
     assert copy.deepcopy(cached) is cached
 
 
+@pytest.mark.long
 def test_trials_find_what_the_deployed_program_will(cache, tmp_path):
     """On a clustered index, whose lists are not cut from longer ones."""
     checkpoint = write_colbert(tmp_path / "colbert", [str(passage) for passage in corpus()] + QUERIES, dim=32)
@@ -107,23 +107,6 @@ def test_many_threads_find_the_same(cache):
         return all(cached.score(texts) == [float(len(text)) for _, text in texts] for texts in every)
 
     assert all(map_ordered(all_right, range(1, 7), 6))
-
-
-def test_the_retriever_and_models_of_a_program_are_wrapped(retriever, tmp_path):
-    program = Tunable(retriever, reranker=TableReranker(lambda q, t: 1.0))
-    with cache_results(program, tmp_path) as cached:
-        assert isinstance(cached.retriever, CachedRetriever)
-        assert isinstance(cached.reranker, CachedModel)
-        assert cached.entailment is None
-    assert program.retriever is retriever
-
-
-@pytest.mark.parametrize("name", ["results", "results/cache.db"])
-def test_something_else_is_not_used_as_a_cache(tmp_path, name):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("a shopping list, long enough to be no database header" * 20)
-    with pytest.raises(UsageError, match="remove it"):
-        open_cache(tmp_path)
 
 
 def test_a_study_pays_once_and_finds_the_same(tmp_path):

@@ -79,24 +79,6 @@ def test_a_killed_run_goes_on_and_nothing_is_asked_twice(run, log: Path, tmp_pat
     assert [c.figures for c in whole.cells] == [c.figures for c in experiment.cells]
 
 
-def test_failures_count_as_wrong_and_are_shown(run, log: Path):
-    lm = logging_lm(log)
-    engine = lm.engine
-    assert isinstance(engine, LoggingEngine)
-    rule = engine.rule
-
-    def sometimes(outputs, inputs):
-        if "q3" in inputs["question"]:
-            raise RuntimeError("broken pipe")
-        return rule(outputs, inputs)
-
-    engine.rule = sometimes
-    experiment = run(lm=lm)
-    assert [cell.failed for cell in experiment.cells] == [1, 1, 0]
-    assert experiment.cells[1].figures[0].ours.mean == 7 / 8
-    assert experiment.cells[1].figures[2].ours.n == 7
-
-
 def test_one_row_can_be_run_alone_and_another_be_the_baseline(run):
     assert [cell.row for cell in run(rows=["retrieval"]).cells] == [1]
     assert run(baseline="retrieval").cells[0].figures[0].comparison.difference == -1.0

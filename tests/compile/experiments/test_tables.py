@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import dspy
 import pytest
-from experiment_helpers import logging_lm, make_table
+from experiment_helpers import make_table
 
 from knowgap.compiling.evaluation.estimate import call_bound
 from knowgap.compiling.experiments.cells import ExperimentSetup, paper_differences, prepare
@@ -129,11 +128,3 @@ def test_programs_stay_within_their_bounds(tmp_path: Path):
         most = call_bound(cell.program).calls
         assert 1 <= result.costs["lm_calls"] <= most, (cell.row.label, most, result.costs)
         assert result.failed == 0
-
-
-def test_an_estimate_knows_the_price_of_a_model(tmp_path: Path):
-    options = {"table": make_table(), "output": tmp_path}
-    known = estimate_experiment(**options, lm=dspy.LM("openai/gpt-4o-mini", api_key="none"))
-    assert all(each.money > 0 for each in known.values())
-    unknown = estimate_experiment(**options, lm=logging_lm(tmp_path / "asked"))
-    assert [each.money for each in unknown.values()] == [None] * len(known)

@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-from knowgap.compiling.data import load_dataset
 from knowgap.compiling.questions.material import Corpus
 from knowgap.retrieval.bm25 import BM25Index
 from knowgap.retrieval.passage import Passage, part_id
@@ -112,11 +111,3 @@ def test_a_copy_is_no_neighbour():
         Passage(f"c{n}", f"List {n}", f"The development of states began in Mesopotamia. {FILL}") for n in range(2)
     ]
     assert not [*corpus(copies).materials("two_hop")]
-
-
-def test_the_sample_is_full_of_links():
-    passages = load_dataset("sample").corpus
-    pairs = [*itertools.islice(corpus(passages).materials("two_hop"), 60)]
-    assert all(each.link in each.passages[0].text for each in pairs)
-    used = Counter(passage.id for each in pairs for passage in each.passages)
-    assert set(used.values()) == {1}

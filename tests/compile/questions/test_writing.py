@@ -2,7 +2,6 @@
 
 import json
 import os
-import threading
 from pathlib import Path
 
 import dspy
@@ -140,19 +139,6 @@ def test_another_wording_of_the_answer_becomes_an_alias(index, tmp_path):
     ]  # fmt: skip
 
 
-def test_what_is_dropped_is_drafted_anew(index, tmp_path):
-    def rule(outputs, inputs):
-        reply = dict(good_author(outputs, inputs))
-        if "possible" in outputs:
-            reply["possible"] = "Ada" not in reply["question"]
-        return reply
-
-    done, _ = write(index, tmp_path, rule, n=7, kinds=["one_hop"])
-    assert len(done.kept) == 7
-    assert done.counts()["dropped: the passages give no question of the kind"] == {"one_hop": 1}
-    assert {draft.passages[0]["id"] for draft in done.kept} == {p.id for p in HOUSES if p.title != "Ada Castle"}
-
-
 def test_a_repeated_question_is_dropped(index, tmp_path):
     same = {"possible": True, "question": "Where does the long road lead?", "answer": "harbour"}
     done, _ = write(index, tmp_path, author(write=same, settle={"settled": True, "answer": "harbour"}), n=2,
@@ -255,17 +241,6 @@ def test_the_estimate_counts_the_calls_that_are_made(index, tmp_path):
     assert sum(estimate.prompt_tokens for estimate in estimates.values()) > prompts
     two = estimates["two_hop"]
     assert two.money == pytest.approx((two.prompt_tokens + 2 * two.completion_tokens) / 1e6)
-
-
-def test_several_drafts_are_under_way_at_once(index, tmp_path):
-    together = threading.Barrier(3, timeout=20)
-
-    def rule(outputs, inputs):
-        if "possible" in outputs:
-            together.wait()
-        return good_author(outputs, inputs)
-
-    assert len(write(index, tmp_path, rule, n=3, kinds=["one_hop"], num_threads=3)[0].kept) == 3
 
 
 def test_an_index_in_a_folder_and_the_configured_model_will_do(tmp_path):

