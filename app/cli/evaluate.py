@@ -123,7 +123,7 @@ class Job:
                 **options,
             )
 
-    def estimate(self, program: Program, split: str, measure: bool) -> Estimate:
+    def estimate(self, program: Program, split: str, measure: bool = False) -> Estimate:
         """Estimate what `evaluate` would cost; `measure` asks three of the questions first."""
         from knowgap.compiling.evaluation.estimate import estimate
 
