@@ -43,12 +43,13 @@ UNFINISHED = ".unfinished"
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # the system or the disk cannot do it
 
 
-def write_file(path: str | Path, content: str | bytes) -> Path:
+def write_file(path: str | Path, content: str | bytes, *, durable: bool = True) -> Path:
     """Write a file in one step, durably: even after a power cut it has its old content or the new one.
 
     Args:
         path: the file; its folder is made if there is none.
         content: bytes, or text, which is encoded as UTF-8 with its line ends as they are.
+        durable: False does not wait for the disk; a power cut may then leave any content.
 
     Returns:
         The file.
@@ -61,18 +62,20 @@ def write_file(path: str | Path, content: str | bytes) -> Path:
         try:
             with beside.open("wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(beside, target)
         finally:
             beside.unlink(missing_ok=True)
-        sync(target.parent)
+        if durable:
+            sync(target.parent)
     return target
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
     """Write a JSON value as `write_file` does, with sorted keys."""
-    write_file(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+    write_file(path, json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n", durable=durable)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
@@ -15,6 +16,7 @@ from typing import Any, TypedDict
 from knowgap.storage.files import UNFINISHED, file_digest, sync, write_json
 
 STAMPS = ".checked.json"
+_SYNCED_AT_ONCE = 8
 
 
 class FileRecord(TypedDict):
@@ -34,23 +36,22 @@ def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileReco
     Returns:
         Relative path → size and SHA-256 of each.
     """
-    files: dict[str, FileRecord] = {}
+    files, folders = dict[str, Path](), [folder]
     for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
         if path.name.endswith((UNFINISHED, ".lock")) or path.name == STAMPS:
             path.unlink()
-            continue
-        name = path.relative_to(folder)
-        if path.is_dir():
-            sync(path)
+        elif path.is_dir():
+            folders.append(path)
         elif name.parts[0] not in leave_out:
-            files[name.as_posix()] = record_file(path)
-    sync(folder)
-    return files
+            files[name.as_posix()] = path
+    with ThreadPoolExecutor(_SYNCED_AT_ONCE) as threads:  # the disk writes files together that are asked for together
+        list(threads.map(sync, [*files.values(), *folders]))
+    return {name: record_file(path) for name, path in files.items()}
 
 
 def record_file(path: Path) -> FileRecord:
-    """Bring a file to disk; returns its size and SHA-256."""
-    sync(path)
+    """The size and SHA-256 of a file."""
     return {"size": path.stat().st_size, "sha256": file_digest(path)}
 
 
@@ -77,7 +78,7 @@ def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: 
             return f"{name} was altered after it was written"
     if stamps != known:
         with suppress(OSError):  # the folder may be on a read-only disk
-            write_json(folder / STAMPS, stamps)
+            write_json(folder / STAMPS, stamps, durable=False)  # what is lost of it is hashed again
     return None
 
 

@@ -31,8 +31,9 @@ positions of all deleted passages as a new file. Replacing the manifest, which n
 manifest no longer names are then removed. A kill leaves the old index or the new one, and perhaps files that the
 manifest does not name, which the next change removes. A reader keeps the files that it has opened until it refreshes.
 
-**Merging.** When there are more than eight segments, the last ones become one: all those that are not larger than what
-follows them together. A merge of the whole index clusters and compresses its vectors as a build does.
+**Merging.** When an addition would make more than four segments, the last ones become one with it in the same step: all
+those that are not larger than what follows them together. A merge of the whole index clusters and compresses its
+vectors as a build does.
 
 **Opening.** Every recorded file must have its size and digest (`knowgap.storage.manifest`).
 """
@@ -41,7 +42,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from shlex import quote
@@ -189,9 +191,16 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write the manifest of a folder, in one step."""
-        versions = {name: version(name) for name in ("knowgap", "numpy")}
-        record = asdict(self) | {"versions": versions, "format": _FORMAT, "version": FORMAT_VERSION}
+        segments = [vars(segment) for segment in self.segments]
+        record = vars(self) | {"segments": segments, "versions": _versions()}
+        record |= {"format": _FORMAT, "version": FORMAT_VERSION}
         write_json(folder / MANIFEST, record | {"sha256": json_digest(record)})
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """The versions of the packages that write an index."""
+    return {name: version(name) for name in ("knowgap", "numpy")}
 
 
 def _damaged(folder: str | Path, damage: str) -> IndexDamaged:

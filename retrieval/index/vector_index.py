@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace as changed
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -43,7 +44,7 @@ _QUERIES_AT_ONCE = 32
 _EXACT_FILTER = 20_000  # passages that a filter admits; up to this many are all scored
 _PREPARED = 50  # hits that a search prepares at least, so that the first hits do not depend on k
 _PASSAGES_AT_ONCE = 1024
-_MOST_SEGMENTS = 8
+_MOST_SEGMENTS = 4
 
 E = TypeVar("E", bound=Encoder)
 Block: TypeAlias = tuple[npt.NDArray[np.float16], npt.NDArray[np.integer]]
@@ -187,14 +188,13 @@ class Snapshot:
         found = zip(positions, scores, strict=True)
         return [scored_hits(self, np.concatenate(p), np.concatenate(s), k) if p else [] for p, s in found]
 
-    def blocks(self, first: int, encoder: Encoder) -> Iterator[Block]:
-        """The vectors of the live passages from a position on, some passages at a time.
+    def blocks(self, positions: Positions, encoder: Encoder) -> Iterator[Block]:
+        """The vectors of the passages at some positions, which ascend, some passages at a time.
 
         Passages of which a segment keeps compressed vectors only are encoded again.
         """
-        live = self.live()
         for segment, start in zip(self.segments, self.starts.tolist(), strict=False):
-            mine = _within(live[live >= first], start, len(segment))
+            mine = _within(positions, start, len(segment))
             for part in np.split(mine, range(_PASSAGES_AT_ONCE, len(mine), _PASSAGES_AT_ONCE)):
                 if not len(part):
                     continue
@@ -310,12 +310,18 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
     def refresh(self) -> Self:
         """See what other processes have changed since this index was opened; returns the index itself."""
         with self._lock:
-            earlier, manifest = self._current, Manifest.read(self.path, engine=self._manifest.engine)
+            manifest = Manifest.read(self.path, engine=self._manifest.engine)
             if manifest != self._manifest:
-                self._manifest, self._current = manifest, None
-                if earlier is not None:
-                    self._snapshot(earlier)
+                self._see(manifest)
         return self
+
+    def _see(self, manifest: Manifest) -> None:
+        """Show the index as a manifest has it from now on; segments that are open already stay open."""
+        with self._lock:
+            earlier = self._current
+            self._manifest, self._current = manifest, None
+            if earlier is not None:
+                self._snapshot(earlier)
 
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
         """Add passages; they are on disk, and in every later search, when this returns.
@@ -346,8 +352,12 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 texts, window = [str(passage) for passage in new], self.encoder.window
                 block = self.encoder.encode_passages(texts)
                 warn_of_cut(window.cut(texts) if window is not None else 0, len(new), window)
-                self._change(snapshot, len(snapshot.segments), new, [block], deleted=deleted)
-                self._merge_last()
+                kept = _kept([*map(len, snapshot.segments), len(new)])
+                merged = np.setdiff1d(snapshot.live(), deleted)
+                merged = merged[merged >= snapshot.starts[kept]]
+                together = chain((snapshot[position] for position in merged.tolist()), new)
+                blocks = chain(snapshot.blocks(merged, self.encoder), [block])
+                self._change(snapshot, kept, together, blocks, deleted=deleted)
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
@@ -381,22 +391,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             if not len(snapshot):
                 raise UsageError(f"{self.path}: every passage was deleted; remove the folder instead")
             if len(snapshot.segments) > 1 or len(snapshot.deleted):
-                self._change(snapshot, 0, snapshot, snapshot.blocks(0, self.encoder))
-
-    def _merge_last(self) -> None:
-        """If there are many segments, merge the last ones: those that are not larger than what follows them together.
-
-        A passage is merged again only when its segment has at least doubled.
-        """
-        snapshot = self._snapshot()
-        sizes = [len(segment) for segment in snapshot.segments]
-        if len(sizes) <= _MOST_SEGMENTS:
-            return
-        kept = next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
-        first = int(snapshot.starts[kept])
-        live = snapshot.live()
-        left = [snapshot[position] for position in live[live >= first].tolist()]
-        self._change(snapshot, kept, left, snapshot.blocks(first, self.encoder) if left else None)
+                self._change(snapshot, 0, snapshot, snapshot.blocks(snapshot.live(), self.encoder))
 
     def _change(
         self,
@@ -414,7 +409,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             kept: how many of its segments remain.
             passages: those of the new segment.
             blocks: their vectors; None for no new segment.
-            deleted: positions in the kept segments that are deleted in the same step.
+            deleted: positions that are deleted in the same step.
         """
         old, change = snapshot.manifest, snapshot.manifest.changes + 1
         segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
@@ -429,11 +424,12 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             _write_vectors(folder, blocks, old.settings, whole=not kept)
             files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
             segments.append(Segment(folder.name, len(store), digest, ("vectors",)))
-        gone = snapshot.deleted[snapshot.deleted < snapshot.starts[kept]]
-        gone = np.union1d(gone, np.fromiter(deleted, dtype=np.int64))
+        gone = np.union1d(snapshot.deleted, np.fromiter(deleted, dtype=np.int64))
+        gone = gone[gone < snapshot.starts[kept]]
         tombstones = f"deleted-{change}.npy" if len(gone) else ""
         if tombstones:
             np.save(self.path / tombstones, gone)
+            sync(self.path / tombstones)
             files[tombstones] = record_file(self.path / tombstones)
         sync(self.path)
         manifest = changed(
@@ -441,7 +437,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         )
         manifest.write(self.path)
         self._sweep(manifest)
-        self.refresh()
+        self._see(Manifest.parse(self.path))
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the files of earlier changes, which the manifest does not name."""
@@ -463,6 +459,17 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
                 raise IndexFolderError(
                     f"{self.path}: another process is changing this index; try again later"
                 ) from None
+
+
+def _kept(sizes: list[int]) -> int:
+    """How many segments an addition leaves as they are, given the sizes of all segments with the new one as the last.
+
+    If there would be more than `_MOST_SEGMENTS`, those that are not larger than what follows them together become one
+    with the new segment. A passage is therefore written again only when its segment has at least doubled.
+    """
+    if len(sizes) <= _MOST_SEGMENTS:
+        return len(sizes) - 1
+    return next((i for i, size in enumerate(sizes[:-1]) if size <= sum(sizes[i + 1 :])), len(sizes) - 2)
 
 
 def _write_vectors(folder: Path, blocks: Iterable[Block], settings: dict[str, Any], *, whole: bool) -> None:
