@@ -154,7 +154,7 @@ def test_settings_that_are_refused(clustered, checkpoint, tmp_path):
 
 
 def test_a_filter_that_admits_many(clustered, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.index.vector_index._EXACT_FILTER", 5)
+    monkeypatch.setattr("knowgap.retrieval.index.snapshot._EXACT_FILTER", 5)
     ids = [passage.id for passage in corpus(200)[::2]]
     narrowed = open_index(clustered, quality=SearchSettings(nprobe=1, n_rescored=1)).search(QUERIES, 20, ids=ids)
     assert all(len(hits) == 20 and {hit.passage.id for hit in hits} <= set(ids) for hits in narrowed)
