@@ -127,7 +127,7 @@ def choose(
     """
     permitted = [trial for trial in trials if limit is None or limit.permits(trial.costs)]
     if limit is not None and trials and not permitted:
-        raise StudyError(limit.refusal(trials))
+        raise StudyError(limit.refusal({f"trial {t.number} of {t.program}": t.costs for t in trials}))
     complete = [trial for trial in permitted if trial.complete]
     if not complete:
         raise StudyError("no trial was completed: raise the budget or the number of trials, and continue")

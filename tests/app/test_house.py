@@ -44,7 +44,6 @@ def test_a_file_has_at_most_450_lines():
     assert [place(file) for file in EVERYTHING if len(file.read_text(encoding="utf-8").splitlines()) > 450] == []
 
 
-@pytest.mark.xfail(reason="circles in retrieval and in studies are being removed", strict=False)
 def test_no_two_files_import_each_other():
     """Also not by way of others, within functions, or for type checkers alone."""
     graph = grimp.build_graph("knowgap", cache_dir=None)

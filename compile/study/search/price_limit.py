@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from knowgap.lms.metering import Prices, dollars
-
-if TYPE_CHECKING:
-    from knowgap.compiling.study.trials import TrialResult
 
 
 @dataclass(frozen=True)
@@ -37,16 +33,17 @@ class PriceLimit:
             limit is None or self._cost(costs, unit) * share <= limit + 1e-12 for unit, limit in self._limits().items()
         )
 
-    def refusal(self, trials: Sequence[TrialResult]) -> str:
-        """Say that no trial, of which there is at least one, is within the limits, and which comes nearest."""
+    def refusal(self, costs: Mapping[str, dict[str, float]]) -> str:
+        """Say that no trial is within the limits, and which comes nearest.
+
+        Args:
+            costs: costs per question of at least one trial, by what the message calls the trial.
+        """
         limits = {unit: limit for unit, limit in self._limits().items() if limit is not None}
-        least = min(trials, key=lambda trial: [self._cost(trial.costs, unit) for unit in limits])
+        nearest = min(costs, key=lambda trial: [self._cost(costs[trial], unit) for unit in limits])
         wanted = " and ".join(f"{limit:g} {unit}" for unit, limit in limits.items())
-        costs = " and ".join(f"{self._cost(least.costs, unit):.3g} {unit}" for unit in limits)
-        return (
-            f"no trial costs {wanted} a question or less: the cheapest, trial {least.number} of {least.program}, "
-            f"costs {costs}"
-        )
+        least = " and ".join(f"{self._cost(costs[nearest], unit):.3g} {unit}" for unit in limits)
+        return f"no trial costs {wanted} a question or less: the cheapest, {nearest}, costs {least}"
 
     def _limits(self) -> dict[str, float | None]:
         return {"calls": self.calls, "US dollars": self.money}
