@@ -76,6 +76,8 @@ def compile_(
         raise UsageError(f"--optimizer {optimizer} makes a program that cannot be saved: use it from Python")
     if teacher is not None and optimizer == "labeled":
         raise UsageError(f"--teacher-lm {teacher}: --optimizer labeled shows examples as they are, without a teacher")
+    if train_option and optimizer != "finetune":
+        raise UsageError(f"--train-option {train_option[0]}: goes with --optimizer finetune, not with {optimizer}")
     config = finetune_config(train_option, options.seed) if optimizer == "finetune" else None
     several = len(factories.named_programs(options)) > 1
     if several and optimizer != "study":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HELP = "Train models on your own questions: each command, a kind of model."
 
-Data = Annotated[str, Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: see `knowgap eval --help`.")]
+Data = Annotated[str, Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: see `knowgap eval`.")]
 Corpus = Annotated[Path | None, Option("--corpus", help="Passages instead of those that come with the questions.")]
 Index = Annotated[
     str | None,

@@ -11,8 +11,9 @@ import pytest
 from models.gold_questions import Fact, GoldQuestion, read_triples
 from models.knowing_reader import KnowingReader
 
-from knowgap import BM25Index, Passage, get_program, signatures
+from knowgap import Passage, get_program, signatures
 from knowgap.compiling.data import load_dataset
+from knowgap.retrieval import BM25Index
 from knowgap.signatures import SourcePassage, SubAnswer
 
 QUESTION = "Where was the director of the film Orle Rising born?"
