@@ -108,7 +108,7 @@ def compare(kind: str, model: str, requests: Sequence[Request], passages: int, o
         same = sum(reply.message.text == other.message.text for reply, other in zip(replies, first, strict=True))
         written = sum(reply.usage.output_tokens or 0 for reply in replies)
         rows.append([name, seconds(wall), f"{written / wall:.0f}", ratio(base, wall), f"{same} of {len(replies)}"])
-        device = engine.load()[0].device.type
+        device = engine.load().model.device.type
         engine.close()
     prompts = sorted(reply.usage.input_tokens or 0 for reply in first)
     return Table(

@@ -10,14 +10,13 @@ callback is told the replies, but not what they used.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import dspy
 import numpy as np
@@ -34,7 +33,6 @@ T = TypeVar("T")
 Prices = tuple[float, float]
 """US dollars per million prompt tokens and per million completion tokens."""
 
-_LOG = logging.getLogger("knowgap")
 _LONGEST_PAUSE = 60.0
 """Seconds; an endpoint may ask for hours (`Retry-After`)."""
 
@@ -247,51 +245,32 @@ def _get(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
-class Wait(NamedTuple):
-    """How long calls have been waiting for a language model: no reply has come for so many seconds."""
-
-    model: str
-    seconds: float
-
-
-class _RequestsUnderWay:
-    """When the requests under way began, and when the last reply came."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._begun: dict[object, tuple[float, str]] = {}
-        self._last_reply = 0.0
-
-    @contextmanager
-    def request(self, model: str) -> Iterator[None]:
-        key = object()
-        with self._lock:
-            self._begun[key] = time.monotonic(), model
-        try:
-            yield
-        finally:
-            with self._lock:
-                del self._begun[key]
-                self._last_reply = time.monotonic()
-
-    def wait(self) -> Wait | None:
-        with self._lock:
-            if not self._begun:
-                return None
-            begun, model = min(self._begun.values())
-            return Wait(model, time.monotonic() - max(begun, self._last_reply))
-
-
-_under_way = _RequestsUnderWay()
-_told: set[str] = set()
-"""Models whose `Retry-After` has been said."""
+_begun: dict[object, tuple[float, str]] = {}
+"""When each request under way began, and the model that it asks."""
+_last_reply = 0.0
 _answered: set[tuple[str, Any]] = set()
 """Models with their addresses that have answered: where another one refuses the connection, its server is not there."""
 
 
-def current_wait() -> Wait | None:
-    """What this process waits for; None if no request to a language model is under way."""
-    return _under_way.wait()
+@contextmanager
+def _under_way(model: str) -> Iterator[None]:
+    global _last_reply
+    key = object()
+    _begun[key] = time.monotonic(), model
+    try:
+        yield
+    finally:
+        del _begun[key]
+        _last_reply = time.monotonic()
+
+
+def current_wait() -> tuple[str, float] | None:
+    """The model that this process waits for, and the seconds since its last reply; None if no request is under way."""
+    begun = list(_begun.values())
+    if not begun:
+        return None
+    first, model = min(begun)
+    return model, time.monotonic() - max(first, _last_reply)
 
 
 def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
@@ -310,7 +289,7 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
         CallsCancelled: the question is cancelled.
     """
     key = lm.model, lm.kwargs.get("api_base")
-    with _under_way.request(lm.model):
+    with _under_way(lm.model):
         attempt = 0
         while True:
             check_cancelled()
@@ -321,26 +300,12 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
                 absent = key not in _answered and _refuses_connections(error)
                 if attempt >= lm.num_retries or absent or not passes:
                     raise
-                seconds = _pause_after(lm.model, error, attempt)
+                seconds = 2.0**attempt if error.retry_after is None else error.retry_after
             else:
                 _answered.add(key)
                 return reply
-            pause(seconds)
+            pause(min(seconds, _LONGEST_PAUSE))
             attempt += 1
-
-
-def _pause_after(model: str, error: LMError, attempt: int) -> float:
-    """Seconds until the next attempt; what an endpoint asks for is logged once."""
-    asked = error.retry_after
-    if asked is None:
-        return min(2.0**attempt, _LONGEST_PAUSE)
-    seconds = min(asked, _LONGEST_PAUSE)
-    if model not in _told:
-        _told.add(model)
-        _LOG.warning(
-            "%s asks for a pause of %.0f s (Retry-After): the next attempt is in %.0f s", model, asked, seconds
-        )
-    return seconds
 
 
 def _refuses_connections(error: BaseException | None) -> bool:

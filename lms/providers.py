@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-import sys
 from collections.abc import Iterable
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dspy
 from dspy.clients import DISK_CACHE_LIMIT
@@ -20,21 +19,6 @@ from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageEr
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
 from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT, HF_OPTIONS
-
-__all__ = [
-    "ENDPOINT_SETTINGS",
-    "EXTRACTIVE",
-    "GENERATOR",
-    "as_language_model_error",
-    "cache_replies",
-    "check_reachable",
-    "extractive_lm",
-    "is_generator",
-    "make_lm",
-    "quiet_dspy",
-    "unreadable_replies",
-]
-
 
 EXTRACTIVE = "knowgap/extractive-5"
 """The model name of the embedded reader. Its number rises when replies change: caches and results stay apart."""
@@ -48,7 +32,8 @@ ENDPOINT_SETTINGS = ("api_base", "base_url")
 
 def extractive_lm(**kwargs: Any) -> dspy.LM:
     """Make the embedded reader as a `dspy.LM`; `kwargs` go to `dspy.LM` (such as `cache=False`)."""
-    return dspy.LM(EXTRACTIVE, engine=ExtractiveEngine(), async_engine=AsyncExtractiveEngine(), **kwargs)
+    engine = ExtractiveEngine()
+    return dspy.LM(EXTRACTIVE, engine=engine, async_engine=AsyncExtractiveEngine(engine), **kwargs)
 
 
 def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = None, **kwargs: Any) -> dspy.LM:
@@ -86,12 +71,14 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
     # A local server needs no key, but its client requires one.
     if provider == "openai":
         api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
+    if api_base and "@" in urlsplit(api_base).netloc:
+        raise UsageError(f"{api_base}: the address has a user name or password; leave it out, and give an api_key")
     key = api_key or ("none" if api_base and provider == "openai" and not os.environ.get("OPENAI_API_KEY") else None)
     connection = {key_: value for key_, value in {"api_base": api_base, "api_key": key}.items() if value}
     try:
         return dspy.LM(name, **connection, **{"timeout": DEFAULT_TIMEOUT, **kwargs})
     except (LMError, ValueError, TypeError) as error:
-        raise UsageError(f"the language model {name!r} cannot be used so: {_one_line(error)}") from error
+        raise UsageError(f"the language model {name!r} cannot be used so: {shorten(error, 200)}") from error
 
 
 def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
@@ -138,35 +125,17 @@ def as_language_model_error(error: LMError, lm: dspy.BaseLM | None = None) -> La
 
     Without `lm`, it is about the model that DSPy is configured with.
     """
-    lm = lm if lm is not None else dspy.settings.lm
+    lm, reason = lm or dspy.settings.lm, shorten(error, 200)
     if lm is None:  # the program's predictors have their own
-        return LanguageModelError(f"the language model cannot be used: {_one_line(error)}")
-    if "LLM Provider NOT provided" in str(error):
-        return _unknown_provider(lm.model)
-    reason = _one_line(error)
+        return LanguageModelError(f"the language model cannot be used: {reason}")
     if isinstance(error, (LMTransportError, LMTimeoutError, LMServerError)):
         where = lm.kwargs.get("api_base") or "its provider's address"
         return LanguageModelUnreachable(
             f"the language model {lm.model!r} does not answer at {where}: {reason}; "
             "start the server, or name another with --lm and --api-base"
         )
-    if isinstance(error, LMAuthError):
-        return LanguageModelError(f"the language model {lm.model!r} refuses the key: {reason}")
-    return LanguageModelError(f"the language model {lm.model!r} cannot be used: {reason}")
-
-
-def _unknown_provider(model: str) -> LanguageModelError:
-    """The error that LiteLLM, which DSPy hands other providers to, does not know one; with the nearest names."""
-    litellm = sys.modules.get("litellm")  # loaded, since the error is its own
-    known = sorted(str(getattr(each, "value", each)) for each in getattr(litellm, "provider_list", ()))
-    provider = model.partition("/")[0]
-    close = get_close_matches(provider, known, n=3)
-    hint = (
-        f"did you mean {' or '.join(map(repr, close))}?"
-        if close
-        else "take one of https://docs.litellm.ai/docs/providers"
-    )
-    return LanguageModelError(f"unknown provider {provider!r} of the language model {model!r}: {hint}")
+    problem = "refuses the key" if isinstance(error, LMAuthError) else "cannot be used"
+    return LanguageModelError(f"the language model {lm.model!r} {problem}: {reason}")
 
 
 def is_generator(lm: Any) -> bool:
@@ -182,22 +151,15 @@ def unreadable_replies(lm: dspy.BaseLM, calls: int, cut: int) -> LanguageModelEr
         calls: how often.
         cut: how many of its replies ended at the limit of tokens.
     """
-    causes = []
-    address = next((str(lm.kwargs[name]) for name in ENDPOINT_SETTINGS if lm.kwargs.get(name)), "")
-    if 2 * cut >= calls:
-        causes.append(f"{cut} were cut off: allow longer replies (max_tokens, or the server's own limit)")
-    if address and not address.rstrip("/").endswith("/v1"):
-        causes.append(f"{address} does not end with /v1, as the address of an OpenAI-compatible server does")
-    unfit = "the model is not trained for chat, or its server applies another chat template"
-    causes.append("it was trained on too few transcripts, or on shorter ones" if is_generator(lm) else unfit)
-    likely = "; or ".join(causes)
+    if is_generator(lm):
+        likely = "it was trained on too few transcripts, or on shorter ones"
+    elif 2 * cut >= calls:
+        likely = f"{cut} were cut off: allow longer replies (max_tokens, or the server's own limit)"
+    else:
+        likely = "the model is not trained for chat, or the address of its server does not end with /v1 as it should"
     return LanguageModelError(
         f"none of {calls} replies of the language model {lm.model!r} could be read; likely cause: {likely}"
     )
-
-
-def _one_line(error: Exception) -> str:
-    return shorten(error, 200)
 
 
 def quiet_dspy(cache_dir: str | Path | None = None) -> None:
@@ -213,8 +175,8 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
 class _EndpointCache(Cache):
     """DSPy's cache, apart for each endpoint: two servers may serve different models under one name.
 
-    How long and how often an endpoint is waited for makes no difference. A damaged reply counts as none; a damaged
-    cache is a `UsageError` that names its folder.
+    How long and how often an endpoint is waited for makes no difference. A damaged cache is a `UsageError` that names
+    its folder.
     """
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
@@ -222,8 +184,6 @@ class _EndpointCache(Cache):
             return super().get(request, ignored_args_for_cache_key)
         except (sqlite3.Error, OSError) as error:
             raise UsageError(f"{self.disk_cache_dir} cannot be used as a cache ({error}): remove it") from error
-        except Exception:  # whatever a damaged pickle raises
-            return None
 
     def cache_key(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> str:
         ignored = [name for name in ignored_args_for_cache_key or () if name not in ENDPOINT_SETTINGS]

@@ -15,7 +15,6 @@ from knowgap.programs.replies.outputs import text_of
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
 
-__all__ = ["Token", "TokenReply", "ask_for_tokens", "pop_tokens", "value_tokens"]
 
 _SPACE = b" \t\r\n\f\v"
 

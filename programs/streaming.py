@@ -19,8 +19,6 @@ from knowgap.programs.trace.recorder import listening
 from knowgap.programs.trace.steps import Step
 from knowgap.retrieval.passage import Passage
 
-__all__ = ["Recorded", "Streamable"]
-
 
 class Recorded(NamedTuple):
     """A step, with the passages that it brought into the trace."""

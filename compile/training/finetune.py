@@ -25,7 +25,6 @@ from knowgap.compiling.training.language_model import Row, language_model_job, p
 from knowgap.errors import KnowgapError, UsageError
 from knowgap.lms.local.engine import HFEngine
 from knowgap.lms.local.loading import LocalModel, load_model
-from knowgap.lms.local.prompts import chat_ids
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import make_lm
 from knowgap.programs.base import Program
@@ -189,7 +188,7 @@ def _row(local: LocalModel, conversation: Sequence[Message]) -> Row:
     """The tokens of a conversation; its last message, with the token that ends a reply, is learnt."""
     *turns, reply = conversation
     completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
-    return prompt_and_reply(chat_ids(local, turns), completion, seq2seq=local.is_seq2seq)
+    return prompt_and_reply(local.chat_ids(turns), completion, seq2seq=local.is_seq2seq)
 
 
 def _load(base: str) -> tuple[Any, Any]:

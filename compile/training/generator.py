@@ -29,7 +29,6 @@ from knowgap.compiling.training.transcripts import (
     teacher_calls,
 )
 from knowgap.errors import LanguageModelError, shorten
-from knowgap.lms.local.loading import require_transformers
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout, add_control_tokens
 from knowgap.programs.rq_rag import RQRAG
@@ -209,7 +208,6 @@ def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evide
 
 def _load(base: str) -> tuple[Any, Any]:
     """A base and its tokenizer, both with the control tokens."""
-    require_transformers()
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:

@@ -7,11 +7,9 @@ from typing import Any
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.inputs import Request, distinct, read_passage, read_statement, standalone, strings
+from knowgap.lms.embedded.prompts import Prompt
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.text import analyse, dates, fold, mentions, name_words, normal, stems, value_of
-from knowgap.lms.prompts import Prompt
-
-__all__ = ["fill_fields"]
 
 
 def fill_fields(prompt: Prompt) -> dict[str, Any]:

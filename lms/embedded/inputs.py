@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from knowgap.lms.embedded.prompts import Prompt, listed
 from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.reading import coverages
 from knowgap.lms.embedded.solving import Answer, answer, bridge, uncovered
 from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
-from knowgap.lms.prompts import Prompt, listed
 from knowgap.retrieval.sentences import split_sentences
-
-__all__ = ["Request", "distinct", "read_passage", "read_statement", "standalone", "strings"]
 
 _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")

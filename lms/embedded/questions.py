@@ -10,8 +10,6 @@ from itertools import pairwise
 from knowgap.lms.embedded.text import analyse, fold, stems
 from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 
-__all__ = ["Plan", "fill", "plan"]
-
 _AUXILIARY = frozenset(words("is are was were do does did has have had can could would will should am"))
 _EARLY = frozenset(words("first earlier earliest older oldest sooner before"))
 _LATE = frozenset(words("later latest younger youngest recent recently newer last after"))

@@ -17,8 +17,6 @@ from scipy.special import softmax
 from knowgap.lms.embedded.span_head import Candidate, SpanHead, span_head
 from knowgap.lms.embedded.text import Sentence, analyse, dates, mentions, name_words, stems
 
-__all__ = ["Found", "coverages", "features", "naming", "read"]
-
 _MOST_PASSAGES = 5
 _CLOSE = 0.5  # to the most probable answer: this share of its probability
 

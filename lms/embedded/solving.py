@@ -11,8 +11,6 @@ from knowgap.lms.embedded.questions import Plan, fill, plan
 from knowgap.lms.embedded.reading import Found, coverages, naming, read
 from knowgap.lms.embedded.text import Sentence, mentions, name_words, stems, value_of
 
-__all__ = ["Answer", "answer", "bridge", "uncovered"]
-
 _SETTLED = 0.35  # the confidence from which a question counts as settled
 _LEAST = 0.1  # the confidence from which the answers to simple questions are preferred to a direct answer
 _BRANCHES = 3

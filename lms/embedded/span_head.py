@@ -21,8 +21,6 @@ from knowgap.retrieval.device import half_precision
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.minilm import add_changes, load_minilm, read_weights
 
-__all__ = ["Candidate", "Ranking", "SpanHead", "Window", "joined", "span_head", "tokenize_pairs"]
-
 _WINDOW, _OVERLAP, _QUESTION_TOKENS = 160, 48, 48
 _LONGEST_ANSWER = 40  # tokens
 _ENDS_TRIED = 12  # first and last tokens of spans, the likeliest of each

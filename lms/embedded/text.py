@@ -9,8 +9,6 @@ from functools import lru_cache
 
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer
 
-__all__ = ["Sentence", "analyse", "dates", "fold", "mentions", "name_words", "normal", "stems", "value_of"]
-
 _OPENING = FUNCTION_WORDS - {"the"}  # words that do not begin a name, although they begin a sentence
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),

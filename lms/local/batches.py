@@ -1,8 +1,7 @@
-"""Batches of prompts for one local model: gathered from many threads, filled up to one length, and run.
+"""Batches of prompts for one local model: gathered from many threads, padded to one length, and run.
 
-A thread runs while there are jobs. Those that come while a batch is under way form the next one. Greedy jobs with the
-same stop texts share a batch, and so do jobs that score labels; a job that draws tokens runs alone, with a seed of its
-own.
+A thread runs while there are jobs. Those that come while a batch is under way form the next one. Greedy jobs share a
+batch, and so do jobs that score labels; a job that draws tokens runs alone, with a seed of its own.
 """
 
 from __future__ import annotations
@@ -12,37 +11,29 @@ import inspect
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import nullcontext, suppress
+from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from knowgap.lms.local.loading import LocalModel
 
 MAX_BATCH_TOKENS = 32_768
-"""Tokens of the prompts of a batch, filled up to one length, unless a single one is longer."""
+"""Tokens of the padded prompts of a batch, unless a single one is longer."""
 _QUIET, _LONGEST_GATHERING = 0.01, 0.1
 """A batch that is not full begins after so many seconds without a new job, and at the latest after so many."""
 
 
-class ScoredToken(NamedTuple):
-    """A token of a reply with its log-probability (natural, before temperature), and the most probable ones there."""
-
-    token: int
-    logprob: float
-    top: tuple[tuple[int, float], ...] = ()
-
-
 class Reply(NamedTuple):
-    """What a model wrote: its tokens, those that end it included.
+    """What a model wrote: its tokens, the one that ends it included.
 
-    `ended` is False where the reply was cut off at its limit. `scores` is empty unless log-probabilities were asked
-    for.
+    `ended` is False where the reply was cut off at its limit. `logprobs` has the natural log-probability of each token
+    before temperature, if they were asked for.
     """
 
     tokens: list[int]
     ended: bool
-    scores: list[ScoredToken]
+    logprobs: list[float]
 
 
 @dataclass(eq=False)
@@ -54,19 +45,16 @@ class Job:
         limit: the most tokens to write, at least 1.
         sampling: `temperature`, and perhaps `top_p` and `top_k`, as Transformers takes them; empty to decode greedily.
         seed: the seed of the draws; None takes another one each time.
-        stop: texts that end the reply.
-        logprobs: None for no log-probabilities, else how many of the most probable tokens to give beside each one.
+        logprobs: whether to give log-probabilities.
         continuations: if there are any, they are scored, and nothing is written.
-        future: gets the `Reply`, or for each continuation the log-probabilities of its tokens. Once it is cancelled,
-            the job ends early.
+        future: gets the `Reply`, or for each continuation the log-probabilities of its tokens.
     """
 
     ids: list[int]
     limit: int = 1
     sampling: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
-    stop: tuple[str, ...] = ()
-    logprobs: int | None = None
+    logprobs: bool = False
     continuations: list[list[int]] = field(default_factory=list)
     future: Future[Any] = field(default_factory=Future)
 
@@ -78,7 +66,7 @@ class Job:
     @property
     def kind(self) -> object:
         """Jobs of the same kind can share a batch."""
-        return id(self) if self.sampling else (bool(self.continuations), self.stop)
+        return id(self) if self.sampling else (bool(self.continuations), self.logprobs)
 
 
 class Batcher:
@@ -90,19 +78,19 @@ class Batcher:
     """
 
     def __init__(self, local: LocalModel, size: int):
-        self._local, self._size = local, size
+        self.local, self._size = local, size
         self._lock = threading.Lock()
         self._waiting: list[Job] = []
         self._running = False
 
-    def submit(self, job: Job) -> Future[Any]:
-        """Let a job wait for its batch; return its future, which can be cancelled at any time."""
+    def run(self, jobs: Sequence[Job]) -> list[Any]:
+        """Wait for the results of jobs."""
         with self._lock:
-            self._waiting.append(job)
+            self._waiting += jobs
             begin, self._running = not self._running, True
         if begin:
             threading.Thread(target=self._work, name="knowgap-local-model", daemon=True).start()
-        return job.future
+        return [job.future.result() for job in jobs]
 
     def _work(self) -> None:
         while True:
@@ -110,81 +98,94 @@ class Batcher:
             while waiting < len(self._waiting) < self._size and time.monotonic() < end:
                 waiting = len(self._waiting)
                 time.sleep(_QUIET)
-            batch = self._take()
-            if batch:
-                self._run(batch)
-                continue
             with self._lock:
-                if not self._waiting:
-                    self._running = False
-                    return
+                batch = self._take()
+                self._running = bool(batch)
+            if not batch:
+                return
+            self._run(batch)
 
     def _take(self) -> list[Job]:
         """Remove the next batch from those that wait: the first job, and those of about its length before others."""
-        with self._lock:
-            self._waiting = [job for job in self._waiting if not job.future.cancelled()]
-            batch = self._waiting[:1]
-            alike = [job for job in self._waiting[1:] if job.kind == batch[0].kind]
-            for job in sorted(alike, key=lambda job: abs(job.length - batch[0].length)):
-                longest = max(job.length, *(other.length for other in batch))
-                if len(batch) == self._size or longest * (len(batch) + 1) > MAX_BATCH_TOKENS:
-                    break
-                batch.append(job)
-            self._waiting = [job for job in self._waiting if job not in batch]
-            return batch
+        batch = self._waiting[:1]
+        alike = [job for job in self._waiting[1:] if job.kind == batch[0].kind]
+        for job in sorted(alike, key=lambda job: abs(job.length - batch[0].length)):
+            longest = max(job.length, *(other.length for other in batch))
+            if len(batch) == self._size or longest * (len(batch) + 1) > MAX_BATCH_TOKENS:
+                break
+            batch.append(job)
+        self._waiting = [job for job in self._waiting if job not in batch]
+        return batch
 
     def _run(self, batch: Sequence[Job]) -> None:
         import torch
 
         run = score if batch[0].continuations else generate
         try:
-            results: Sequence[Any] = run(self._local, batch)
-        except torch.OutOfMemoryError as error:
-            if len(batch) > 1:
+            for job, result in zip(batch, run(self.local, batch), strict=True):
+                job.future.set_result(result)
+        except BaseException as error:  # it is that of every job of the batch
+            if isinstance(error, torch.OutOfMemoryError) and len(batch) > 1:
                 half = len(batch) // 2
                 self._run(batch[:half])
                 self._run(batch[half:])
                 return
-            results = [error]
-        except BaseException as error:  # it is that of every job of the batch
-            results = [error] * len(batch)
-        for job, result in zip(batch, results, strict=True):
-            with suppress(InvalidStateError):  # the job was cancelled
-                if isinstance(result, BaseException):
-                    job.future.set_exception(result)
-                else:
-                    job.future.set_result(result)
+            for job in batch:
+                job.future.set_exception(error)
 
 
 def generate(local: LocalModel, jobs: Sequence[Job]) -> list[Reply]:
     """Reply to jobs of one kind in one batch.
 
-    Prompts of a causal model are filled up on the left, those of a sequence-to-sequence model on the right; what is
-    filled up is masked and has no positions, so a job gets the reply that it would get alone, up to the rounding of
-    floating-point sums.
+    Prompts of a causal model are padded on the left, those of a sequence-to-sequence model on the right; the padding is
+    masked and has no positions, so a job gets the reply that it would get alone, up to the rounding of floating-point
+    sums.
     """
     import torch
     from transformers import LogitsProcessorList, StoppingCriteriaList
 
-    ids, mask = pad_rows([job.ids for job in jobs], local.pad_id, left=not local.is_seq2seq, device=local.device)
+    ids, mask = pad_rows(local, [job.ids for job in jobs], left=not local.is_seq2seq)
     prompt = 1 if local.is_seq2seq else ids.shape[1]
-    steps = _Steps(jobs, prompt)
-    first = jobs[0]
-    stops: dict[str, Any] = {"stop_strings": list(first.stop), "tokenizer": local.tokenizer} if first.stop else {}
-    devices = [local.device] if local.device.type == "cuda" else []
+    limits = torch.tensor([job.limit for job in jobs], device=ids.device)
+    scores, first = _TokenScores(), jobs[0]
+    devices = [ids.device] if ids.device.type == "cuda" else []
     with torch.inference_mode(), torch.random.fork_rng(devices) if first.sampling else nullcontext():
         if first.sampling:
             torch.manual_seed(torch.seed() if first.seed is None else first.seed)
         output = local.model.generate(
             input_ids=ids,
             attention_mask=mask,
-            generation_config=_settings(local, max(job.limit for job in jobs), first.sampling),
-            logits_processor=LogitsProcessorList([steps.before]),
-            stopping_criteria=StoppingCriteriaList([steps.after]),
-            **stops,
+            generation_config=_settings(local, int(limits.max()), first.sampling),
+            logits_processor=LogitsProcessorList([scores] if first.logprobs else []),
+            stopping_criteria=StoppingCriteriaList([lambda rows, _, **__: rows.shape[1] - prompt >= limits]),
         )
-    steps.record(output)
-    return [steps.reply(local, index, row) for index, row in enumerate(output[:, prompt:].tolist())]
+        scores.take(output)
+    logprobs = torch.cat(scores.taken, 1).tolist() if scores.taken else [[] for _ in jobs]
+    replies = []
+    for job, written, values in zip(jobs, output[:, prompt:].tolist(), logprobs, strict=True):
+        ends = (place for place, token in enumerate(written[: job.limit], 1) if token in local.end_ids)
+        end = next(ends, None)
+        length = end or job.limit
+        replies.append(Reply(written[:length], end is not None, values[:length]))
+    return replies
+
+
+class _TokenScores:
+    """A hook of Transformers' `generate`: records the log-probability of each token when the next one is due."""
+
+    def __init__(self) -> None:
+        self._last: Any = None
+        self.taken: list[Any] = []
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.take(input_ids)
+        self._last = scores.float().log_softmax(-1)
+        return scores
+
+    def take(self, input_ids: Any) -> None:
+        """Record those of the tokens that the last step wrote."""
+        if self._last is not None:
+            self.taken.append(self._last.gather(1, input_ids[:, -1:]))
 
 
 def _settings(local: LocalModel, limit: int, sampling: dict[str, Any]) -> Any:
@@ -203,68 +204,18 @@ def _settings(local: LocalModel, limit: int, sampling: dict[str, Any]) -> Any:
     return config
 
 
-class _Steps:
-    """Hooks of Transformers' `generate`: they end rows at their limits, and record log-probabilities.
-
-    A token's log-probability is taken from the scores of its step when the next step begins, since it is drawn only
-    after the hooks have run.
-    """
-
-    def __init__(self, jobs: Sequence[Job], prompt: int):
-        self._jobs, self._prompt = jobs, prompt
-        self._recorded = [index for index, job in enumerate(jobs) if job.logprobs is not None]
-        self._scores: list[list[ScoredToken]] = [[] for _ in jobs]
-        self._last: Any = None
-
-    def before(self, input_ids: Any, scores: Any) -> Any:
-        """Keep the scores of a step, of shape (rows, vocabulary)."""
-        if self._recorded:
-            self.record(input_ids)
-            self._last = scores[self._recorded].float().log_softmax(-1)
-        return scores
-
-    def after(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Say which rows are at their limit or cancelled."""
-        import torch
-
-        written = input_ids.shape[1] - self._prompt
-        ended = [written >= job.limit or job.future.cancelled() for job in self._jobs]
-        return torch.tensor(ended, device=input_ids.device)
-
-    def record(self, input_ids: Any) -> None:
-        """Record the log-probabilities of the tokens that the last step wrote."""
-        if self._last is None:
-            return
-        for index, values, token in zip(
-            self._recorded, self._last, input_ids[self._recorded, -1].tolist(), strict=True
-        ):
-            best = values.topk(min(self._jobs[index].logprobs or 0, len(values)))
-            top = tuple(zip(best.indices.tolist(), best.values.tolist(), strict=True))
-            self._scores[index].append(ScoredToken(token, float(values[token]), top))
-        self._last = None
-
-    def reply(self, local: LocalModel, index: int, written: list[int]) -> Reply:
-        """The reply of a row, without what fills it up after its end."""
-        job = self._jobs[index]
-        end = next((place for place, token in enumerate(written) if token in local.end_ids), None)
-        tokens = written[: job.limit if end is None else min(end + 1, job.limit)]
-        ended = end is not None and end < job.limit
-        if job.stop and not ended:
-            decoded = (local.tokenizer.decode(tokens[:count]) for count in range(1, len(tokens) + 1))
-            stopped = next((n for n, text in enumerate(decoded, 1) if any(stop in text for stop in job.stop)), None)
-            tokens, ended = tokens[:stopped], stopped is not None
-        return Reply(tokens, ended, self._scores[index][: len(tokens)])
-
-
-def pad_rows(rows: Sequence[Sequence[int]], pad: int, *, left: bool, device: Any) -> tuple[Any, Any]:
+def pad_rows(local: LocalModel, rows: Sequence[Sequence[int]], *, left: bool) -> tuple[Any, Any]:
     """Fill rows of tokens up to one length: ids and mask, both of shape (rows, longest)."""
     import torch
 
     longest = max(map(len, rows))
-    filled = [([pad] * (longest - len(row)), [0] * (longest - len(row))) for row in rows]
-    ids = [[*fill, *row] if left else [*row, *fill] for row, (fill, _) in zip(rows, filled, strict=True)]
-    mask = [[*b, *[1] * len(row)] if left else [*[1] * len(row), *b] for row, (_, b) in zip(rows, filled, strict=True)]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+    ids = torch.full((len(rows), longest), local.pad_id)
+    mask = torch.zeros_like(ids)
+    for row, filled, places in zip(rows, ids, mask, strict=True):
+        own = slice(longest - len(row), None) if left else slice(len(row))
+        filled[own] = torch.tensor(row)
+        places[own] = 1
+    return ids.to(local.model.device), mask.to(local.model.device)
 
 
 def score(local: LocalModel, jobs: Sequence[Job]) -> list[list[list[float]]]:
@@ -278,8 +229,7 @@ def score(local: LocalModel, jobs: Sequence[Job]) -> list[list[list[float]]]:
 
 
 def _causal_scores(local: LocalModel, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-    rows = [[*prompt, *tokens] for prompt, tokens in pairs]
-    ids, mask = pad_rows(rows, local.pad_id, left=True, device=local.device)
+    ids, mask = pad_rows(local, [[*prompt, *tokens] for prompt, tokens in pairs], left=True)
     accepted = inspect.signature(local.model.forward).parameters
     inputs = {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if "position_ids" in accepted else {}
     if "logits_to_keep" in accepted:  # those of the continuations, and of the token before them
@@ -289,10 +239,10 @@ def _causal_scores(local: LocalModel, pairs: Sequence[tuple[list[int], list[int]
 
 
 def _seq2seq_scores(local: LocalModel, pairs: Sequence[tuple[list[int], list[int]]]) -> list[list[float]]:
-    ids, mask = pad_rows([prompt for prompt, _ in pairs], local.pad_id, left=False, device=local.device)
+    ids, mask = pad_rows(local, [prompt for prompt, _ in pairs], left=False)
     start = local.model.generation_config.decoder_start_token_id
     start = local.model.config.decoder_start_token_id if start is None else start
-    written, _ = pad_rows([[start, *tokens] for _, tokens in pairs], local.pad_id, left=False, device=local.device)
+    written, _ = pad_rows(local, [[start, *tokens] for _, tokens in pairs], left=False)
     logits = local.model(input_ids=ids, attention_mask=mask, decoder_input_ids=written, use_cache=False).logits
     return [_token_scores(row[: len(tokens)], tokens) for row, (_, tokens) in zip(logits, pairs, strict=True)]
 

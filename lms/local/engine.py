@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dspy.lm15 import Message, Request, Response, TokenLogprob, TopLogprob, Usage, response_to_events
+from dspy.lm15 import Message, Request, Response, TokenLogprob, Usage
 
 from knowgap.errors import UsageError
+from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
 from knowgap.lms.local.batches import Batcher, Job, Reply
-from knowgap.lms.local.loading import LocalModel, load_model
-from knowgap.lms.local.prompts import chat_ids, check_window, request_turns, text_ids
+from knowgap.lms.local.loading import LocalModel, Turn, load_model
 
 
-class HFEngine:
+class HFEngine(InProcessEngine):
     """Generates with a causal or a sequence-to-sequence model, which is loaded at the first request and kept.
 
     The prompt is made by the tokenizer's chat template, or from the messages with blank lines between them where it has
-    none. Decoding is greedy unless the request sets a temperature above 0. Requests of several threads, or of one event
-    loop, are answered in padded batches; one with a temperature is answered alone. A request that is cancelled leaves
-    its batch. For continuous batching, serve the model (`transformers serve`, vLLM, Ollama) and name it `openai/…`.
+    none. Decoding is greedy unless the request sets a temperature above 0. Requests of several threads are answered in
+    padded batches; one with a temperature is answered alone. For continuous batching, texts that end a reply, and the
+    most probable other tokens, serve the model (`transformers serve`, vLLM, Ollama) and name it `openai/…`.
 
     Args:
         path_or_id: a model folder, or a name on the hub.
@@ -32,6 +30,8 @@ class HFEngine:
         batch_size: the most requests in a padded batch.
     """
 
+    supported_params = frozenset({"temperature", "top_p", "top_k", "max_tokens", "logprobs", "seed"})
+
     def __init__(
         self,
         path_or_id: str,
@@ -40,14 +40,13 @@ class HFEngine:
         dtype: str = "auto",
         batch_size: int = 32,
     ):
-        self.path_or_id, self.device, self.max_new_tokens, self.dtype = path_or_id, device, max_new_tokens, dtype
-        self.batch_size = batch_size
+        self.path_or_id, self.max_new_tokens = path_or_id, max_new_tokens
+        self.settings = {
+            "path_or_id": path_or_id, "device": device, "max_new_tokens": max_new_tokens, "dtype": dtype,
+            "batch_size": batch_size,
+        }  # fmt: skip
         self._lock = threading.RLock()
-        self._loaded: tuple[LocalModel, Batcher] | None = None
-
-    supported_params = frozenset(
-        {"temperature", "top_p", "top_k", "max_tokens", "logprobs", "top_logprobs", "seed", "stop"}
-    )
+        self._batcher: Batcher | None = None
 
     def complete(self, request: Request) -> Response:
         """Reply to one request, with token log-probabilities if `request.config.logprobs` is set.
@@ -55,28 +54,34 @@ class HFEngine:
         Raises:
             LanguageModelError: the model cannot be loaded.
             ContextWindowExceededError: the prompt is longer than the model's window.
-            MissingDependency: transformers or torch is not installed.
         """
-        local, job = self.submit(request)
-        return _response(local, request, job, _results([job.future])[0])
+        config = request.config
+        system = system_text(request)
+        turns: list[Turn] = [{"role": "system", "content": system}] if system else []
+        turns += [{"role": message.role, "content": message.text or ""} for message in request.messages]
+        with self._lock:
+            local = self.load()
+            ids = local.chat_ids(turns)
+        sampling = {"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k}
+        job = Job(
+            ids,
+            local.room(len(ids), config.max_tokens or self.max_new_tokens),
+            sampling={name: value for name, value in sampling.items() if value} if config.temperature else {},
+            seed=config.seed,
+            logprobs=config.logprobs is not None,
+        )
+        [reply] = self._run([job])
+        return _response(local, request, job, reply)
 
-    def stream(self, request: Request) -> Iterator[Any]:
-        """Give the whole reply as a stream of events."""
-        return iter(response_to_events(self.complete(request)))
-
-    def choose(
-        self, prompt: str | Sequence[Mapping[str, str]], labels: Sequence[str], *, per_token: bool = False
-    ) -> dict[str, float]:
+    def choose(self, prompt: str | Sequence[Mapping[str, str]], labels: Sequence[str]) -> dict[str, float]:
         """How likely each of some labels is as the whole reply to a prompt.
 
         The end of the reply is a part of each label: `know` does not get the probability of `know nothing`, and all
-        labels with all other replies share a probability of 1, so that labels of different lengths compare. Calls of
-        several threads are answered in batches.
+        labels with all other replies share a probability of 1, so that labels of different lengths compare.
 
         Args:
             prompt: a text that is read as it stands, or messages (`{"role": …, "content": …}`) for the chat template.
             labels: texts as the model would write them right after the prompt, at least one, none empty or twice.
-            per_token: give the mean over a label's tokens instead of the sum.
 
         Returns:
             The natural log-probability of each label. `softmax` over them is the distribution among the labels alone.
@@ -85,19 +90,15 @@ class HFEngine:
             UsageError: there is no label, or one is empty or stated twice; or the prompt is empty.
             ContextWindowExceededError: prompt and label are longer than the model's window.
         """
-        if not labels or not all(labels) or len(set(labels)) < len(labels):
-            raise UsageError(f"labels={list(labels)!r}: state at least one, none empty or twice")
-        if not prompt:
-            raise UsageError("the prompt is empty")
+        if not prompt or not labels or not all(labels) or len(set(labels)) < len(labels):
+            raise UsageError(f"labels={list(labels)!r}: state a prompt, and labels of which none is empty or twice")
         with self._lock:
-            local, _ = self.load()
-            ids = text_ids(local, prompt) if isinstance(prompt, str) else chat_ids(local, prompt)
+            local = self.load()
+            ids = local.text_ids(prompt) if isinstance(prompt, str) else local.chat_ids(prompt)
             continuations = [_label_ids(local, label) for label in labels]
-            check_window(local, len(ids) + (0 if local.is_seq2seq else max(map(len, continuations)) - 1), 1)
+            local.room(len(ids) + (0 if local.is_seq2seq else max(map(len, continuations)) - 1), 1)
         [scores] = self.score([ids], continuations)
-        return {
-            label: sum(values) / (len(values) if per_token else 1) for label, values in zip(labels, scores, strict=True)
-        }
+        return dict(zip(labels, map(sum, scores), strict=True))
 
     def score(self, prompts: Sequence[list[int]], continuations: list[list[int]]) -> list[list[list[float]]]:
         """For each prompt and each of the continuations, the natural log-probabilities of the continuation's tokens."""
@@ -109,77 +110,41 @@ class HFEngine:
         Raises:
             ContextWindowExceededError: a prompt is longer than the model's window.
         """
-        local, _ = self.load()
-        replies = self._run([Job(ids, check_window(local, len(ids), limit)) for ids in prompts])
+        local = self.load()
+        replies = self._run([Job(ids, local.room(len(ids), limit)) for ids in prompts])
         return [local.tokenizer.decode(reply.tokens, skip_special_tokens=True) for reply in replies]
 
     def _run(self, jobs: Sequence[Job]) -> list[Any]:
-        _, batcher = self.load()
-        return _results([batcher.submit(job) for job in jobs])
+        with self._lock:
+            self.load()
+            batcher: Any = self._batcher
+        return batcher.run(jobs)
+
+    def load(self) -> LocalModel:
+        """The model, which is loaded at the first call.
+
+        Raises:
+            LanguageModelError: the model cannot be loaded.
+        """
+        with self._lock:
+            if self._batcher is None:
+                local = load_model(self.path_or_id, self.settings["device"], self.settings["dtype"])
+                self._batcher = Batcher(local, self.settings["batch_size"])
+            return self._batcher.local
 
     def close(self) -> None:
         """Release the model; requests under way come to their end."""
         with self._lock:
-            self._loaded = None
-
-    def dump_state(self) -> dict[str, Any]:
-        """Return the settings, JSON-ready."""
-        names = ("path_or_id", "device", "max_new_tokens", "dtype", "batch_size")
-        return {name: getattr(self, name) for name in names}
-
-    @classmethod
-    def load_state(cls, state: dict[str, Any]) -> HFEngine:
-        """Make an engine from what `dump_state` returned."""
-        return cls(**state)
+            self._batcher = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> HFEngine:
         return self  # copies of an LM share the weights
 
-    def load(self) -> tuple[LocalModel, Batcher]:
-        """The model, and what runs its batches; loaded at the first call.
 
-        Raises:
-            LanguageModelError: the model cannot be loaded.
-        """
-        with self._lock:
-            if self._loaded is None:
-                local = load_model(self.path_or_id, self.device, self.dtype)
-                self._loaded = local, Batcher(local, self.batch_size)
-            return self._loaded
+class AsyncHFEngine(AsyncInProcessEngine):
+    """The same model for `acall`."""
 
-    def submit(self, request: Request, future: Future[Reply] | None = None) -> tuple[LocalModel, Job]:
-        """Let a request wait for its batch; return the model that will answer it, and the job, which has `future`.
-
-        Raises:
-            LanguageModelError: the model cannot be loaded.
-            ContextWindowExceededError: the prompt is longer than the model's window.
-        """
-        config = request.config
-        with self._lock:
-            local, batcher = self.load()
-            ids = chat_ids(local, request_turns(request))
-        sampling = {"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k}
-        job = Job(
-            ids,
-            check_window(local, len(ids), config.max_tokens or self.max_new_tokens),
-            sampling={name: value for name, value in sampling.items() if value} if config.temperature else {},
-            seed=config.seed,
-            stop=config.stop,
-            logprobs=config.logprobs,
-            future=future or Future(),
-        )
-        batcher.submit(job)
-        return local, job
-
-
-def _results(futures: Sequence[Future[Any]]) -> list[Any]:
-    """Wait for all results; whoever stops waiting cancels them."""
-    try:
-        return [future.result() for future in futures]
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
+    engine_class = HFEngine
 
 
 def _label_ids(local: LocalModel, label: str) -> list[int]:
@@ -190,74 +155,16 @@ def _label_ids(local: LocalModel, label: str) -> list[int]:
 
 
 def _response(local: LocalModel, request: Request, job: Job, reply: Reply) -> Response:
-    """The text of a reply up to the first of its stop texts, without special tokens, and its log-probabilities."""
-    tokens = reply.tokens
-    if tokens and tokens[-1] in local.end_ids:
-        tokens = tokens[:-1]
-    text = local.tokenizer.decode(tokens, skip_special_tokens=True)
-    stops = [text.index(stop) for stop in job.stop if stop in text]
-    if stops:
-        text = text[: min(stops)]
-    kept = _spelling(local, tokens, text) if stops else len(tokens)
+    tokens = [*reply.tokens[:-1], *(token for token in reply.tokens[-1:] if token not in local.end_ids)]
+    decode = local.tokenizer.decode
+    scored = zip(tokens, reply.logprobs, strict=False)
     return Response(
         id=None,
         model=request.model,
-        message=Message.assistant(text),
-        finish_reason="stop" if reply.ended or stops else "length",
+        message=Message.assistant(decode(tokens, skip_special_tokens=True)),
+        finish_reason="stop" if reply.ended else "length",
         usage=Usage(input_tokens=len(job.ids), output_tokens=len(reply.tokens)),
-        logprobs=None if job.logprobs is None else _logprobs(local, reply, kept),
+        logprobs=tuple(TokenLogprob(decode([token]), value, token_id=token) for token, value in scored)
+        if job.logprobs
+        else None,
     )
-
-
-def _spelling(local: LocalModel, tokens: list[int], text: str) -> int:
-    """How many of the tokens are needed to spell the text."""
-    lengths = (len(local.tokenizer.decode(tokens[:count], skip_special_tokens=True)) for count in range(len(tokens)))
-    return next((count for count, length in enumerate(lengths) if length >= len(text)), len(tokens))
-
-
-def _logprobs(local: LocalModel, reply: Reply, kept: int) -> tuple[TokenLogprob, ...]:
-    decode = local.tokenizer.decode
-    return tuple(
-        TokenLogprob(
-            decode([scored.token]),
-            scored.logprob,
-            token_id=scored.token,
-            top=tuple(TopLogprob(decode([token]), value, token_id=token) for token, value in scored.top),
-        )
-        for scored in reply.scores[:kept]
-    )
-
-
-class AsyncHFEngine:
-    """The same model for `acall`: requests of one event loop are answered in batches as well."""
-
-    def __init__(self, engine: HFEngine):
-        self._engine = engine
-
-    async def complete(self, request: Request) -> Response:
-        """Reply to one request."""
-        future: Future[Reply] = Future()
-        try:
-            local, job = await asyncio.to_thread(self._engine.submit, request, future)
-            return _response(local, request, job, await asyncio.wrap_future(future))
-        except BaseException:
-            future.cancel()
-            raise
-
-    async def stream(self, request: Request) -> Any:
-        """Give the whole reply as a stream of events."""
-        for event in response_to_events(await self.complete(request)):
-            yield event
-
-    async def aclose(self) -> None:
-        """Release the model."""
-        self._engine.close()
-
-    def dump_state(self) -> dict[str, Any]:
-        """Return the settings, JSON-ready."""
-        return self._engine.dump_state()
-
-    @classmethod
-    def load_state(cls, state: dict[str, Any]) -> AsyncHFEngine:
-        """Make an engine from what `dump_state` returned."""
-        return cls(HFEngine.load_state(state))

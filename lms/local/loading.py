@@ -1,14 +1,18 @@
-"""Load a causal or sequence-to-sequence model of Transformers with its tokenizer."""
+"""Load a causal or sequence-to-sequence model of Transformers, and make the tokens that it reads."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgap.errors import LanguageModelError, MissingDependency
+from dspy.utils.exceptions import ContextWindowExceededError
 
-__all__ = ["LocalModel", "load_model", "require_transformers", "wrap_model"]
+from knowgap.errors import LanguageModelError, shorten
+
+Turn = Mapping[str, str]
+"""A message of a conversation: its `role` and its `content`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,28 +34,61 @@ class LocalModel:
     pad_id: int
 
     @property
-    def device(self) -> Any:
-        """The device that inputs must be on."""
-        return self.model.device
-
-    @property
     def is_seq2seq(self) -> bool:
         """Whether an encoder reads the prompt and a decoder writes the reply (T5, BART)."""
         return bool(self.model.config.is_encoder_decoder)
 
-    @property
-    def window(self) -> int | None:
-        """The most tokens that the model reads; None where it has no limit of its own (relative positions)."""
-        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+    def text_ids(self, text: str) -> list[int]:
+        """The tokens of a text as it stands, with the special tokens that the tokenizer adds to a whole input."""
+        return list(self.tokenizer(text, verbose=False).input_ids)
 
+    def chat_ids(self, turns: Sequence[Turn]) -> list[int]:
+        """The tokens of a conversation, up to where the reply begins.
 
-def require_transformers() -> None:
-    """Raise `MissingDependency` unless torch and Transformers are installed."""
-    try:
-        import torch  # noqa: F401
-        import transformers  # noqa: F401
-    except ImportError as error:
-        raise MissingDependency("a local model needs torch and transformers: pip install torch transformers") from error
+        A chat template that refuses the system role, or leaves it out, gets the system prompt at the beginning of the
+        first user turn. Without a chat template, the turns are joined with blank lines.
+
+        Raises:
+            LanguageModelError: the chat template cannot render the conversation.
+        """
+        if not self.tokenizer.chat_template:
+            return self.text_ids("\n\n".join(turn["content"] for turn in turns) + "\n\n")
+        from jinja2.exceptions import TemplateError
+
+        system, *rest = turns
+        ways = [turns]
+        if system["role"] == "system" and rest:
+            ways.append([{**rest[0], "content": f"{system['content']}\n\n{rest[0]['content']}"}, *rest[1:]])
+        problem: object = None
+        for way in ways:
+            try:
+                text = self.tokenizer.apply_chat_template(
+                    [dict(turn) for turn in way], add_generation_prompt=True, tokenize=False
+                )
+            except TemplateError as error:
+                problem = error
+                continue
+            if way is ways[-1] or system["content"].strip() in text:
+                return list(self.tokenizer(text, add_special_tokens=False, verbose=False).input_ids)
+        raise LanguageModelError(f"the chat template of {self.name!r} cannot render these messages: {problem}")
+
+    def room(self, prompt: int, wanted: int) -> int:
+        """How many tokens the model may write after a prompt of so many: as many as wanted, or as its window leaves.
+
+        Raises:
+            ContextWindowExceededError: the window leaves none.
+        """
+        window = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        if window is None:  # positions are relative
+            return wanted
+        left = window - (0 if self.is_seq2seq else prompt)
+        if prompt > window or left < 1:
+            raise ContextWindowExceededError(
+                message=f"the prompt has {prompt} tokens, and the model {self.name!r} reads at most {window}: "
+                "let the program read fewer or shorter passages (top_k), or take a model with a longer window",
+                model=self.name,
+            )
+        return min(wanted, left)
 
 
 def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") -> LocalModel:
@@ -66,17 +103,13 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
     Raises:
         LanguageModelError: the folder is no model, is damaged, or lacks weights that generating needs; or the device
             is not there.
-        MissingDependency: torch or Transformers is not installed.
     """
-    require_transformers()
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
     from transformers.utils import logging
 
     folder = Path(path_or_id).expanduser()
     name = str(folder) if folder.exists() else path_or_id
-    if folder.exists() and not (folder / "config.json").is_file():
-        raise LanguageModelError(f"no Transformers model at {path_or_id!r}: the folder must hold a config.json")
     shows_progress = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
@@ -88,8 +121,7 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
         model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True)
         model = model.to(place).eval()
     except Exception as error:  # whatever a damaged checkpoint, an unknown architecture or an absent device raises
-        reason = " ".join(str(error).split())[:200]
-        raise LanguageModelError(f"the local model {path_or_id!r} cannot be loaded: {reason}") from error
+        raise LanguageModelError(f"the local model {path_or_id!r} cannot be loaded: {shorten(error, 200)}") from error
     finally:
         if shows_progress:
             logging.enable_progress_bar()
@@ -99,13 +131,8 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
             f"the local model {path_or_id!r} cannot generate: its checkpoint lacks {len(missing)} of the weights of "
             f"{type(model).__name__} ({missing[0]}, …); give a model that was trained to write"
         )
-    return wrap_model(path_or_id, tokenizer, model)
-
-
-def wrap_model(name: str, tokenizer: Any, model: Any) -> LocalModel:
-    """A model that is loaded, as this room asks it."""
     stated = model.generation_config.eos_token_id
     every = [*(stated if isinstance(stated, list) else [stated]), tokenizer.eos_token_id]
     ends: list[int] = list(dict.fromkeys(token for token in every if token is not None))
     pads: tuple[int | None, ...] = (tokenizer.pad_token_id, model.generation_config.pad_token_id, *ends, 0)
-    return LocalModel(name, tokenizer, model, tuple(ends), next(pad for pad in pads if pad is not None))
+    return LocalModel(path_or_id, tokenizer, model, tuple(ends), next(pad for pad in pads if pad is not None))

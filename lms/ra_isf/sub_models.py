@@ -180,7 +180,7 @@ class LabelReader:
     def __init__(self, folder: str | Path, card: SubModelCard, device: str | None = None) -> None:
         self._card = card
         self._engine = HFEngine(str(folder), device=device)
-        local, _ = self._engine.load()
+        local = self._engine.load()
         self._tokenizer = tokenizer = local.tokenizer
         labels = [target_ids(tokenizer, card, label) for label in card.labels or ()]
         if card.labels and (not all(labels) or labels[0] == labels[1]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import re
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from dspy.utils.exceptions import AdapterParseError
 from knowgap.programs.replies.fields import Form, read_fields
 from knowgap.programs.replies.outputs import map_texts
 
+_LOG = logging.getLogger("knowgap")
 _MARKER = re.compile(r"\[(?=\[[ \t]*#)")
 
 
@@ -134,15 +136,26 @@ def adapter_in_use() -> Any:
 def lenient(adapter: Any) -> Any:
     """A copy of DSPy's chat, JSON or XML adapter that writes the same prompts and reads more replies.
 
-    An adapter of another class is returned as it is: it reads replies in its own way.
+    An adapter of another class is returned as it is, which is said once.
     """
     if type(adapter) not in _FORMATS:
+        if not isinstance(adapter, _Lenient):
+            _say_once(type(adapter))
         return adapter
     cls = _FORMATS[type(adapter)]
     twin: Any = object.__new__(cls)
     vars(twin).update(vars(adapter))
     twin._fall_back_here()
     return twin
+
+
+@functools.cache
+def _say_once(adapter: type) -> None:
+    _LOG.warning(
+        "%s reads replies in its own way, without knowgap's repairs, and field marks in passages stay as they are: "
+        "use dspy.ChatAdapter, JSONAdapter or XMLAdapter for both",
+        adapter.__name__,
+    )
 
 
 def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:

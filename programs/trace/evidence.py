@@ -11,7 +11,6 @@ from knowgap.retrieval.passage import gold_name
 if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
 
-__all__ = ["FATES", "SHOWN_FATES", "evidence_fates", "found_passages", "shown_passages"]
 
 NOT_RETRIEVED = "not retrieved"
 BELOW_THRESHOLD = "below the relevance threshold"

@@ -14,7 +14,6 @@ from knowgap.retrieval.passage import Passage
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-__all__ = ["Cost", "Trace"]
 
 S = TypeVar("S", bound=Step)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")

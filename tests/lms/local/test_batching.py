@@ -1,15 +1,12 @@
-"""Requests of many threads in batches; those that are cancelled, or whose batch fails."""
+"""Requests of many threads in batches, and those whose batch fails."""
 
-import asyncio
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from knowgap.lms import AsyncHFEngine, HFEngine
 from knowgap.lms.local import batches
 from knowgap.lms.local.batches import Batcher, Job
-from tests.lms.local.tiny import QUESTIONS, ask, write_chat_model
 
 
 class Recorder:
@@ -18,7 +15,7 @@ class Recorder:
     def __init__(self, monkeypatch, size):
         self.batches, self.go, self.began, self.error = [], threading.Event(), threading.Event(), None
         monkeypatch.setattr(batches, "generate", self)
-        self.batcher = Batcher(None, size)
+        self.batcher, self.pool = Batcher(None, size), ThreadPoolExecutor(1)
 
     def __call__(self, local, jobs):
         self.batches.append(jobs)
@@ -28,44 +25,53 @@ class Recorder:
             raise self.error
         return [len(self.batches)] * len(jobs)
 
-    def submit(self, length=1, **settings):
-        return self.batcher.submit(Job([1] * length, 8, **settings))
+    def hold(self):
+        """A first job, alone in its batch, which is under way when this returns."""
+        first = self.pool.submit(self.run, Job([1], 8))
+        assert self.began.wait(30)
+        return first
+
+    def run(self, *jobs):
+        return self.batcher.run(jobs)
+
+    def after(self, first, *jobs):
+        """The numbers of the batches of jobs that come while the first one is under way."""
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(self.run, *jobs)
+            while len(self.batcher._waiting) < len(jobs):
+                pass
+            self.go.set()
+            assert first.result(30) == [1]
+            return found.result(30)
+
+
+def lengths(*numbers):
+    return [Job([1] * number, 8) for number in numbers]
 
 
 def test_what_comes_while_a_batch_runs_forms_the_next_ones(monkeypatch):
     run = Recorder(monkeypatch, size=3)
-    first = run.submit()
-    assert run.began.wait(30)
-    others = [run.submit(length) for length in (9, 2, 8, 3, 9)]
-    odd, drawn = run.submit(stop=("end",)), run.submit(sampling={"temperature": 1.0})
-    others[2].cancel()
-    run.go.set()
-    assert first.result(30) == 1
-    assert [future.result(30) for future in (others[0], others[1], others[3], others[4])] == [2, 3, 2, 2]
-    assert (odd.result(30), drawn.result(30)) == (4, 5)  # each is of another kind
+    scored, drawn = Job([1], logprobs=True), Job([1], sampling={"temperature": 1.0})
+    assert run.after(run.hold(), *lengths(9, 2, 3, 9), scored, drawn) == [2, 3, 2, 2, 4, 5]  # each is of another kind
     assert [len(batch) for batch in run.batches] == [1, 3, 1, 1, 1]
 
 
 def test_a_batch_holds_so_many_tokens(monkeypatch):
     monkeypatch.setattr(batches, "MAX_BATCH_TOKENS", 20)
     run = Recorder(monkeypatch, size=9)
-    run.submit()
-    assert run.began.wait(30)
-    futures = [run.submit(length) for length in (10, 10, 10, 30)]
-    run.go.set()
-    assert [future.result(30) for future in futures] == [2, 2, 3, 4]
+    assert run.after(run.hold(), *lengths(10, 10, 10, 30)) == [2, 2, 3, 4]
 
 
 def test_an_error_is_that_of_all_jobs_of_its_batch_and_of_no_other(monkeypatch):
     run = Recorder(monkeypatch, size=2)
     run.error = ValueError("no room")
-    futures = [run.submit() for _ in range(2)]
     run.go.set()
-    for future in futures:
-        with pytest.raises(ValueError, match="no room"):
-            future.result(30)
+    failed = lengths(1, 1)
+    with pytest.raises(ValueError, match="no room"):
+        run.run(*failed)
+    assert all(isinstance(job.future.exception(30), ValueError) for job in failed)
     run.error = None
-    assert run.submit().result(30) == len(run.batches)
+    assert run.run(*lengths(1)) == [len(run.batches)]
 
 
 def test_a_batch_that_the_device_does_not_hold_is_run_in_halves(monkeypatch):
@@ -80,52 +86,5 @@ def test_a_batch_that_the_device_does_not_hold_is_run_in_halves(monkeypatch):
         return [job.limit for job in jobs]
 
     monkeypatch.setattr(batches, "generate", run)
-    batcher = Batcher(None, size=5)
-    futures = [batcher.submit(Job([1], limit)) for limit in range(5)]
-    assert [future.result(30) for future in futures] == [0, 1, 2, 3, 4]
+    assert Batcher(None, size=5).run([Job([1], limit) for limit in range(5)]) == [0, 1, 2, 3, 4]
     assert sizes == [5, 2, 3, 1, 2]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_chat_model(tmp_path_factory.mktemp("models") / "endless", ends=False, max_position_embeddings=100_000)
-
-
-def test_whoever_stops_waiting_leaves_the_batch(folder):
-    engine = HFEngine(str(folder), device="cpu")
-    engine.load()
-    endless = ask(max_tokens=90_000)
-
-    async def ask_and_leave():
-        asyncs = AsyncHFEngine(engine)
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(asyncs.complete(endless), timeout=0.5)
-        return await asyncio.gather(*(asyncs.complete(ask(question, max_tokens=3)) for question in QUESTIONS))
-
-    replies = asyncio.run(ask_and_leave())
-    assert all(reply.usage.output_tokens == 3 for reply in replies)
-    _, waiting = engine.submit(endless)
-    waiting.future.cancel()
-    with pytest.raises(CancelledError):
-        waiting.future.result(30)
-    assert engine.complete(ask(max_tokens=2)).usage.output_tokens == 2
-
-
-def test_a_thread_that_is_interrupted_cancels_what_it_waits_for(folder, monkeypatch):
-    engine = HFEngine(str(folder), device="cpu")
-    _, queue = engine.load()
-    left = []
-
-    def interrupt(timeout=None):
-        raise KeyboardInterrupt
-
-    def submit(asked):
-        left.append(asked)
-        monkeypatch.setattr(asked.future, "result", interrupt)
-        return asked.future
-
-    monkeypatch.setattr(queue, "submit", submit)
-    for call in (lambda: engine.complete(ask()), lambda: engine.choose("who?", ["a", "b"])):
-        with pytest.raises(KeyboardInterrupt):
-            call()
-    assert [asked.future.cancelled() for asked in left] == [True, True]

@@ -2,8 +2,6 @@
 
 import asyncio
 import copy
-import math
-import re
 import shutil
 
 import dspy
@@ -49,13 +47,12 @@ def test_greedy_replies_are_equal_and_sampling_follows_the_seed(engine):
 
 def test_log_probabilities_are_given_when_asked_for(engine):
     assert engine.complete(ask()).logprobs is None
-    reply = engine.complete(ask(logprobs=2))
+    reply, local = engine.complete(ask(logprobs=2)), engine.load()
     assert reply.usage.output_tokens - 1 <= len(reply.logprobs) <= reply.usage.output_tokens
-    for token in reply.logprobs:
-        assert token.logprob <= 0
-        assert len(token.top) == 2
-        assert token.logprob == pytest.approx(token.top[0].logprob)  # greedy takes the best
-        assert sum(math.exp(t.logprob) for t in token.top) <= 1
+    assert engine.complete(ask(logprobs=0, temperature=2.0, seed=1)).logprobs != reply.logprobs
+    prompt = local.chat_ids([{"role": "system", "content": "Answer."}, {"role": "user", "content": "who wrote it?"}])
+    [scores] = engine.score([prompt], [[token.token_id for token in reply.logprobs]])
+    assert [token.logprob for token in reply.logprobs] == pytest.approx(scores[0], abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["causal", "t5"])
@@ -109,24 +106,6 @@ def test_models_that_know_positions_in_another_way(kind, folder, t5, tmp_path):
     assert scores == pytest.approx({label: engine.choose(QUESTIONS[0], [label])[label] for label in scores}, rel=1e-4)
 
 
-def test_a_stop_text_ends_the_reply(engine):
-    wholes = {question: engine.complete(ask(question)) for question in QUESTIONS}
-    question, stop = next(
-        (question, found.group())
-        for question, whole in wholes.items()
-        if (found := re.search("(?<=.)[a-z ]{2}(?=.)", whole.message.text))
-    )
-    whole = wholes[question]
-    text = whole.message.text
-    reply = engine.complete(ask(question, stop=(stop, "never to be seen"), logprobs=0))
-    assert reply.message.text == text[: text.index(stop)]
-    assert reply.finish_reason == "stop"
-    assert reply.usage.output_tokens < whole.usage.output_tokens
-    assert len(reply.logprobs) < reply.usage.output_tokens
-    requests = [ask(question, stop=(stop,)), ask(question), ask(question, stop=("zzz",))]
-    assert texts(ask_together(engine, requests)) == [reply.message.text, text, text]
-
-
 @pytest.mark.parametrize("template", [NO_SYSTEM + "{{ messages[0]['content'] }}", SILENT])
 def test_a_template_without_a_system_role_gets_it_in_the_first_turn(template, tmp_path):
     folder = write_chat_model(tmp_path / "model", template=template)
@@ -148,7 +127,7 @@ def test_labels_get_the_probability_of_being_the_whole_reply(kind, folder, t5):
     engine = HFEngine(str(folder if kind == "causal" else t5), device="cpu")
     labels = ["known", "unknown", "known or not, as may be"]
     found = {question: engine.choose(question, labels) for question in QUESTIONS[:4]}
-    local, _ = engine.load()
+    local = engine.load()
     for question, scores in found.items():
         prompt = local.tokenizer(question).input_ids
         for label in labels:
@@ -161,8 +140,6 @@ def test_labels_get_the_probability_of_being_the_whole_reply(kind, folder, t5):
                     logits = local.model(input_ids=inputs, labels=torch.tensor([target])).logits[0]
             steps = logits.log_softmax(-1)[range(len(target)), target]
             assert scores[label] == pytest.approx(float(steps.sum()), rel=1e-4)
-            per_token = engine.choose(question, [label], per_token=True)[label]
-            assert per_token == pytest.approx(float(steps.mean()), rel=1e-4)
     calls = [(engine.choose, question) for question in QUESTIONS[:4]]
 
     async def together():
@@ -173,11 +150,9 @@ def test_labels_get_the_probability_of_being_the_whole_reply(kind, folder, t5):
 
 
 def test_labels_that_cannot_be_chosen_among(engine):
-    for labels in ([], [""], ["a", "a"]):
-        with pytest.raises(UsageError, match="at least one, none empty or twice"):
-            engine.choose("who?", labels)
-    with pytest.raises(UsageError, match="prompt is empty"):
-        engine.choose("", ["a"])
+    for prompt, labels in (("who?", []), ("who?", [""]), ("who?", ["a", "a"]), ("", ["a"])):
+        with pytest.raises(UsageError, match="of which none is empty or twice"):
+            engine.choose(prompt, labels)
     chat = engine.choose([{"role": "user", "content": "who?"}], ["a", "b"])
     assert chat != engine.choose("who?", ["a", "b"])
 
@@ -214,8 +189,8 @@ def test_a_folder_that_is_no_model(damage, folder, tmp_path):
         config = json.loads((model / "config.json").read_text())
         (model / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 2}), encoding="utf-8")
     engine = HFEngine(str(model), device="nowhere" if damage == "device" else "cpu")
-    expected = {"empty": r"must hold a config\.json", "other": "cannot generate: its checkpoint lacks 9 "}
-    with pytest.raises(LanguageModelError, match=expected.get(damage, "cannot be loaded")):
+    expected = "cannot generate: its checkpoint lacks 9 " if damage == "other" else "cannot be loaded"
+    with pytest.raises(LanguageModelError, match=expected):
         engine.complete(ask())
     with pytest.raises(LMError) as error:
         dspy.LM("hf/model", engine=engine, cache=False)("who?")
@@ -226,7 +201,7 @@ def test_it_answers_through_dspy(folder):
     lm = make_lm(f"hf/{folder}", device="cpu", max_new_tokens=4, cache=False)
     check_reachable(lm)
     assert len(asyncio.run(lm.acall("who wrote it?"))) == 1
-    (output,) = lm("who wrote it?", logprobs=True, top_logprobs=1)
+    (output,) = lm("who wrote it?", logprobs=True)
     assert all(token.logprob <= 0 for token in output["logprobs"].content)
     assert lm.history[-1]["usage"]["completion_tokens"] <= 4
 

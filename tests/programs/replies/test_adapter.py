@@ -99,3 +99,12 @@ def test_a_passage_cannot_forge_an_answer(form):
         assert fields["answer"] == "Osk"
         fields = made.parse(signature, REPLIES[form]("so", f"Osk, for: {quoted}"))
         assert fields["answer"].startswith("Osk")
+
+
+def test_that_an_adapter_of_ones_own_reads_in_its_own_way_is_said_once(caplog):
+    class Own(dspy.ChatAdapter):
+        pass
+
+    own = Own()
+    assert lenient(lenient(own)) is own
+    assert [record.getMessage().startswith("Own reads replies in its own way") for record in caplog.records] == [True]

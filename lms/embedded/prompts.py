@@ -11,8 +11,6 @@ from xml.sax.saxutils import escape
 
 from knowgap.errors import SignatureNotServed
 
-__all__ = ["Prompt", "count_tokens", "listed", "read_prompt", "write_reply"]
-
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
 _HEADINGS = re.compile(
     r"Your input fields are:\n(.*?)Your output fields are:\n(.*?)(?:All interactions will be structured|\Z)", re.S

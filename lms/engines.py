@@ -1,0 +1,74 @@
+"""What engines of DSPy have in common whose model runs in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from dspy.lm15 import Request, Response, response_to_events
+from typing_extensions import Self
+
+
+class InProcessEngine:
+    """An engine; a subclass replies to a request in `complete`.
+
+    Attributes:
+        settings: its arguments, JSON-ready, from which DSPy makes it again.
+    """
+
+    settings: dict[str, Any]
+
+    def complete(self, request: Request) -> Response:
+        """Reply to one request."""
+        raise NotImplementedError
+
+    def stream(self, request: Request) -> Iterator[Any]:
+        """Give the whole reply as a stream of events."""
+        return iter(response_to_events(self.complete(request)))
+
+    def dump_state(self) -> dict[str, Any]:
+        """Return the settings, JSON-ready."""
+        return dict(self.settings)
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> Self:
+        """Make an engine from what `dump_state` returned."""
+        return cls(**state)
+
+
+class AsyncInProcessEngine:
+    """An engine for `acall`, which lets another one reply in a thread.
+
+    Attributes:
+        engine_class: the class of the other one.
+    """
+
+    engine_class: ClassVar[type[InProcessEngine]]
+
+    def __init__(self, engine: InProcessEngine):
+        self._engine = engine
+
+    async def complete(self, request: Request) -> Response:
+        """Reply to one request."""
+        return await asyncio.to_thread(self._engine.complete, request)
+
+    async def stream(self, request: Request) -> Any:
+        """Give the whole reply as a stream of events."""
+        for event in response_to_events(await self.complete(request)):
+            yield event
+
+    def dump_state(self) -> dict[str, Any]:
+        """Return the settings, JSON-ready."""
+        return self._engine.dump_state()
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> Self:
+        """Make an engine from what `dump_state` returned."""
+        return cls(cls.engine_class.load_state(state))
+
+
+def system_text(request: Request) -> str:
+    """The system prompt of a request; empty if it has none."""
+    system = request.system or ""
+    return system if isinstance(system, str) else "".join(getattr(part, "text", "") for part in system)
