@@ -198,7 +198,7 @@ class Bench:
             chosen=f"{best.program} ({best.label})",
             dev=best.score,
             test=scored.interval("f1").mean,
-            calls_per_question=best.costs["lm_calls"],
+            calls_per_question=best.cost("lm_calls"),
             calls=tuning.setup.calls + sum(trial.spent.calls for trial in trials),
         )
 

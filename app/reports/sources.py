@@ -17,9 +17,9 @@ from knowgap.compiling.evaluation.evaluator import ANSWERS, load_answers
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.study.run import StudyResult
-from knowgap.compiling.study.storage import describe_storage, open_storage, storage_errors
+from knowgap.compiling.study.storage import open_storage
 from knowgap.compiling.study.summary import StudyFacts, matching, read_study
-from knowgap.errors import StudyError, UsageError
+from knowgap.errors import StudyError, UsageError, without_credentials
 from knowgap.storage.files import write_file
 
 __all__ = ["ReportSource", "Source", "read_source", "write_comparison"]
@@ -62,7 +62,7 @@ def read_source(source: Source, *, study_name: str | None = None, cost: str = ""
                 raise UsageError("no evaluations: there is nothing to report")
             return ReportSource(evaluations=dict(source))
     if "://" in str(source):
-        return ReportSource(study=_load_study(str(source), study_name, cost), place=describe_storage(str(source)))
+        return ReportSource(study=_load_study(str(source), study_name, cost), place=without_credentials(str(source)))
     path = Path(source).expanduser()
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
@@ -150,9 +150,8 @@ def _has_studies(path: Path) -> bool:
 
 
 def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
-    place = describe_storage(storage)
-    with quiet(), storage_errors(storage):
-        opened = open_storage(storage)
+    place = without_credentials(storage)
+    with quiet(), open_storage(storage) as opened:
         names = sorted(optuna.get_all_study_names(opened))
         if not names:
             raise StudyError(f"{place} holds no study")

@@ -40,16 +40,13 @@ class StudyView:
     @cached_property
     def importances(self) -> dict[str, float]:
         """The importance of each parameter, by its name and the range that it has if any one trial is left out."""
-        ranges = self.facts.importance_ranges()
-        return {
-            f"{name} [{ranges[name][0]:.2f}, {ranges[name][1]:.2f}]": value
-            for name, value in self.facts.importances().items()
-        }
+        found = self.facts.importances()
+        return {f"{name} [{low:.2f}, {high:.2f}]": share for name, (share, low, high) in found.items()}
 
     @property
     def start(self) -> TrialResult | None:
         """The trial that the chosen one is compared with: the paper's settings, or those at the start."""
-        return self.facts.paper or self.facts.labelled("current")
+        return self.facts.labelled(PAPER) or self.facts.labelled("current")
 
     @cached_property
     def gain(self) -> Comparison | None:
@@ -58,7 +55,7 @@ class StudyView:
 
     def kind(self, trial: TrialResult) -> str:
         """How charts mark a trial: "chosen", "pruned", "paper" or "complete"."""
-        paper = self.facts.paper
+        paper = self.facts.labelled(PAPER)
         if trial.number == self.chosen.number:
             return "chosen"
         if not trial.complete:
@@ -69,7 +66,7 @@ class StudyView:
         pruned = f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
         return (
             f"trial {trial.number} ({self.facts.describe(trial)}): {in_words(self.facts.metric)} {trial.score:.3f}"
-            f"{'' if trial.complete else pruned}; {trial.costs[self.facts.cost]:.3g} {in_words(self.facts.cost)} "
+            f"{'' if trial.complete else pruned}; {trial.cost(self.facts.cost):.3g} {in_words(self.facts.cost)} "
             "per question"
         )
 
@@ -99,13 +96,7 @@ class StudyView:
         """In which settings a trial differs from the first of its program."""
         first = next(each.values for each in self.facts.trials if each.program == trial.program)
         changed = [f"{name} = {format_setting(v)}" for name, v in trial.values.items() if v != first.get(name)]
-        numbers = {p: self._n_demos(trial, p) for p, n in trial.demonstrations.items() if n}
-        shown = [f"demonstrations of {p}: {number}" for p, number in numbers.items()]
-        return changed + shown
-
-    def _n_demos(self, trial: TrialResult, predictor: str) -> int:
-        sets = self.facts.pool_of(trial.program).sets.get(predictor)
-        return len(sets[trial.demonstrations.get(predictor, 0)]) if sets else 0
+        return changed + [f"demonstrations of {p}: {n}" for p, n in self.facts.n_demos(trial).items() if n]
 
     @property
     def compared(self) -> dict[str, TrialResult]:
@@ -126,7 +117,7 @@ class StudyView:
             for name in self.chosen.values
         ]
         for name in self.facts.pool_of(self.chosen.program).sets:
-            numbers = [str(self._n_demos(trial, name)) for trial in trials]
+            numbers = [str(self.facts.n_demos(trial)[name]) for trial in trials]
             settings.append((f"demonstrations of {name}", numbers, "worked examples in the prompt"))
         return sorted(settings, key=lambda setting: len({*setting[1]}) == 1)
 
@@ -144,12 +135,12 @@ class StudyView:
     def front_chart(self) -> Chart:
         """Score against cost of every complete trial; of several programs, the best trials and the front are named."""
         cost, programs = self.facts.cost, self.facts.programs if len(self.facts.programs) > 1 else []
-        complete = [trial for trial in self.facts.trials if trial.complete]
+        complete = [trial for trial in self.facts.complete if trial.costs[cost] is not None]
         best = {each.best.number for each in self.facts.by_program() if each.best is not None}
         named = best | {trial.number for trial in self.front}
         points = [
             Point(
-                x=trial.costs[cost],
+                x=trial.cost(cost),
                 y=trial.score,
                 kind=self.kind(trial),
                 label=self._label(trial),
@@ -163,7 +154,7 @@ class StudyView:
             names=programs,
             x_name=f"{in_words(cost)} per question",
             y_name=self._score_name,
-            line=[(trial.costs[cost], trial.score) for trial in self.front],
+            line=[(trial.cost(cost), trial.score) for trial in self.front],
             line_name="Pareto front: best score at that cost or less",
         )
 
@@ -172,7 +163,7 @@ class StudyView:
         """The parameters that trials set, most important first."""
         names = dict.fromkeys(name for t in self.facts.trials for name in self.facts.parameters[t.number])
         importances = self.facts.importances()
-        return sorted(names, key=lambda name: -importances.get(name, 0.0))
+        return sorted(names, key=lambda name: -importances[name][0] if name in importances else 0.0)
 
     @cached_property
     def slices(self) -> list[Chart]:

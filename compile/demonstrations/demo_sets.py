@@ -10,6 +10,7 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.provenance import state_of
+from knowgap.lms.metering import Usage
 from knowgap.programs.base import Program
 
 P = TypeVar("P", bound=Program)
@@ -25,10 +26,12 @@ class DemoSets(BaseModel, extra="forbid"):
     Attributes:
         sets: sets of demonstrations (JSON values by field) by predictor name.
         own: number of the set that the program came with, by predictor.
+        spent: what it cost to bootstrap them.
     """
 
     sets: dict[str, list[Demos]] = {}
     own: dict[str, int] = {}
+    spent: Usage = Usage()
 
     @classmethod
     def draw(

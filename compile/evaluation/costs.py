@@ -50,6 +50,8 @@ METERED = frozenset(
 """The costs that are not known where calls went around the meter (`Cost.uncounted_calls`)."""
 
 
-def mean_costs(costs: Sequence[Cost]) -> dict[str, float]:
-    """The mean of every cost over questions; there must be at least one."""
-    return {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
+def mean_costs(costs: Sequence[Cost]) -> dict[str, float | None]:
+    """The mean of every cost over questions, of which there must be one; None if it is not known, see `METERED`."""
+    means = {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
+    uncounted = any(cost.uncounted_calls for cost in costs)
+    return {name: None if uncounted and name in METERED else mean for name, mean in means.items()}

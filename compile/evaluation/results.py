@@ -116,8 +116,7 @@ class Evaluation(BaseModel, extra="forbid"):
         Those of `METERED` are not known, and None, if calls went around the meter.
         """
         asked = [r for r in self.records if not r.error] or self.records
-        means = mean_costs([record.cost for record in asked])
-        return {name: None if name in METERED and self.uncounted else mean for name, mean in means.items()}
+        return mean_costs([record.cost for record in asked])
 
     @property
     def uncounted(self) -> int:

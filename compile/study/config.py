@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from knowgap.compiling.evaluation.costs import COSTS
-from knowgap.compiling.study.storage import HEARTBEAT
-from knowgap.compiling.study.trials import parse_rule
+from knowgap.compiling.evaluation.costs import COSTS, METERED
 from knowgap.errors import UnknownName, UsageError
-from knowgap.lms.metering import Prices, Usage, token_prices
+from knowgap.lms.metering import Prices, Usage, dollars, token_prices
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,25 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Config(BaseModel):
-    """Settings that are checked when they are made; a wrong one is a `UsageError` of one line."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _check(cls, values: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return check(values)
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            if first["type"] == "extra_forbidden":
-                raise UnknownName.among(f"setting of {cls.__name__}", name, cls.model_fields) from error
-            raise UsageError(f"{cls.__name__}: {name}={first['input']!r}: {first['msg']}") from error
-
-
-class StudyConfig(_Config):
+class StudyConfig(BaseModel):
     """How a study searches, and when it ends; a limit of None is none.
 
     Attributes:
@@ -49,7 +30,7 @@ class StudyConfig(_Config):
             more expensive trials are not chosen, and are stopped once that is certain.
         max_cost_per_question: the same in US dollars, by `prices` or DSPy's table.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
-            see `knowgap.compiling.study.search.pruning`.
+            see `knowgap.compiling.study.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
         exclude: leave these hyperparameters alone.
         ranges: (low, high) for numbers by name, narrower or wider than declared for the search, within the bounds.
@@ -67,7 +48,13 @@ class StudyConfig(_Config):
         max_money: their price in US dollars.
         timeout: wall time of this call in seconds.
         prices: US dollars per million prompt and completion tokens, for a model whose price DSPy does not know.
+
+    Raises:
+        UnknownName: no such setting or cost.
+        UsageError: a value that does not fit.
     """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["single", "pareto"] = "single"
     cost: str = "lm_calls"
@@ -81,7 +68,7 @@ class StudyConfig(_Config):
     start: list[dict[str, Any]] = []
     reuse: bool = True
     cache_dir: Path | None = None
-    heartbeat: int = Field(default=HEARTBEAT, ge=1)
+    heartbeat: int = Field(default=15, ge=1)
     num_sets: int = Field(default=6, ge=1)
     max_demos: int = Field(default=4, ge=1)
     max_calls: int | None = Field(default=None, ge=0)
@@ -90,19 +77,39 @@ class StudyConfig(_Config):
     timeout: float | None = Field(default=None, gt=0)
     prices: Prices | None = None
 
-    @model_validator(mode="after")
-    def _check_together(self) -> Self:
-        if self.cost not in COSTS:
-            raise UnknownName.among("cost", self.cost, COSTS)
-        parse_rule(self.rule)
-        if self.cost == "seconds" and self.reuse and (self.mode == "pareto" or self.rule != "best"):
+    @model_validator(mode="wrap")
+    @classmethod
+    def _check(cls, values: Any, check: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            config = check(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            if first["type"] == "extra_forbidden":
+                raise UnknownName.among("setting of a study", name, cls.model_fields) from error
+            raise UsageError(f"StudyConfig: {name}={first['input']!r}: {first['msg']}") from error
+        if config.cost not in COSTS:
+            raise UnknownName.among("cost", config.cost, COSTS)
+        parse_rule(config.rule)
+        if config.cost == "seconds" and config.reuse and (config.mode == "pareto" or config.rule != "best"):
             raise UsageError("seconds mean nothing if answers are used again: reuse=False, or cost='critical_calls'")
-        return self
+        return config
 
     @property
     def prunes(self) -> bool:
         """Whether trials may be stopped early."""
         return self.prune and self.mode == "single"
+
+    @property
+    def limits_spending(self) -> bool:
+        """Whether what other processes spend matters."""
+        return not (self.max_calls is None and self.max_tokens is None and self.max_money is None)
+
+    @property
+    def needs_counts(self) -> bool:
+        """Whether a limit or an objective depends on what the language model's calls cost."""
+        is_limited = self.max_calls_per_question is not None or self.max_cost_per_question is not None
+        return self.limits_spending or is_limited or (self.mode == "pareto" and self.cost in METERED)
 
     def of_program(self, prefix: str) -> StudyConfig:
         """The settings for the program whose hyperparameters' names begin with `prefix`, without it."""
@@ -123,26 +130,23 @@ class StudyConfig(_Config):
         """The names of all hyperparameters that the settings mention."""
         return {*(self.include or ()), *self.exclude, *self.ranges, *(name for start in self.start for name in start)}
 
-    @property
-    def limits_spending(self) -> bool:
-        """Whether what other processes spend matters."""
-        return not (self.max_calls is None and self.max_tokens is None and self.max_money is None)
-
-    def check_prices(self, lm: str) -> None:
-        """Refuse a limit of money if the price of the language model of that name is unknown.
+    def with_prices(self, lm: str) -> StudyConfig:
+        """The settings with the prices of the language model of that name, unless they name some.
 
         Raises:
-            UsageError: it says how to name prices.
+            UsageError: money is limited, and the prices are not known.
         """
+        prices = self.prices or token_prices(lm)
         limit = self.max_money if self.max_money is not None else self.max_cost_per_question
-        if limit is not None and self.prices is None and token_prices(lm) is None:
+        if limit is not None and prices is None:
             raise UsageError(
                 f"a limit of {limit:g} US dollars needs prices, and those of {lm} are not known: name them, in "
                 "US dollars per million prompt and completion tokens (--prices IN,OUT)"
             )
+        return self.model_copy(update={"prices": prices})
 
     def exceeded(self, spent: Usage, seconds: float) -> str:
-        """Which limit is reached, in words; empty if none is."""
+        """Which limit of the whole study is reached, in words; empty if none is."""
         for what, limit, used in (
             ("calls", self.max_calls, spent.calls),
             ("tokens", self.max_tokens, spent.tokens),
@@ -153,8 +157,46 @@ class StudyConfig(_Config):
                 return f"limit of {limit:g} {what}"
         return ""
 
+    def price(self, costs: Mapping[str, float | None]) -> list[tuple[float, float, str]]:
+        """What a question costs on average, beside its limit and the unit, for each limit that is set."""
+
+        def known(name: str) -> float:
+            cost = costs[name]
+            return math.inf if cost is None else cost
+
+        found = list[tuple[float, float, str]]()
+        if self.max_calls_per_question is not None:
+            found.append((known("lm_calls"), self.max_calls_per_question, "calls"))
+        if self.max_cost_per_question is not None and self.prices is not None:
+            money = dollars(known("prompt_tokens"), known("completion_tokens"), self.prices)
+            found.append((money, self.max_cost_per_question, "US dollars"))
+        return found
+
+    def permits(self, costs: Mapping[str, float | None], share: float = 1.0) -> bool:
+        """Whether mean costs per question are within the limits.
+
+        Args:
+            costs: by the names of `knowgap.compiling.evaluation.costs.COSTS`.
+            share: of all questions that these were measured on; the others are taken to cost nothing.
+        """
+        return all(cost * share <= limit + 1e-12 for cost, limit, _ in self.price(costs))
+
     def identity(self) -> dict[str, Any]:
         """The settings in which two studies differ, as JSON values; a study is only continued with the same ones."""
         names = {"mode", "include", "exclude", "ranges", "start", "num_sets", "max_demos"}
         fields = self.model_dump(mode="json", include=names)
         return {**fields, "prune": self.prunes, "cost": self.cost if self.mode == "pareto" else ""}
+
+
+def parse_rule(rule: str) -> tuple[str, float]:
+    """Split a rule into "best", "within" or "under", and its number; `UsageError` for another rule."""
+    kind, _, amount = rule.strip().partition(" ")
+    if kind == "best" and not amount:
+        return kind, 0.0
+    try:
+        number = float(amount)
+    except ValueError:
+        number = -1.0
+    if kind not in ("within", "under") or not number >= 0:
+        raise UsageError(f"rule {rule!r}: it is best, within X (X below the best score) or under X (cost per question)")
+    return kind, number

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import dspy
-from pydantic import BaseModel
 
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.search.space import PROGRAM, SearchSpace, program_prefix
+from knowgap.compiling.study.space import PROGRAM, SearchSpace, program_prefix
 from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
 from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
@@ -21,14 +20,8 @@ if TYPE_CHECKING:
 _CALIBRATED = "calibrated"
 
 
-class InitialTrial(BaseModel, extra="forbid"):
-    """A trial that is run before any is drawn.
-
-    Attributes:
-        label: why it is tried: "paper", "current", "given", "calibrated" or "bootstrapped".
-        program: the program's name.
-        parameters: Optuna's parameters by name.
-    """
+class InitialTrial(NamedTuple):
+    """A trial that is run before any is drawn: why it is tried, and Optuna's parameters by name."""
 
     label: str
     program: str
@@ -59,25 +52,19 @@ def list_initial_trials(
         prefix = program_prefix(name, len(programs))
         own = config.of_program(prefix)
         space = SearchSpace(program, own, known=known[name], prefix=prefix)
-        current = program.values()
+        current, chosen = program.values(), {PROGRAM: name} if prefix else {}
         brought = demos != "" and any(getattr(predictor, "demos", ()) for predictor in program.predictors())
-        wanted: list[tuple[str, Mapping[str, Any]]] = [
-            (PAPER, {n: space.defaults[n] for n in space.declared}),
-            ("current", current),
-            *(
-                ("given" if n < len(own.start) else _CALIBRATED, {**current, **values})
-                for n, values in enumerate(known[name])
-            ),
-        ]
+        wanted = [(PAPER, {n: space.defaults[n] for n in space.declared}), ("current", current)]
+        wanted += [("given", {**current, **values}) for values in own.start]
+        wanted += [(_CALIBRATED, {**current, **values}) for values in known[name][len(own.start) :]]
         tried: list[dict[str, Any]] = []
         for label, values in wanted:
-            parameters = ({PROGRAM: name} if prefix else {}) | space.parameters(values)
+            parameters = chosen | space.parameters(values)
             if parameters not in tried or (brought and label == "current"):
                 tried.append(parameters)
-                initial.append(InitialTrial(label=label, program=name, parameters=parameters))
+                initial.append(InitialTrial(label, name, parameters))
         if brought or (demos == "bootstrapped" and program.predictors()):
-            parameters = ({PROGRAM: name} if prefix else {}) | space.parameters(current)
-            initial.append(InitialTrial(label=BOOTSTRAPPED, program=name, parameters=parameters))
+            initial.append(InitialTrial(BOOTSTRAPPED, name, chosen | space.parameters(current)))
     return sorted(initial, key=lambda trial: trial.label in AFTER_FIRST_ROUND)
 
 
@@ -96,14 +83,11 @@ def known_settings(
             continue
         stored = f"{_CALIBRATED}.{name}"
         if stored not in study.user_attrs:
-            study.set_user_attr(stored, _calibrated(program, trainset))
+            try:
+                delta = calibrate_delta(program, trainset).delta
+            except (UsageError, ValueOutOfBounds):
+                delta = None  # no reranker, or too few questions that find a passage
+            study.set_user_attr(stored, delta)
         if study.user_attrs[stored] is not None:
             known[name].append({"delta": study.user_attrs[stored]})
     return known
-
-
-def _calibrated(program: Program, trainset: Sequence[dspy.Example]) -> float | None:
-    try:
-        return calibrate_delta(program, trainset).delta
-    except (UsageError, ValueOutOfBounds):
-        return None  # no reranker, or too few questions that find a passage

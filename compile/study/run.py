@@ -28,17 +28,15 @@ from knowgap.compiling.evaluation.provenance import (
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm
 from knowgap.compiling.evaluation.shared_cache import lm_cache, share_results
-from knowgap.compiling.evaluation.statistics import Comparison
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.initial_trials import known_settings, list_initial_trials
-from knowgap.compiling.study.search.price_limit import PriceLimit
-from knowgap.compiling.study.search.space import SearchSpace, program_prefix
-from knowgap.compiling.study.shared import MadeDemos, shared_study
+from knowgap.compiling.study.shared import shared_study
+from knowgap.compiling.study.space import SearchSpace, program_prefix
 from knowgap.compiling.study.summary import StudyFacts, read_study
-from knowgap.compiling.study.trials import TrialResult, choose
+from knowgap.compiling.study.trials import PAPER, TrialResult, choose
 from knowgap.compiling.study.worker import Worker
-from knowgap.errors import StudyError, UnknownName, UsageError
-from knowgap.lms.metering import UsageTracker, token_prices, track_usage, without_history
+from knowgap.errors import UnknownName, UsageError
+from knowgap.lms.metering import UsageTracker, track_usage, without_history
 from knowgap.lms.providers import EXTRACTIVE
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
@@ -59,17 +57,17 @@ class StudyResult(StudyFacts, Generic[P]):
         questions: ids of the dev questions, in the order of the trials' scores.
         stopped: why the study ended: "trials", or the limit that was reached.
         bases: the programs that were tuned, by name, as they were.
-        limit: what a question may cost in the chosen trial.
+        config: how the study searched, with the prices that counted.
     """
 
     program: P
     questions: list[str]
     stopped: str
     bases: Mapping[str, P]
-    limit: PriceLimit
+    config: StudyConfig
 
     def __repr__(self) -> str:
-        best, base = self.best, super().paper
+        best, base = self.best, self.labelled(PAPER)
         before = f"; {base.score:.3f} with the paper's settings" if base is not None else ""
         return (
             f"StudyResult({self.base.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
@@ -77,44 +75,27 @@ class StudyResult(StudyFacts, Generic[P]):
         )
 
     @property
-    def best(self) -> TrialResult:
-        """The chosen trial."""
-        return cast("TrialResult", self.chosen)
-
-    @property
     def base(self) -> P:
         """The program of the chosen trial, as it was."""
         return self.bases[self.best.program]
 
-    @property
-    def paper(self) -> TrialResult:
-        """The trial with the paper's settings, see `StudyFacts.paper`."""
-        paper = super().paper
-        if paper is None:
-            raise StudyError("the trial with the paper's settings is not finished: continue the study")
-        return paper
-
     def choose(self, rule: str = "best") -> P:
         """The program of another trial, by a rule of `knowgap.compiling.study.trials.choose`."""
-        return self.program_of(choose(self.trials, rule, self.cost, self.limit))
+        return self.program_of(choose(self.trials, rule, self.cost, self.config))
 
     def program_of(self, trial: TrialResult) -> P:
         """The program with the hyperparameters and demonstrations of a trial."""
         program = cast("P", self.bases[trial.program].deepcopy().configure(**trial.values))
         return self.pool_of(trial.program).apply(program, trial.demonstrations)
 
-    def reread(self, rule: str = "best") -> StudyResult[P]:
-        """The result with the trials that other processes have finished since, chosen by a rule."""
-        return _conclude(self.bases, self.study, self.questions, rule, self.cost, self.limit, self.stopped)
+    def reread(self) -> StudyResult[P]:
+        """The result with the trials that other processes have finished since."""
+        return _conclude(self.study, self.bases, self.questions, self.config, self.stopped)
 
     def changes(self) -> dict[str, tuple[str, str]]:
         """Hyperparameters and numbers of demonstrations that changed, by name: before and after."""
         before, after = _settings(self.base), _settings(self.program)
         return {name: (before[name], after[name]) for name in before if before[name] != after[name]}
-
-    def gain(self, before: TrialResult | None = None) -> Comparison:
-        """The chosen trial against another, by default the paper's settings, on the dev questions, which flatters."""
-        return super().gain(before or self.paper)
 
 
 def run_study(
@@ -140,35 +121,37 @@ def run_study(
     training questions, and bootstrapped demonstrations. Then Optuna's TPE draws.
 
     With several programs, the study searches for the best of them as well. It tries each with its paper's settings;
-    those that do worse get no more trials, see `knowgap.compiling.study.search.racing`. Demonstrations are
+    those that do worse get no more trials, see `knowgap.compiling.study.racing`. Demonstrations are
     bootstrapped for a program that is still in the race then. Answers, retrieved lists and scores are shared between
     programs where prompts and queries are the same.
 
     Arguments and errors are those of `knowgap.compiling.compiler.compile`; how several processes work together is in
     `knowgap.compiling.study.shared`.
     """
-    by_name, config, train = _by_name(programs, n_trials), config or StudyConfig(), list(trainset)
+    by_name, train = _by_name(programs, n_trials), list(trainset)
     name, measure = next(iter(named_metrics(metric).items()))
     ids, model = check_examples(devset, "devset"), resolve_lm(lm, next(iter(by_name.values())))
     for each in by_name.values():
         check_gold(devset, each.retriever, name)
     choice = "" if not (searches := shows_demos(demos, model, teacher_lm)) else "bootstrapped" if train else "own"
-    config.check_prices(lm_name(model))
-    prices = config.prices or token_prices(lm_name(model))
-    limit = PriceLimit(config.max_calls_per_question, config.max_cost_per_question, prices)
+    config = (config or StudyConfig()).with_prices(lm_name(model))
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
     about = _about(by_name, devset, train, model)
     about |= {"metric": name, "seed": seed, "demonstrations": searches, **config.identity()}
-    report = partial(_report_bootstrapping, progress, n_trials)
+
+    def report(done: int, total: int, text: str) -> None:
+        if progress is not None:
+            progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
+
     with (
         _reusing(by_name, model, config) as cached,
-        shared_study(study_name or study_label(list(by_name)), storage, config=config, about=about) as optuna_study,
+        shared_study(study_name or study_label(list(by_name)), storage, config=config, about=about) as study,
     ):
-        known = known_settings(optuna_study, cached, train, config)
+        known = known_settings(study, cached, train, config)
         worker = Worker(
-            study=optuna_study,
+            study=study,
             initial=list_initial_trials(cached, config, known, choice),
             known=known,
             programs=cached,
@@ -179,11 +162,9 @@ def run_study(
             seed=seed,
             num_threads=num_threads,
             config=config,
-            limit=limit,
             progress=progress,
         )
-        stopped = worker.run()
-        return _conclude(by_name, optuna_study, [id for id, _ in questions], config.rule, config.cost, limit, stopped)
+        return _conclude(study, by_name, [id for id, _ in questions], config, worker.run())
 
 
 def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | None = None) -> bool:
@@ -217,7 +198,7 @@ def _bootstrap(
     seed: int,
     progress: Progress,
     program: Program,
-) -> MadeDemos:
+) -> DemoSets:
     """Make the demonstration sets that trials of a program choose from."""
     tracker, bootstrapped = UsageTracker(config.prices), None
     if trainset:
@@ -233,7 +214,7 @@ def _bootstrap(
                 max_bootstrapped_demos=max(config.max_demos, config.num_sets * config.max_demos // 2),
             )
     pool = DemoSets.draw(program, bootstrapped, num_sets=config.num_sets, max_demos=config.max_demos, seed=seed)
-    return MadeDemos(pool=pool, spent=tracker.usage)
+    return pool.model_copy(update={"spent": tracker.usage})
 
 
 def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
@@ -267,22 +248,11 @@ def _check_names(programs: Mapping[str, Program], config: StudyConfig) -> None:
         raise UsageError(f"nothing to search over: {', '.join(programs)} have no hyperparameter to tune")
 
 
-def _report_bootstrapping(progress: Progress | None, n_trials: int, done: int, total: int, text: str) -> None:
-    if progress is not None:
-        progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
-
-
 def _conclude(
-    bases: Mapping[str, P],
-    study: Study,
-    questions: list[str],
-    rule: str,
-    cost: str,
-    limit: PriceLimit,
-    stopped: str,
+    study: Study, bases: Mapping[str, P], questions: list[str], config: StudyConfig, stopped: str
 ) -> StudyResult[P]:
-    facts = read_study(study, cost=cost)
-    best = choose(facts.trials, rule, cost, limit)
+    facts = read_study(study, cost=config.cost)
+    best = choose(facts.trials, config.rule, config.cost, config)
     program = cast("P", bases[best.program].deepcopy().configure(**best.values))
     fields: dict[str, Any] = {**vars(facts), "chosen": best}
     return StudyResult(
@@ -291,7 +261,7 @@ def _conclude(
         questions=questions,
         stopped=stopped,
         bases=bases,
-        limit=limit,
+        config=config,
     )
 
 

@@ -21,38 +21,26 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
-from pydantic import BaseModel
 
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.provenance import digest
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.storage import close_storage, describe_storage, open_storage, storage_errors, storage_path
-from knowgap.compiling.study.trials import ABOUT
+from knowgap.compiling.study.storage import open_storage, storage_file
 from knowgap.errors import StudyError
-from knowgap.lms.metering import Usage
 
 if TYPE_CHECKING:
     from optuna import Study
 
+ABOUT = "about"
+"""The study attribute that says what the study is about."""
+
 _DEMOS = "demonstrations"
 _PIECE = 20_000  # characters; MySQL's columns take 65,535 bytes
-
-
-class MadeDemos(BaseModel, extra="forbid"):
-    """The demonstration sets of a program.
-
-    Attributes:
-        pool: the sets to choose from.
-        spent: what it cost to bootstrap them.
-    """
-
-    pool: DemoSets = DemoSets()
-    spent: Usage = Usage()
 
 
 @contextmanager
@@ -70,63 +58,49 @@ def shared_study(
     Raises:
         StudyError: the storage cannot be opened, or its study of that name is about something else.
     """
-    opened = open_storage(storage, heartbeat=config.heartbeat)
-    try:
-        with storage_errors(storage):
-            study = _open_study(study_name, opened, describe_storage(storage), config, about)
-            path = storage_path(storage)
-            if path is None:
-                yield study
-            else:
-                with _sharing_file(study, path):
-                    yield study
-    finally:
-        close_storage(opened)
+    import optuna
+    from optuna.study import StudyDirection
+
+    both = [StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE]
+    directions = both if config.mode == "pareto" else both[:1]
+    with open_storage(storage, heartbeat=config.heartbeat) as opened:
+        study = optuna.create_study(storage=opened, study_name=study_name, directions=directions, load_if_exists=True)
+        wanted: dict[str, Any] = json.loads(json.dumps(about, default=str))
+        if not study.user_attrs and not study.get_trials(deepcopy=False):
+            study.set_user_attr(ABOUT, wanted)
+        stored = study.user_attrs.get(ABOUT, {})
+        differing = sorted(key for key in {*stored, *wanted} if stored.get(key) != wanted.get(key))
+        if differing:
+            raise StudyError(
+                f"study {study_name!r} in {storage} is about something else (it differs in: {', '.join(differing)}): "
+                "take another study name (--study-name)"
+            )
+        if config.mode == "pareto":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+                study.set_metric_names(["score", config.cost])
+        path = storage_file(storage)
+        with nullcontext() if path is None else _sharing_file(study, path):
+            yield study
 
 
-def store_demos(study: Study, program: str, made: MadeDemos) -> None:
+def store_demos(study: Study, program: str, demos: DemoSets) -> None:
     """Keep the demonstration sets of a program for all processes; the last attribute says that they are complete."""
-    text = made.model_dump_json()
+    text = demos.model_dump_json()
     pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces):
         study.set_user_attr(f"{_DEMOS}.{program}.{number}", piece)
     study.set_user_attr(f"{_DEMOS}.{program}", len(pieces))
 
 
-def read_demos(study: Study) -> dict[str, MadeDemos]:
+def read_demos(study: Study) -> dict[str, DemoSets]:
     """The demonstration sets that trials have stored, by program."""
-    stored, made = study.user_attrs, dict[str, MadeDemos]()
+    stored, made = study.user_attrs, dict[str, DemoSets]()
     for name, count in stored.items():
         if name.startswith(f"{_DEMOS}.") and isinstance(count, int):
             text = "".join(stored[f"{name}.{number}"] for number in range(count))
-            made[name.removeprefix(f"{_DEMOS}.")] = MadeDemos.model_validate_json(text)
+            made[name.removeprefix(f"{_DEMOS}.")] = DemoSets.model_validate_json(text)
     return made
-
-
-def _open_study(name: str, opened: Any, shown: str, config: StudyConfig, about: Mapping[str, Any]) -> Study:
-    import optuna
-    from optuna.study import StudyDirection
-
-    directions = [StudyDirection.MAXIMIZE]
-    if config.mode == "pareto":
-        directions.append(StudyDirection.MINIMIZE)
-    study = optuna.create_study(storage=opened, study_name=name, directions=directions, load_if_exists=True)
-    wanted: dict[str, Any] = json.loads(json.dumps(about, default=str))
-    stored = study.user_attrs.get(ABOUT)
-    if stored is None and not study.get_trials(deepcopy=False):
-        study.set_user_attr(ABOUT, wanted)
-        stored = wanted
-    differing = sorted(key for key in {*(stored or {}), *wanted} if (stored or {}).get(key) != wanted.get(key))
-    if differing or study.directions != directions:
-        raise StudyError(
-            f"study {name!r} in {shown} is about something else (it differs in: {', '.join(differing) or 'mode'}): "
-            "take another study name (--study-name)"
-        )
-    if config.mode == "pareto" and not study.metric_names:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names(["score", config.cost])
-    return study
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where a study is kept: in memory, in a SQLite or journal file on one machine, or on a PostgreSQL or MySQL server."""
+"""Where a study is kept: Optuna's storages in memory, in SQLite or a journal file, on a PostgreSQL or MySQL server."""
 
 from __future__ import annotations
 
@@ -10,47 +10,71 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowgap.errors import MissingDependency, StudyError, UsageError, shorten
+from knowgap.errors import MissingDependency, StudyError, UsageError, shorten, without_credentials
 from knowgap.storage.files import naming
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from sqlalchemy.engine import Engine
 
-HEARTBEAT = 15
-"""Seconds between the heartbeats of a trial in a database; after four missed ones its process counts as dead."""
-
 _SQLITE = (".db", ".sqlite", ".sqlite3")
 _JOURNAL = (".journal", ".log", ".jsonl")
 _DRIVERS = {"postgresql": ("psycopg", "psycopg2"), "mysql": ("pymysql",)}
+_ATTEMPTS = 5
 
 
-def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> BaseStorage:
-    """Open the storage of studies, and create it if it does not exist.
+@contextmanager
+def open_storage(storage: str | Path | None, *, heartbeat: int = 15) -> Iterator[BaseStorage]:
+    """Open the storage of studies, and create it if it does not exist; an error of the storage in the body names it.
 
     Args:
         storage: a path that ends in `.db`, `.sqlite` or `.sqlite3` (SQLite) or in `.journal`, `.log` or `.jsonl`
             (journal file), or a database URL (`sqlite:///…`, `postgresql://…`, `mysql://…`); None keeps the study in
             memory, for this call alone.
-        heartbeat: seconds between the heartbeats of a running trial, in a database.
+        heartbeat: seconds between the heartbeats of a running trial, in a database; after four missed ones its process
+            counts as dead.
 
     Raises:
         UsageError: a path with another ending.
-        StudyError: a file that is no such storage, or a server that does not answer.
+        StudyError: a file that is no such storage, or a database that cannot be read or written.
+        OSError: a journal that cannot be read or written.
         MissingDependency: no driver for that server is installed.
     """
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    shown, opened = without_credentials(str(storage)), None
+    try:
+        with naming(shown):
+            opened = _open(storage, heartbeat)
+            yield opened
+    except (SQLAlchemyError, StorageInternalError) as error:
+        reason = _first_line(error.__cause__ if isinstance(error, StorageInternalError) else error)
+        raise StudyError(f"{shown}: {reason}; the same command continues the study once the storage works") from error
+    finally:
+        engine = getattr(opened, "engine", None)
+        if engine is not None:
+            engine.dispose()  # connections are opened again when they are needed
+
+
+def storage_file(storage: str | Path | None) -> Path | None:
+    """The file that keeps a study; None in memory and on a server."""
+    text = str(storage).removeprefix("sqlite:///")
+    return None if storage is None or "://" in text else Path(text).expanduser()
+
+
+def _open(storage: str | Path | None, heartbeat: int) -> BaseStorage:
     from optuna.storages import InMemoryStorage
 
+    path, text = storage_file(storage), str(storage)
     if storage is None:
         return InMemoryStorage()
-    text = str(storage)
-    if "://" in text:
+    if path is None:
         return _open_database(text, heartbeat)
-    path = Path(text).expanduser()
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file for the study, such as {path / 'studies.db'}")
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix in _SQLITE:
+    if "://" in text or path.suffix in _SQLITE:
         return _open_database(f"sqlite:///{path}", heartbeat)
     if path.suffix in _JOURNAL:
         return _open_journal(path)
@@ -60,71 +84,21 @@ def open_storage(storage: str | Path | None, *, heartbeat: int = HEARTBEAT) -> B
     )
 
 
-@contextmanager
-def storage_errors(storage: str | Path | None) -> Iterator[None]:
-    """Let an error of a storage say which storage it is.
-
-    Raises:
-        StudyError: a database that cannot be read or written.
-        OSError: a journal that cannot be read or written; the error names it.
-    """
-    from optuna.exceptions import StorageInternalError
-    from sqlalchemy.exc import SQLAlchemyError
-
-    shown = describe_storage(storage)
-    try:
-        with naming(shown):
-            yield
-    except (SQLAlchemyError, StorageInternalError) as error:
-        reason = _first_line(error.__cause__ if isinstance(error, StorageInternalError) else error)
-        raise StudyError(f"{shown}: {reason}; the same command continues the study once the storage works") from error
-
-
-def close_storage(storage: BaseStorage) -> None:
-    """Close the connections to a database; they are opened again when they are needed."""
-    engine = getattr(storage, "engine", None)
-    if engine is not None:
-        engine.dispose()
-
-
-def storage_path(storage: str | Path | None) -> Path | None:
-    """The file that keeps a study; None in memory and on a server."""
-    if storage is None or "://" not in str(storage):
-        return Path(storage).expanduser() if storage is not None else None
-    from sqlalchemy.engine import make_url
-
-    url = make_url(str(storage))
-    in_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-    return Path(str(url.database)) if in_file else None
-
-
-def describe_storage(storage: str | Path | None) -> str:
-    """The storage in words, without a password."""
-    if storage is None or "://" not in str(storage):
-        return "memory" if storage is None else str(storage)
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    try:
-        return make_url(str(storage)).render_as_string(hide_password=True)
-    except (ArgumentError, ValueError):
-        return str(storage).partition("://")[0] + "://…"
-
-
 def _open_database(url: str, heartbeat: int) -> BaseStorage:
     from optuna.exceptions import ExperimentalWarning, OptunaError
     from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
-    from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
     from sqlalchemy.pool import NullPool
 
-    shown, in_file = describe_storage(url), url.startswith("sqlite")
+    shown, in_file = without_credentials(url), url.startswith("sqlite")
     scheme, separator, rest = url.partition("://")
     if scheme in _DRIVERS:
         installed = [driver for driver in _DRIVERS[scheme] if find_spec(driver) is not None]
         url = f"{scheme}+{(installed or _DRIVERS[scheme])[0]}{separator}{rest}"
     options = {"poolclass": NullPool, "connect_args": {"timeout": 120}} if in_file else {"pool_pre_ping": True}
-    problem: Exception | None = None
-    for _ in range(5):  # processes that start together on an empty database may collide while they create its tables
+    attempt = 0
+    while True:
+        attempt += 1
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExperimentalWarning)
@@ -138,15 +112,14 @@ def _open_database(url: str, heartbeat: int) -> BaseStorage:
         except ImportError as error:
             driver = getattr(error.__cause__ or error.__context__, "name", None) or "its driver"
             raise MissingDependency(f"a study on {shown} needs a database driver: pip install {driver}") from error
-        except DBAPIError as error:
-            problem = error
-        except (ArgumentError, OptunaError, RuntimeError, SQLAlchemyError, ValueError) as error:
-            raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(error)}") from error
+        except (OptunaError, RuntimeError, SQLAlchemyError, ValueError) as error:
+            # Processes that start together on an empty database may collide while they create its tables.
+            if attempt == _ATTEMPTS or not isinstance(error, DBAPIError):
+                raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(error)}") from error
         else:
             if in_file:
                 _serialize_transactions(storage.engine)
             return storage
-    raise StudyError(f"{shown} cannot be opened as a study storage: {_first_line(problem)}") from problem
 
 
 def _serialize_transactions(engine: Engine) -> None:
@@ -165,25 +138,21 @@ def _serialize_transactions(engine: Engine) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _first_line(error: object) -> str:
-    origin = getattr(error, "orig", None) or error
-    return shorten((str(origin).strip() or type(origin).__name__).splitlines()[0], 300)
-
-
 def _open_journal(path: Path) -> BaseStorage:
     from filelock import FileLock
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    lock: Any = FileLock(path.with_name(f"{path.name}.lock"))  # Optuna's own would stay for 30 s after a killed process
-    with naming(path), lock:
+    lock: Any = FileLock(f"{path}.lock")  # Optuna's own would stay for 30 s after a killed process
+    with lock:
         content = path.read_bytes() if path.exists() else b""
-        whole = content.rfind(b"\n") + 1
-        if content and not content.startswith(b"{"):
+        if content and b'"op_code"' not in content.partition(b"\n")[0]:
             raise StudyError(f"{path} cannot be opened as a study journal: it is something else")
-        if whole < len(content):  # a line that a full disk cut off; the next one would be appended to it
-            os.truncate(path, whole)
-    try:
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:  # what Optuna makes of other content
-        raise StudyError(f"{path} cannot be opened as a study journal: {_first_line(error)}") from error
+        if not content.endswith(b"\n") and content:  # a full disk cut the line off; the next would be appended to it
+            os.truncate(path, content.rfind(b"\n") + 1)
+    return JournalStorage(JournalFileBackend(str(path), lock_obj=lock))
+
+
+def _first_line(error: object) -> str:
+    origin = getattr(error, "orig", None) or error
+    return shorten((str(origin).strip() or type(origin).__name__).splitlines()[0], 300)

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from optuna.distributions import CategoricalDistribution
-from optuna.trial import TrialState, create_trial
-from pydantic import ValidationError
+from optuna.trial import TrialState
 
 from knowgap.compiling.demonstrations.demo_sets import DemoSets
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.statistics import Comparison, paired_comparison, pareto_front
-from knowgap.compiling.study.search.space import PROGRAM, program_prefix
-from knowgap.compiling.study.shared import MadeDemos, read_demos
-from knowgap.compiling.study.trials import ABOUT, LEFT_OUT, PAPER, TrialResult, choose, finished, rank
+from knowgap.compiling.study.shared import ABOUT, read_demos
+from knowgap.compiling.study.space import PROGRAM, program_prefix
+from knowgap.compiling.study.trials import PAPER, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
 from knowgap.lms.metering import Usage
 
@@ -26,13 +24,12 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import FrozenTrial
 
-
-_LEFT_OUT = 50
+_LEFT_OUT = 50  # of more trials, about so many are left out in turn
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Calls to the language model over a study.
+    """Calls to the language model over a study, as far as they were counted.
 
     Attributes:
         spent: calls that reached it.
@@ -68,7 +65,7 @@ class ProgramTrials:
             "program": self.name,
             "trials": self.n_trials,
             f"best dev {metric}": "" if best is None else f"{best.score:.3f}",
-            "LM calls": "" if best is None else f"{best.costs['lm_calls']:.1f}",
+            "LM calls": "" if best is None else f"{best.cost('lm_calls'):.1f}",
             "LM calls spent": self.spent.calls,
         }
 
@@ -105,7 +102,7 @@ class StudyFacts:
     parameters: dict[int, dict[str, Any]]
     unfinished: int
     chosen: TrialResult | None
-    demos: dict[str, MadeDemos]
+    demos: dict[str, DemoSets]
 
     @property
     def name(self) -> str:
@@ -113,27 +110,47 @@ class StudyFacts:
         return self.study.study_name
 
     @property
+    def best(self) -> TrialResult:
+        """The chosen trial; `StudyError` while none is complete."""
+        if self.chosen is None:
+            raise StudyError("no trial is complete: continue the study")
+        return self.chosen
+
+    @property
+    def complete(self) -> list[TrialResult]:
+        """The trials that were asked all dev questions."""
+        return [trial for trial in self.trials if trial.complete]
+
+    @property
     def size(self) -> int:
         """Number of dev questions; 0 while no trial is complete."""
-        return next((len(trial.scores) for trial in self.trials if trial.complete), 0)
+        return next((len(trial.scores) for trial in self.complete), 0)
 
     @property
     def setup(self) -> Usage:
         """What bootstrapping the demonstrations cost."""
-        return sum((made.spent for made in self.demos.values()), Usage())
+        return sum((demos.spent for demos in self.demos.values()), Usage())
 
     def pool_of(self, program: str) -> DemoSets:
         """The demonstration sets that a program's trials choose from."""
-        return self.demos[program].pool if program in self.demos else DemoSets()
+        return self.demos.get(program, DemoSets())
+
+    def n_demos(self, trial: TrialResult) -> dict[str, int]:
+        """How many demonstrations a trial showed, for the predictors that have sets to choose from."""
+        pool = self.pool_of(trial.program)
+        return {p: len(sets[trial.demonstrations.get(p, pool.own[p])]) for p, sets in pool.sets.items()}
 
     def labelled(self, label: str) -> TrialResult | None:
         """The first complete trial with a label such as "paper" or "current"."""
-        return next((trial for trial in self.trials if trial.label == label and trial.complete), None)
+        return next((trial for trial in self.complete if trial.label == label), None)
 
     @property
-    def paper(self) -> TrialResult | None:
-        """The trial with the paper's settings and no demonstrations, of the first program, if it is finished."""
-        return self.labelled(PAPER)
+    def paper(self) -> TrialResult:
+        """The trial with the paper's settings and no demonstrations, of the first program; or `StudyError`."""
+        paper = self.labelled(PAPER)
+        if paper is None:
+            raise StudyError("the trial with the paper's settings is not finished: continue the study")
+        return paper
 
     def describe(self, trial: TrialResult) -> str:
         """The label of a trial, with its program if there are several."""
@@ -145,15 +162,15 @@ class StudyFacts:
         for name in self.programs:
             own = [trial for trial in self.trials if trial.program == name]
             best = min((trial for trial in own if trial.complete), key=partial(rank, cost=self.cost), default=None)
-            spent = sum((trial.spent for trial in own), self.demos[name].spent if name in self.demos else Usage())
+            spent = sum((trial.spent for trial in own), self.pool_of(name).spent)
             summaries.append(ProgramTrials(name, len(own), best, spent))
         return sorted(summaries, key=lambda each: (each.best is None, rank(each.best, self.cost) if each.best else ()))
 
     @property
     def front(self) -> list[TrialResult]:
         """The complete trials that no other beats in both score and cost, cheapest first."""
-        complete = [trial for trial in self.trials if trial.complete]
-        return pareto_front(complete, cost=lambda trial: trial.costs[self.cost], score=lambda trial: trial.score)
+        known = [trial for trial in self.complete if trial.costs[self.cost] is not None]
+        return pareto_front(known, cost=lambda t: t.cost(self.cost), score=lambda t: t.score)
 
     @property
     def spent(self) -> Usage:
@@ -168,66 +185,47 @@ class StudyFacts:
         return Calls(
             spent=self.spent.calls,
             without_sharing=self.setup.asked + sum(trial.spent.asked for trial in ran),
-            without_pruning=self.setup.asked + round(sum(trial.costs["lm_calls"] for trial in ran) * self.size),
+            without_pruning=self.setup.asked + round(sum(t.costs["lm_calls"] or 0.0 for t in ran) * self.size),
         )
 
-    def gain(self, before: TrialResult) -> Comparison:
-        """The chosen trial against another complete one, on the dev questions, which flatters the chosen one."""
-        if self.chosen is None:
-            raise StudyError("no trial is complete: there is nothing to compare")
-        return paired_comparison(self.metric, before.scores, self.chosen.scores)
+    def gain(self, before: TrialResult | None = None) -> Comparison:
+        """The chosen trial against another, by default the paper's settings, on the dev questions, which flatters."""
+        return paired_comparison(self.metric, (before or self.paper).scores, self.best.scores)
 
-    def importances(self) -> dict[str, float]:
+    def importances(self) -> dict[str, tuple[float, float, float]]:
         """How much each parameter of the chosen program decides the score (Optuna's PED-ANOVA), most important first.
 
-        Empty if it is not known: fewer than three trials are complete, or none differ.
+        Beside it stand the least and the most that it is if any one complete trial is left out. Trials that ran before
+        the demonstrations were made do not count.
+
+        Returns:
+            Three numbers from 0 to 1 by name; empty if fewer than three trials are complete, or none differ.
         """
-        complete = self._complete()
-        return _importances(complete) if len(complete) > 2 else {}
-
-    def importance_ranges(self) -> dict[str, tuple[float, float]]:
-        """Least and most of each importance if any one complete trial is left out, in the order of `importances`.
-
-        A parameter without an importance in some of these counts as 0 there. Of more than 50 trials, 50 are left out in
-        turn.
-        """
-        importances, complete = self.importances(), self._complete()
-        step = max(1, len(complete) // _LEFT_OUT)
-        others = [_importances([*complete[:n], *complete[n + 1 :]]) for n in range(0, len(complete), step)]
-        without = {name: [other.get(name, 0.0) for other in others] for name in importances}
-        return {name: (min(values), max(values)) for name, values in without.items()}
-
-    def _complete(self) -> list[FrozenTrial]:
-        own = {t.number for t in self.trials if self.chosen is None or t.program == self.chosen.program}
-        trials = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        return [self._with_demos(trial) for trial in trials if trial.number in own]
-
-    def _with_demos(self, trial: FrozenTrial) -> FrozenTrial:
-        """A trial with the demonstration sets that it showed as parameters, also if it ran before these were made."""
-        result = next(each for each in self.trials if each.number == trial.number)
-        pool, prefix = self.pool_of(result.program), program_prefix(result.program, len(self.programs))
-        missing = {p: f"{prefix}demos.{p}" for p in pool.sets if f"{prefix}demos.{p}" not in trial.params}
-        if not missing:
-            return trial
-        shown = {name: result.demonstrations.get(p, pool.own[p]) for p, name in missing.items()}
-        choices = {name: CategoricalDistribution(range(pool.sizes[p])) for p, name in missing.items()}
-        return create_trial(
-            values=trial.values,
-            params={**trial.params, **shown},
-            distributions={**trial.distributions, **choices},
-        )
+        prefix = program_prefix(self.best.program, len(self.programs))
+        demos = {f"{prefix}demos.{predictor}" for predictor in self.pool_of(self.best.program).sets}
+        own = {trial.number for trial in self.complete if trial.program == self.best.program}
+        stored = self.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        trials = [trial for trial in stored if trial.number in own and demos <= {*trial.params}]
+        if len(trials) < 3:
+            return {}
+        step = max(1, len(trials) // _LEFT_OUT)
+        others = [_importances([*trials[:n], *trials[n + 1 :]]) for n in range(0, len(trials), step)]
+        found: dict[str, tuple[float, float, float]] = {}
+        for name, share in _importances(trials).items():
+            without = [other.get(name, 0.0) for other in others]
+            found[name] = share, min(without), max(without)
+        return found
 
 
 def _importances(trials: Sequence[FrozenTrial]) -> dict[str, float]:
     from optuna import create_study
     from optuna.importance import get_param_importances
-    from optuna.study import StudyDirection
 
     if len({trial.values[0] for trial in trials}) < 2:
         return {}  # Optuna would call all parameters equally important
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few trials are worth a warning to Optuna
-        study = create_study(directions=[StudyDirection.MAXIMIZE for _ in trials[0].values])
+        study = create_study(directions=["maximize" for _ in trials[0].values])
         study.add_trials(trials)
         try:
             importances = get_param_importances(study, target=lambda trial: -trial.values[0])
@@ -243,35 +241,27 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
         StudyError: the study was made by something else.
         UnknownName: a cost of another name.
     """
-    try:
-        about, trials, demos = study.user_attrs[ABOUT], finished(study), read_demos(study)
-        programs, metric, lm = about["programs"], about["metric"], about["language model"][0]
-        mode, seed, dev_digest = about["mode"], about["seed"], about["dev questions"]
-        cost = cost or about["cost"] or "lm_calls"
-    except (KeyError, ValidationError, ValueError, TypeError, IndexError) as error:
-        raise StudyError(
-            f"study {study.study_name!r} cannot be reported: it was made by something else than knowgap"
-        ) from error
+    about = study.user_attrs.get(ABOUT)
+    if about is None:
+        raise StudyError(f"study {study.study_name!r} cannot be reported: it was made by something else than knowgap")
+    cost = cost or about["cost"] or "lm_calls"
     if cost not in COSTS:
         raise UnknownName.among("cost", cost, COSTS)
-    stored = study.get_trials(deepcopy=False)
+    stored, trials = study.get_trials(deepcopy=False), finished(study)
     return StudyFacts(
         study=study,
-        programs=programs,
-        metric=metric,
-        lm=lm,
-        pareto=mode == "pareto",
+        programs=about["programs"],
+        metric=about["metric"],
+        lm=about["language model"][0],
+        pareto=about["mode"] == "pareto",
         cost=cost,
-        seed=seed,
-        dev_digest=dev_digest,
+        seed=about["seed"],
+        dev_digest=about["dev questions"],
         trials=trials,
         parameters={trial.number: dict(trial.params) for trial in stored},
-        unfinished=sum(
-            trial.state in (TrialState.RUNNING, TrialState.FAIL) and LEFT_OUT not in trial.user_attrs
-            for trial in stored
-        ),
+        unfinished=sum(trial.state in (TrialState.RUNNING, TrialState.FAIL) for trial in stored),
         chosen=choose(trials, "best", cost) if any(trial.complete for trial in trials) else None,
-        demos=demos,
+        demos=read_demos(study),
     )
 
 
@@ -281,11 +271,8 @@ def matching(facts: StudyFacts, program: str, values: dict[str, Any], n_demos: d
     It is one of the program of that name, if the study knows the program by it.
     """
     matches = []
-    for trial in facts.trials:
-        pool = facts.pool_of(trial.program)
-        demos = {p: len(pool.sets[p][n]) for p, n in trial.demonstrations.items() if n}
-        wanted = {p: n for p, n in n_demos.items() if p in trial.demonstrations}
-        is_other = program in facts.programs and trial.program != program
-        if trial.complete and not is_other and trial.values == values and demos == wanted:
+    for trial in facts.complete:
+        demos, is_other = facts.n_demos(trial), program in facts.programs and trial.program != program
+        if not is_other and trial.values == values and all(n == n_demos.get(p, 0) for p, n in demos.items()):
             matches.append(trial)
     return min(matches, key=rank, default=None)

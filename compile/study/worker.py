@@ -21,25 +21,24 @@ from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.runner import QuestionRecord, resolve_lm, run_questions
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.initial_trials import InitialTrial
-from knowgap.compiling.study.search.price_limit import PriceLimit
-from knowgap.compiling.study.search.pruning import Pruner
-from knowgap.compiling.study.search.racing import in_race
-from knowgap.compiling.study.search.sampler import TrialSeededSampler
-from knowgap.compiling.study.search.space import PROGRAM, SearchSpace, program_prefix
-from knowgap.compiling.study.shared import MadeDemos, read_demos, store_demos
+from knowgap.compiling.study.pruning import Pruner
+from knowgap.compiling.study.racing import in_race
+from knowgap.compiling.study.sampler import TrialSeededSampler
+from knowgap.compiling.study.shared import read_demos, store_demos
+from knowgap.compiling.study.space import PROGRAM, SearchSpace, program_prefix
 from knowgap.compiling.study.trials import (
     AFTER_FIRST_ROUND,
     BOOTSTRAPPED,
     CONFIG,
+    FINISHED,
     INITIAL,
-    LEFT_OUT,
     PAPER,
     RESULT,
     SPENT,
     choose,
     finished,
 )
-from knowgap.errors import LanguageModelUnreachable
+from knowgap.errors import LanguageModelUnreachable, StudyError
 from knowgap.lms.metering import Usage, UsageTracker, track_usage
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
@@ -49,29 +48,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("knowgap")
 
+_UNFINISHED = (TrialState.WAITING, TrialState.RUNNING)
 _CHECK_EVERY = 5  # questions
 _LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
-_FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-
-
 _ATTEMPTS = 3  # how often a trial asks a question for which the language model cannot be reached
 _LOST_TRIALS = 3  # so many in a row end the run
 
 
-class _BudgetSpent(Exception):
-    """A limit was reached in the middle of a trial."""
-
-
-class _QuestionLost(Exception):
-    """The language model could not be reached for a question, several times over; the trial fails."""
-
-    def __init__(self, trial: int, why: str):
-        self.trial = trial
-        super().__init__(f"trial {trial} failed at {why}")
-
-
-class _LeftOut(Exception):
-    """An initial trial is not run: its program has left the race, or another process runs it."""
+class _Abandoned(Exception):
+    """A trial ends without a result: a limit of the study is reached, or another process does the same."""
 
 
 @dataclass
@@ -91,8 +76,7 @@ class Worker:
         n_trials: number of finished trials at which the process stops.
         seed: the seed of every random choice.
         num_threads: how many questions are asked at a time.
-        config: how the study searches, and its limits.
-        limit: what a question may cost in the trial that is chosen.
+        config: how the study searches, its limits, and the prices.
         progress: called after every question.
     """
 
@@ -100,21 +84,21 @@ class Worker:
     initial: Sequence[InitialTrial]
     known: Mapping[str, Sequence[Mapping[str, Any]]]
     programs: Mapping[str, Program]
-    bootstrap: Callable[[Program], MadeDemos]
+    bootstrap: Callable[[Program], DemoSets]
     questions: Sequence[tuple[str, dspy.Example]]
     metric: tuple[str, Metric]
     n_trials: int
     seed: int
     num_threads: int
     config: StudyConfig
-    limit: PriceLimit
     progress: Progress | None
 
     def __post_init__(self) -> None:
+        self._base = next(iter(self.programs))
         self._sampler = TrialSeededSampler(self.seed, self._candidates if len(self.programs) > 1 else None)
         self.study.sampler = self._sampler
         self._started = time.monotonic()
-        self._n_finished, self._spent_elsewhere, self._lost_in_a_row = 0, Usage(), 0
+        self._n_finished, self._spent_elsewhere = 0, Usage()
         self._demos = read_demos(self.study)
         self._shows_demos = any(trial.label == BOOTSTRAPPED for trial in self.initial)
 
@@ -127,55 +111,56 @@ class Worker:
         Raises:
             LanguageModelUnreachable: several trials in a row have failed so.
         """
-        self._enqueue_missing((*_FINISHED, TrialState.WAITING, TrialState.RUNNING))
-        while True:
-            trials = self.study.get_trials(deepcopy=False)
-            self._n_finished = sum(trial.state in _FINISHED for trial in trials)
-            self._spent_elsewhere = self._spent_by(trials)
-            limit = self._limit_reached(Usage())
-            if self._n_finished >= self.n_trials:
-                if limit or not self._missing(_FINISHED, PAPER):
-                    return "trials"
-                self._enqueue_missing((*_FINISHED, TrialState.WAITING), PAPER)
-            if limit:
-                return limit
+        lost = 0
+        while not (reason := self._reason_to_end()):
             try:
-                self.study.optimize(self._objective, n_trials=1)
-                self._lost_in_a_row = 0
-            except _QuestionLost as lost:
-                self._after_lost_trial(lost)
-            except _BudgetSpent as reached:
-                return str(reached)
-            except _LeftOut:
-                continue
+                self.study.optimize(self._objective, n_trials=1, catch=(_Abandoned,))
+                lost = 0
+            except LanguageModelUnreachable as error:
+                lost += 1
+                if lost == _LOST_TRIALS:
+                    raise LanguageModelUnreachable(f"{lost} trials in a row failed: {error}") from error
+                _LOG.warning("%s; the study goes on", error)
             except UpdateFinishedTrialError:
                 continue  # this process was taken for dead, and its trial was failed
             except ValueError as error:
                 if not str(error).startswith("Cannot tell a FAIL trial"):  # the same, noticed at the end of the trial
                     raise
+        return reason
 
-    def _missing(self, states: Sequence[TrialState], label: str = "") -> list[int]:
-        """The initial trials, by number, of which there is none in one of the states, and that were not left out.
-
-        Optuna's own `skip_if_exists` does not serve: to it, a failed trial exists.
-        """
+    def _reason_to_end(self) -> str:
+        """Why no further trial is run, or nothing; then, the initial trials that are missing are enqueued."""
         trials = self.study.get_trials(deepcopy=False)
-        present = {t.user_attrs.get(INITIAL) for t in trials if t.state in states or LEFT_OUT in t.user_attrs}
-        return [n for n, t in enumerate(self.initial) if n not in present and label in ("", t.label)]
+        self._n_finished = sum(trial.state in FINISHED for trial in trials)
+        self._spent_elsewhere = self._spent_by(trials)
+        limit, enough = self._limit_reached(Usage()), self._n_finished >= self.n_trials
+        if limit and not enough:
+            return limit
+        done = _initial_numbers(trials, FINISHED)
+        papers = [n for n, initial in enumerate(self.initial) if initial.label == PAPER and n not in done]
+        if enough and (limit or not papers):
+            return "trials"
+        # The process that runs a trial may be dead: at the end, the paper's settings are not left to another.
+        there = done | _initial_numbers(trials, [TrialState.WAITING] if enough else _UNFINISHED)
+        for number in papers if enough else self._due():
+            if number not in there:
+                self.study.enqueue_trial(self.initial[number].parameters, user_attrs={INITIAL: number})
+        return ""
 
-    def _enqueue_missing(self, states: Sequence[TrialState], label: str = "") -> None:
-        for number in self._missing(states, label):
-            self._enqueue(number)
+    @property
+    def _n_first(self) -> int:
+        return sum(trial.label not in AFTER_FIRST_ROUND for trial in self.initial)
 
-    def _enqueue(self, number: int) -> None:
-        self.study.enqueue_trial(self.initial[number].parameters, user_attrs={INITIAL: number})
+    def _due(self) -> list[int]:
+        """The initial trials to run, by number; those after the first round are for programs in the race only."""
+        late = self._in_race() if len(self.programs) == 1 or self._n_finished >= self._n_first else []
+        return [n for n, t in enumerate(self.initial) if t.label not in AFTER_FIRST_ROUND or t.program in late]
 
     def _in_race(self) -> list[str]:
         """The programs that still get trials: all of them while the cost is an objective as well."""
         if len(self.programs) == 1 or self.config.mode == "pareto":
             return [*self.programs]
-        n_first = sum(trial.label not in AFTER_FIRST_ROUND for trial in self.initial)
-        return in_race([*self.programs], finished(self.study), n_first, self.n_trials, self.limit)
+        return in_race([*self.programs], finished(self.study), self._n_first, self.n_trials, self.config)
 
     def _candidates(self) -> list[str]:
         """The programs that a trial may draw: those in the race that have anything to draw."""
@@ -196,84 +181,65 @@ class Worker:
         )
 
     def _pool(self, name: str) -> DemoSets:
-        return self._demos[name].pool if name in self._demos else DemoSets()
-
-    def _after_lost_trial(self, lost: _QuestionLost) -> None:
-        """Enqueue a failed initial trial again, unless too many have failed."""
-        self._lost_in_a_row += 1
-        if self._lost_in_a_row >= _LOST_TRIALS:
-            raise LanguageModelUnreachable(f"{self._lost_in_a_row} trials in a row failed: {lost}") from lost
-        _LOG.warning("%s; the study goes on", lost)
-        failed = next(t for t in self.study.get_trials(deepcopy=False) if t.number == lost.trial)
-        number = failed.user_attrs.get(INITIAL)
-        if number is not None:
-            self._enqueue(number)
+        return self._demos.get(name, DemoSets())
 
     def _objective(self, trial: Trial) -> float | tuple[float, float]:
         trial.set_user_attr(SPENT, {})  # a trial that is run again inherits what the one before it spent
         number = trial.user_attrs.get(INITIAL)
         label = "sampled" if number is None else self.initial[number].label
-        name = self._choose_program(trial, label)
+        several = len(self.programs) > 1
+        name = trial.suggest_categorical(PROGRAM, [*self.programs]) if several else self._base
+        if label == BOOTSTRAPPED:
+            self._make_demos(trial, name)
         space = self._space(name)
         self._sampler.fixed = space.parameters({}, self._pool(name).bootstrapped) if label == BOOTSTRAPPED else {}
         values, chosen = space.suggest(trial)
+        own = {predictor: 1 for predictor, p in self.programs[name].named_predictors() if cast("Any", p).demos}
         if label == PAPER and self._shows_demos:
-            chosen = {**dict.fromkeys(self._brought(name), 0), **chosen}
+            chosen = dict.fromkeys(own, 0) | chosen
+        chosen = {predictor: n for predictor, n in chosen.items() if n != own.get(predictor, 0)}
         config = {"label": label, "program": name, "values": values, "demonstrations": chosen}
         trial.set_user_attr(CONFIG, config)
         same = self._finished_trial_with(config)
         if same is not None:
-            complete = same.state == TrialState.COMPLETE
-            result = {**same.user_attrs[RESULT], "same_as": same.number, "spent": Usage().model_dump()}
-            self._report(trial, result["scores"])
+            complete, result = same.state == TrialState.COMPLETE, {**same.user_attrs[RESULT], "same_as": same.number}
         else:
             program = self._pool(name).apply(self.programs[name].deepcopy().configure(**values), chosen)
-            result, complete = self._ask_questions(trial, program, label)
+            records = self._ask_questions(trial, program, label)
+            complete, result = len(records) == len(self.questions), self._result(records)
         trial.set_user_attr(RESULT, result)
+        score = float(np.mean(result["scores"]))
+        if self.config.mode == "single":  # Optuna takes intermediate values of a single objective only
+            trial.report(score, len(result["scores"]))
         if not complete:
             raise TrialPruned
-        score = float(np.mean(result["scores"]))
         return score if self.config.mode == "single" else (score, result["costs"][self.config.cost])
 
-    def _choose_program(self, trial: Trial, label: str) -> str:
-        """Let a trial choose its program, and make the program's demonstrations if it shows them first."""
-        base = next(iter(self.programs))
-        name = trial.suggest_categorical(PROGRAM, [*self.programs]) if len(self.programs) > 1 else base
-        if label in AFTER_FIRST_ROUND and name not in self._in_race():
-            trial.set_user_attr(LEFT_OUT, True)
-            raise _LeftOut
-        if label == BOOTSTRAPPED and name not in read_demos(self.study):
-            number = trial.user_attrs[INITIAL]
-            running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            if any(t.user_attrs.get(INITIAL) == number and t.number < trial.number for t in running):
-                raise _LeftOut  # two processes enqueued it at the same time, and the other one makes them
-            store_demos(self.study, name, self.bootstrap(self.programs[name]))
-        return name
-
-    def _brought(self, name: str) -> list[str]:
-        """The predictors for which a program brings demonstrations along: they are set 1, as soon as there are sets."""
-        return [predictor for predictor, p in self.programs[name].named_predictors() if cast("Any", p).demos]
+    def _make_demos(self, trial: Trial, name: str) -> None:
+        """Make the demonstration sets of a program if there are none; of two processes, the first makes them."""
+        if name in read_demos(self.study):
+            return
+        number = trial.user_attrs[INITIAL]
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        if any(other.user_attrs.get(INITIAL) == number and other.number < trial.number for other in running):
+            raise _Abandoned
+        store_demos(self.study, name, self.bootstrap(self.programs[name]))
 
     def _finished_trial_with(self, config: dict[str, Any]) -> FrozenTrial | None:
         """The first finished trial that tried the same and was asked itself."""
+        names = ("program", "values", "demonstrations")
+        for trial in self.study.get_trials(deepcopy=False, states=FINISHED):
+            stored = trial.user_attrs
+            if all(stored[CONFIG][n] == config[n] for n in names) and stored[RESULT]["same_as"] is None:
+                return trial
+        return None
 
-        def tried(config: Mapping[str, Any]) -> list[Any]:
-            chosen = {**dict.fromkeys(self._brought(config["program"]), 1), **config["demonstrations"]}
-            return [config["program"], config["values"], {p: n for p, n in chosen.items() if n}]
-
-        trials = self.study.get_trials(deepcopy=False, states=_FINISHED)
-        same = (t for t in trials if tried(t.user_attrs[CONFIG]) == tried(config))
-        return next((t for t in same if t.user_attrs[RESULT]["same_as"] is None), None)
-
-    def _ask_questions(self, trial: Trial, program: Program, label: str) -> tuple[dict[str, Any], bool]:
-        """Ask the dev questions until the pruner stops the trial; return its result, and whether all were asked."""
+    def _ask_questions(self, trial: Trial, program: Program, label: str) -> list[QuestionRecord]:
+        """Ask the dev questions, all of them unless the trial is stopped early."""
         name, metric = self.metric
-        tracker = UsageTracker(self.config.prices)
-        records: list[QuestionRecord] = []
-        scores: list[float] = []
-        is_yardstick = label == PAPER and program.name == next(iter(self.programs))
-        pruner = None if is_yardstick else self._pruner()
-
+        tracker, records = UsageTracker(self.config.prices), list[QuestionRecord]()
+        may_stop = self.config.prunes and not (label == PAPER and program.name == self._base)
+        pruner = self._pruner() if may_stop else None
         try:
             stream = run_questions(
                 program,
@@ -287,51 +253,56 @@ class Worker:
             with track_usage(tracker), closing(cast("Any", stream)):
                 for record in stream:
                     if record.lost:
-                        raise _QuestionLost(trial.number, f"question {record.id}: {record.error}")
+                        raise LanguageModelUnreachable(f"question {record.id}: {record.error}")
+                    self._check_counted(record)
                     records.append(record)
-                    scores.append(cast("float", record.scores[name]))
-                    self._show_progress(trial, scores, label)
-                    if len(scores) == len(self.questions):
+                    self._show_progress(trial, label, records)
+                    if len(records) == len(self.questions):
                         break
-                    if len(scores) % _CHECK_EVERY == 0:
-                        if pruner is not None and pruner.should_prune(scores):
-                            break
-                        if self.config.prunes and not is_yardstick and self._is_too_expensive(records):
+                    if len(records) % _CHECK_EVERY == 0:
+                        if may_stop and self._is_hopeless(records, pruner):
                             break
                         self._exchange_spending(trial, tracker.usage)
-                    limit = self._limit_reached(tracker.usage)
-                    if limit:
-                        raise _BudgetSpent(limit)
+                    if self._limit_reached(tracker.usage):
+                        raise _Abandoned
         except LanguageModelUnreachable as gone:
-            raise _QuestionLost(trial.number, str(gone)) from gone
+            raise LanguageModelUnreachable(f"trial {trial.number} failed at {gone}") from gone
         finally:
             trial.set_user_attr(SPENT, tracker.usage.model_dump())
-        self._report(trial, scores)
-        result = {
-            "scores": scores,
+        return records
+
+    def _check_counted(self, record: QuestionRecord) -> None:
+        if record.cost.uncounted_calls and self.config.needs_counts:
+            raise StudyError(
+                f"question {record.id}: what it cost is not known, and this study limits or minimises it, since a "
+                "language model was called around the meter: ask predictors with Program.ask, or leave the limits out"
+            )
+
+    def _result(self, records: Sequence[QuestionRecord]) -> dict[str, Any]:
+        return {
+            "scores": [record.scores[self.metric[0]] for record in records],
             "costs": mean_costs([record.cost for record in records]),
             "failed": sum(bool(record.error) for record in records),
-            "spent": tracker.usage.model_dump(),
             "same_as": None,
         }
-        return result, len(scores) == len(self.questions)
 
     def _pruner(self) -> Pruner | None:
-        """Compares a trial with the best complete one so far, if trials may stop early and there is one."""
-        trials = finished(self.study) if self.config.prunes else []
-        rivals = [trial for trial in trials if trial.complete and self.limit.permits(trial.costs)]
+        """Compares a trial with the best complete one so far, if there is one."""
+        rivals = [trial for trial in finished(self.study) if trial.complete and self.config.permits(trial.costs)]
         if not rivals:
             return None
         return Pruner(choose(rivals).scores, max(_LEAST_ASKED, len(self.questions) // 10))
 
-    def _is_too_expensive(self, records: Sequence[QuestionRecord]) -> bool:
-        """Whether the trial is beyond the price even if the questions that are left cost nothing."""
-        costs = mean_costs([record.cost for record in records])
-        return not self.limit.permits(costs, len(records) / len(self.questions))
+    def _is_hopeless(self, records: Sequence[QuestionRecord], pruner: Pruner | None) -> bool:
+        """Whether the trial cannot win, or is beyond the price even if the questions that are left cost nothing."""
+        result = self._result(records)
+        if pruner is not None and pruner.should_prune(result["scores"]):
+            return True
+        return not self.config.permits(result["costs"], len(records) / len(self.questions))
 
     def _spent_by(self, trials: Sequence[FrozenTrial]) -> Usage:
         started = [trial for trial in trials if trial.state != TrialState.WAITING]
-        made = sum((each.spent for each in read_demos(self.study).values()), Usage())
+        made = sum((demos.spent for demos in read_demos(self.study).values()), Usage())
         return sum((Usage(**trial.user_attrs.get(SPENT, {})) for trial in started), made)
 
     def _exchange_spending(self, trial: Trial, spent: Usage) -> None:
@@ -344,11 +315,13 @@ class Worker:
     def _limit_reached(self, spent: Usage) -> str:
         return self.config.exceeded(self._spent_elsewhere + spent, time.monotonic() - self._started)
 
-    def _report(self, trial: Trial, scores: list[float]) -> None:
-        if self.config.mode == "single":  # Optuna takes intermediate values of a single objective only
-            trial.report(float(np.mean(scores)), len(scores))
-
-    def _show_progress(self, trial: Trial, scores: list[float], label: str) -> None:
+    def _show_progress(self, trial: Trial, label: str, records: Sequence[QuestionRecord]) -> None:
         if self.progress is not None:
-            mean = f"{self.metric[0]} {np.mean(scores):.3f} after {len(scores)} of {len(self.questions)}"
-            self.progress(self._n_finished, self.n_trials, f"trial {trial.number} ({label}): {mean}")
+            mean = np.mean([cast("float", record.scores[self.metric[0]]) for record in records])
+            text = f"{self.metric[0]} {mean:.3f} after {len(records)} of {len(self.questions)}"
+            self.progress(self._n_finished, self.n_trials, f"trial {trial.number} ({label}): {text}")
+
+
+def _initial_numbers(trials: Sequence[FrozenTrial], states: Sequence[TrialState]) -> set[int]:
+    """Which initial trials there are in these states; to Optuna's own `skip_if_exists`, a failed one exists."""
+    return {trial.user_attrs[INITIAL] for trial in trials if trial.state in states and INITIAL in trial.user_attrs}

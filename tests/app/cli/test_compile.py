@@ -20,7 +20,8 @@ def finished_trials(storage: Path) -> list:
     import optuna
 
     states = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
-    return optuna.load_study(study_name=None, storage=open_storage(storage)).get_trials(states=states)
+    with open_storage(storage) as opened:
+        return optuna.load_study(study_name=None, storage=opened).get_trials(states=states)
 
 
 def test_calibrates(knowgap):

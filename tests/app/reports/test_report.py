@@ -95,9 +95,8 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     changes = {row[0]: tuple(row[1:3]) for row in page.table("what it does")[1:]}
     values = {name: change for name, change in tuning.changes().items() if name != "weight"}
     assert {name: cells for name, cells in changes.items() if name in values} == values
-    ranges = tuning.importance_ranges()
-    for name, weight in list(tuning.importances().items())[:2]:
-        assert "{} [{:.2f}, {:.2f}] {:.3f}".format(name, *ranges[name], weight) in page.text
+    for name, (weight, low, high) in list(tuning.importances().items())[:2]:
+        assert f"{name} [{low:.2f}, {high:.2f}] {weight:.3f}" in page.text
     few = few_questions([mean_interval(tuning.best.scores)])
     assert few.startswith(f"few questions ({len(tuning.questions)}): scores are known to within ±0.")
     assert few in page.text

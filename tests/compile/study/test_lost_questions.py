@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import optuna
 import pytest
+from compile_helpers import Tunable, make_retriever
 from compile_worker import plain, study_arguments
 from compile_worker import study as run_study
-from support import UNREADABLE
+from support import UNREADABLE, scripted_lm
 
 from knowgap.compiling import StudyConfig
-from knowgap.errors import (
-    LanguageModelError,
-    LanguageModelUnreachable,
-)
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, StudyError
 
 NO_DEMOS = "none"
 
@@ -64,3 +62,26 @@ def test_failed_questions_score_nothing_but_count():
         assert trial.failed == 1
         assert len(trial.scores) == 10
         assert trial.scores[tuning.questions.index("q7")] == 0.0
+
+
+class AsksAnother(Tunable):
+    """Calls a model of its own, around the meter."""
+
+    own = scripted_lm(lambda *_: "words")[0]
+
+    def forward(self, question):
+        self.own(question)
+        return super().forward(question)
+
+
+@pytest.mark.parametrize("limit", [{"max_calls_per_question": 3}, {"max_tokens": 10_000}, {"mode": "pareto"}])
+def test_what_nobody_counted_is_not_free(limit):
+    arguments, _ = study_arguments()
+    arguments["program"] = AsksAnother(make_retriever(arguments["devset"]))
+    arguments["demos"] = NO_DEMOS
+    tuning = run_study(n_trials=2, **arguments)
+    assert tuning.spent.uncounted_calls > 0
+    assert {trial.costs["lm_calls"] for trial in tuning.trials} == {None}
+    assert tuning.front == []
+    with pytest.raises(StudyError, match="what it cost is not known"):
+        run_study(n_trials=2, **arguments | {"config": StudyConfig(**limit)})

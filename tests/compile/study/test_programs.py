@@ -9,9 +9,8 @@ from compile_helpers import Tunable, make_examples, make_retriever, quality_lm
 from compile_worker import plain
 from compile_worker import study as run_study
 
-from knowgap.compiling import StudyConfig
-from knowgap.compiling.study.search.price_limit import PriceLimit
-from knowgap.compiling.study.search.racing import in_race
+from knowgap.compiling.study.config import StudyConfig
+from knowgap.compiling.study.racing import in_race
 from knowgap.compiling.study.trials import TrialResult, choose
 from knowgap.errors import LanguageModelUnreachable, StudyError, UnknownName, UsageError
 from knowgap.programs.hyperparameters import Integer, OptionalReal, Real, Switch
@@ -98,9 +97,6 @@ def test_the_papers_come_first_then_the_strong_get_the_trials(study):
 
 def test_demonstrations_are_made_for_programs_in_the_race_only(study):
     tuning, engine, _ = study
-    left = [trial for trial in tuning.study.trials if "left out" in trial.user_attrs]
-    assert left
-    assert {trial.params["program"] for trial in left}.isdisjoint(tuning.demos)
     assert "tunable" in tuning.demos
     assert len(tuning.demos) == 2  # the better half of four
     assert tuning.setup.calls == 2 * 4
@@ -150,7 +146,7 @@ def test_the_best_within_a_price():
     with pytest.raises(UsageError, match=r"--prices"):
         run(4, 10, max_cost_per_question=0.5)
     priced, _, _ = run(4, 10, max_cost_per_question=1.0, prices=(1.0, 1.0))
-    assert priced.limit.permits(priced.best.costs)
+    assert priced.config.permits(priced.best.costs)
 
 
 def test_results_are_shared_between_programs():
@@ -202,7 +198,6 @@ def test_refusals():
 def test_pareto_keeps_all_programs_in_the_race():
     tuning, _, _ = run(14, 10, mode="pareto", demos=NO_DEMOS)
     assert all(trial.complete for trial in tuning.trials)
-    assert not any("left out" in trial.user_attrs for trial in tuning.study.trials)
     assert tuning.front[-1].score == max(trial.score for trial in tuning.trials)
 
 
@@ -223,9 +218,9 @@ def test_half_of_the_programs_leave_after_each_round():
     assert in_race(names, [*papers, *later[:6]], 5, 23) == ["c", "e"]  # 18 trials in three rounds
     assert in_race(names, [*papers, *later], 5, 23) == ["c"]
     assert in_race(["a"], [], 1, 5) == ["a"]
-    assert in_race(names, papers, 5, 23, PriceLimit(calls=1.0)) == ["e", "d", "c"]
+    assert in_race(names, papers, 5, 23, StudyConfig(max_calls_per_question=1.0)) == ["e", "d", "c"]
     papers[4] = trial(4, "e", [1.0] * 10, calls=3.0)
-    assert in_race(names, papers, 5, 23, PriceLimit(calls=1.0)) == ["d", "c", "b"]
+    assert in_race(names, papers, 5, 23, StudyConfig(max_calls_per_question=1.0)) == ["d", "c", "b"]
 
 
 def test_a_trial_that_was_stopped_early_is_placed_by_the_questions_that_both_were_asked():

@@ -21,7 +21,7 @@ from compile_worker import study as run_study
 from compile_worker import study_arguments, work
 
 from knowgap.compiling import StudyConfig
-from knowgap.compiling.study.storage import close_storage, open_storage
+from knowgap.compiling.study.storage import open_storage
 from knowgap.compiling.study.trials import finished
 from knowgap.errors import MissingDependency, StudyError
 
@@ -39,11 +39,8 @@ def processes():
 
 @contextmanager
 def opened(storage: str, name: str):
-    place = open_storage(storage)
-    try:
+    with open_storage(storage) as place:
         yield optuna.load_study(study_name=name, storage=place)
-    finally:
-        close_storage(place)
 
 
 def results(storage: str):
@@ -231,7 +228,7 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
 def test_a_server_that_does_not_answer():
     port = free_port()
     with pytest.raises(StudyError, match=r"postgresql://127.0.0.1:\d+/x cannot be opened") as caught:
-        open_storage(f"postgresql://me:secret@127.0.0.1:{port}/x")
+        open_storage(f"postgresql://me:secret@127.0.0.1:{port}/x").__enter__()
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -239,10 +236,10 @@ def test_a_server_that_does_not_answer():
 def test_drivers_are_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pymysql", None)
     with pytest.raises(MissingDependency, match=r"mysql://127.0.0.1/x needs a database driver: .* pymysql"):
-        open_storage("mysql://me:secret@127.0.0.1/x")
+        open_storage("mysql://me:secret@127.0.0.1/x").__enter__()
 
 
 @pytest.mark.parametrize("url", ["nonsense://somewhere", "postgresql://me@here:port/x"])
 def test_urls_that_are_none(url):
     with pytest.raises(StudyError, match="cannot be opened"):
-        open_storage(url)
+        open_storage(url).__enter__()

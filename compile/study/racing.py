@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from knowgap.compiling.study.search.price_limit import PriceLimit
+from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.trials import TrialResult, rank
 
 
@@ -14,7 +14,7 @@ def in_race(
     trials: Sequence[TrialResult],
     n_first: int,
     n_trials: int,
-    limit: PriceLimit | None = None,
+    limits: StudyConfig | None = None,
 ) -> list[str]:
     """The programs that still get trials, best first.
 
@@ -34,21 +34,21 @@ def in_race(
         trials: the finished trials of the study, by number.
         n_first: number of trials with the paper's and the programs' own settings.
         n_trials: number of trials in all.
-        limit: what a question may cost in the trial that is chosen.
+        limits: says what a question may cost in the trial that is chosen.
     """
     if len(trials) < n_first or len(programs) == 1:
         return [*programs]
-    left = _ranked(programs, trials[:n_first], limit)[: max(2, math.ceil(len(programs) / 2))]
+    left = _ranked(programs, trials[:n_first], limits)[: max(2, math.ceil(len(programs) / 2))]
     n_cuts = math.ceil(math.log2(len(left)))
     for number in range(1, n_cuts + 1):
         end = n_first + math.ceil(number * (n_trials - n_first) / (n_cuts + 1))
         if len(trials) < end:
             break
-        left = _ranked(left, trials[:end], limit)[: math.ceil(len(left) / 2)]
+        left = _ranked(left, trials[:end], limits)[: math.ceil(len(left) / 2)]
     return left
 
 
-def _ranked(programs: Sequence[str], trials: Sequence[TrialResult], limit: PriceLimit | None) -> list[str]:
+def _ranked(programs: Sequence[str], trials: Sequence[TrialResult], limits: StudyConfig | None) -> list[str]:
     """The programs by their best trials, best first; one without a trial comes last."""
     best = min((trial for trial in trials if trial.complete), key=rank, default=None)
 
@@ -56,8 +56,8 @@ def _ranked(programs: Sequence[str], trials: Sequence[TrialResult], limit: Price
         score = trial.score
         if not trial.complete and best is not None:
             score = best.score + trial.score - sum(best.scores[: len(trial.scores)]) / len(trial.scores)
-        within = limit is None or limit.permits(trial.costs)
-        return not within, -round(score, 12), trial.costs["lm_calls"], trial.costs["tokens"]
+        within = limits is None or limits.permits(trial.costs)
+        return not within, -round(score, 12), trial.cost("lm_calls"), trial.cost("tokens")
 
     places = {name: min((place(t) for t in trials if t.program == name), default=None) for name in programs}
     return sorted(programs, key=lambda name: (places[name] is None, places[name]))

@@ -7,7 +7,7 @@ import pytest
 from compile_helpers import Tunable
 
 from knowgap.compiling.study.config import StudyConfig
-from knowgap.compiling.study.search.space import SearchSpace
+from knowgap.compiling.study.space import SearchSpace
 from knowgap.errors import UnknownName, UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import Integer, Switch
 

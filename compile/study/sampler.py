@@ -13,7 +13,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from knowgap.compiling.study.search.space import PROGRAM
+from knowgap.compiling.study.space import PROGRAM
 
 _STARTUP_TRIALS = 8  # drawn at random before results count
 _STARTED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from knowgap.compiling.study.search.pruning import Pruner
+from knowgap.compiling.study.pruning import Pruner
 
 BEST = [float(n % 4 != 0) for n in range(100)]  # 0.75
 
