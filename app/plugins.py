@@ -1,13 +1,10 @@
 """Programs, metrics, loaders, retrievers and models from outside the package.
 
-They are named in two ways:
+`module:Name` is `Name` in an importable module; where the thing is called to get what is wanted, `module:Name:TEXT`
+calls it with that text. A plain name that knowgap does not have is looked up among the entry points of installed
+packages, in the groups of `GROUPS`.
 
-- `module:Name` is `Name` in an importable module. Where the thing is called to get what is wanted, `module:Name:TEXT`
-  calls it with that text.
-- A plain name, where knowgap has none of that name, is looked up among the entry points of installed packages, in the
-  groups of `GROUPS`. They are read only then, and when names are listed.
-
-A module is imported when it is first named. The command line also imports from the folder in which it was started.
+An exception that somebody's own code raises passes with its traceback.
 """
 
 from __future__ import annotations
@@ -17,34 +14,15 @@ import importlib
 import inspect
 import re
 import sys
-import traceback
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from typing_extensions import get_protocol_members
 
-from knowgap.errors import KnowgapError, UnknownName, UsageError, shorten
-
-__all__ = [
-    "GROUPS",
-    "blaming",
-    "find",
-    "import_from",
-    "is_reference",
-    "list_installed",
-    "make",
-    "offered_as",
-    "outside_facts",
-    "reference_of",
-    "source_of",
-    "split_argument",
-]
+from knowgap.errors import UnknownName, UsageError
 
 GROUPS = {
     "program": "knowgap.programs",
@@ -58,7 +36,6 @@ GROUPS = {
 
 _NAME = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _REFERENCE = re.compile(rf"({_NAME}:{_NAME})(?::(.+))?", re.DOTALL)
-_INSTALLED = {"site-packages", "dist-packages"}
 _folders: list[str] = []
 
 
@@ -79,7 +56,7 @@ def split_argument(name: str) -> tuple[str, str | None]:
 
 
 def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
-    """What a name from outside stands for; modules are imported.
+    """What a name from outside stands for; its module is imported.
 
     Args:
         kind: a key of `GROUPS`.
@@ -88,82 +65,68 @@ def find(kind: str, name: str, known: Iterable[str] = ()) -> Any:
 
     Raises:
         UnknownName: no package offers that name.
-        UsageError: it cannot be imported, its module does not have it, or two packages offer it.
+        UsageError: there is no such module, it does not have the name, or two packages offer the name.
     """
-    if is_reference(name):
-        return _attribute(f"{kind} {name}", *name.split(":"))
-    if ":" in str(name):
-        raise UsageError(f"{kind} {name}: write it as module:Name, such as mine:Name")
     points = _installed(kind)
-    if name not in points:
+    if not is_reference(name) and name not in points:
         raise UnknownName.among(kind, name, [*known, *points])
-    first, *others = points[name]
-    if others:
-        offers = " and ".join(f"{_package(point)} ({point.value})" for point in points[name])
-        raise UsageError(f"{kind} {name}: {offers} both offer it; write module:Name")
-    what = f"{kind} {name}, which the package {_package(first)} offers as {first.value}"
-    if not first.attr:
-        raise UsageError(f"{what}: its entry point has no name behind the module")
-    return _attribute(what, first.module, first.attr)
+    references = [name] if is_reference(name) else [point.value for point in points[name]]
+    if len(references) > 1:
+        raise UsageError(f"{kind} {name}: {' and '.join(references)} are both offered as {name}; write module:Name")
+    module, _, path = references[0].partition(":")
+    sys.path[:0] = [folder for folder in _folders if folder not in sys.path]
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UsageError(f"{kind} {name}: there is no module {error.name} in this folder or on Python's path") from None
+    file = getattr(found, "__file__", "built in")
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise UnknownName.among(f"name in {module} ({file})", part, filter(str.isidentifier, dir(found)))
+        found = getattr(found, part)
+    return found
 
 
 def make(kind: str, name: str | Path, protocol: type) -> Any:
     """What a name from outside stands for, or what calling that makes, if it is of a protocol.
 
-    Args:
-        kind: a key of `GROUPS`.
-        name: `module:Name`, `module:Name:TEXT`, or the name of an entry point.
-        protocol: what is wanted.
-
     Returns:
         None for the path of something that exists, and for a plain name that no package offers.
 
     Raises:
-        UsageError: it cannot be imported or made, or what is made lacks something.
+        UsageError: it cannot be found, or is or makes something else.
     """
-    full = str(name)
-    if Path(full).exists() or not (is_reference(full) or full in _installed(kind)):
+    if Path(name).exists() or not (is_reference(str(name)) or str(name) in _installed(kind)):
         return None
-    reference, text = split_argument(full)
-    found, what = find(kind, reference), f"{kind} {name}"
-    made = isinstance(found, protocol) and not isinstance(found, type)
-    if made and text is None:
-        return found
-    if made or not callable(found):
-        raise UsageError(f"{what}: {reference} is {type(found).__name__}: it takes no text, and makes no {kind}")
-    given = () if text is None else (text,)
-    with blaming(f"{what}, calling {reference}({', '.join(map(repr, given))})"):
-        found = found(*given)
-    if missing := sorted(member for member in get_protocol_members(protocol) if not hasattr(found, member)):
-        raise UsageError(f"{what}: is {type(found).__name__}, and has no {' and no '.join(missing)}")
+    reference, text = split_argument(str(name))
+    found = find(kind, reference)
+    if callable(found) and (text is not None or isinstance(found, type) or not isinstance(found, protocol)):
+        found = found() if text is None else found(text)
+    elif text is not None:
+        raise UsageError(f"{kind} {name}: {reference} is {type(found).__name__}, which takes no text")
+    if not isinstance(found, protocol):
+        missing = sorted(member for member in get_protocol_members(protocol) if not hasattr(found, member))
+        raise UsageError(f"{kind} {name}: is {type(found).__name__}, and has no {' and no '.join(missing)}")
     return found
 
 
 def list_installed(kind: str, known: Iterable[str], describe: Callable[[Any], str]) -> dict[str, str]:
-    """What installed packages offer, by name, each with a line about it; one that cannot be imported says why.
-
-    Warns:
-        UserWarning: a package offers a name that is knowgap's own, which stays.
-    """
-    own, lines = frozenset(known), {}
-    for name, points in sorted(_installed(kind).items()):
-        if name in own:
-            offers = ", ".join(f"{_package(point)} ({point.value})" for point in points)
-            warnings.warn(
-                f"the {kind} {name} is knowgap's own, and not that of {offers}: write module:Name", stacklevel=2
-            )
-            continue
+    """What installed packages offer beside the known names, each with a line about it, or why it cannot be used."""
+    lines: dict[str, str] = {}
+    for name in sorted(_installed(kind).keys() - set(known)):
         try:
-            lines[name] = describe(find(kind, name)) or f"of the package {_package(points[0])}"
-        except KnowgapError as error:
-            lines[name] = f"cannot be used: {error}"
+            lines[name] = describe(find(kind, name))
+        except Exception as error:
+            lines[name] = f"cannot be used: {type(error).__name__}: {error}"
     return lines
 
 
 def offered_as(kind: str, reference: str) -> str:
     """The name under which an installed package offers what `module:Name` stands for; empty if none does."""
     offers = (point for points in _installed(kind).values() for point in points)
-    return next((point.name for point in offers if f"{point.module}:{point.attr}" == reference), "")
+    return next((point.name for point in offers if point.value == reference), "")
 
 
 def reference_of(thing: Any) -> str:
@@ -185,10 +148,8 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """
     facts: dict[str, dict[str, str]] = {}
     for role, thing in things.items():
-        while (
-            _package_of(thing) == "knowgap" and (wrapped := getattr(thing, "__dict__", {}).get("wrapped")) is not None
-        ):
-            thing = wrapped  # behind a cache
+        while _package_of(thing) == "knowgap" and getattr(thing, "__dict__", {}).get("wrapped") is not None:
+            thing = thing.wrapped  # behind a cache
         thing = inspect.unwrap(thing) if callable(thing) else thing
         package = _package_of(thing)
         if thing is None or package in ("", "knowgap", "builtins"):
@@ -201,28 +162,12 @@ def outside_facts(things: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     return facts
 
 
-@contextmanager
-def blaming(what: str, *passing: type[Exception]) -> Iterator[None]:
-    """Turn an exception of code from outside into a `UsageError` of one line that says what failed, and where.
-
-    Args:
-        what: failed.
-        *passing: exceptions that stay what they are, as those of knowgap do.
-    """
-    try:
-        yield
-    except (KnowgapError, *passing):
-        raise
-    except Exception as error:
-        raise UsageError(f"{what}: {_describe(error)}") from error
+def _named(thing: Any) -> Any:
+    return thing if hasattr(thing, "__qualname__") else type(thing)
 
 
 def _package_of(thing: Any) -> str:
     return (_named(thing).__module__ or "").partition(".")[0]
-
-
-def _named(thing: Any) -> Any:
-    return thing if hasattr(thing, "__qualname__") else type(thing)
 
 
 def _installed(kind: str) -> dict[str, list[EntryPoint]]:
@@ -231,70 +176,3 @@ def _installed(kind: str) -> dict[str, list[EntryPoint]]:
     for point in entry_points(group=GROUPS[kind]):
         found.setdefault(point.name, []).append(point)
     return found
-
-
-def _package(point: EntryPoint) -> str:
-    return point.dist.name if point.dist is not None else "?"
-
-
-def _attribute(what: str, module: str, path: str) -> Any:
-    """What a dotted path leads to in a module."""
-    found: Any = _import(what, module)
-    for name in path.split("."):
-        try:
-            found = getattr(found, name)
-        except AttributeError:
-            raise UsageError(f"{what}: {_has_none(module, found, name)}") from None
-    return found
-
-
-def _has_none(module: str, place: Any, name: str) -> str:
-    """What is wrong with a name that a module does not have, and what it may mean."""
-    file = getattr(sys.modules[module], "__file__", None)
-    public = [each for each in vars(place) if not each.startswith("_")] if hasattr(place, "__dict__") else []
-    close = get_close_matches(name, public, n=1)
-    hidden = next((path for folder in _folders if (path := Path(folder, f"{module}.py")).is_file()), None)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    if hidden is not None and file is not None and not hidden.samefile(file):
-        hint = f"; it hides {hidden}, which needs another name"
-    return f"the module {module} ({file or 'built in'}) has no {name}{hint}"
-
-
-def _import(what: str, module: str) -> ModuleType:
-    if module in sys.modules:
-        return sys.modules[module]
-    sys.path[:0] = [folder for folder in _folders if folder not in sys.path]
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise UsageError(f"{what}: {module} cannot be imported: {_describe(error)}") from error
-        raise UsageError(f"{what}: there is no module {error.name}{_where(module)}") from None
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"{what}: {module} cannot be imported: {_describe(error)}") from error
-
-
-def _where(module: str) -> str:
-    """What may help to find a module that is not there."""
-    if module.endswith(".py"):
-        return f"; write {module.removesuffix('.py')}, without .py"
-    here = {path.stem for folder in _folders for path in Path(folder).glob("*.py")}
-    close = get_close_matches(module.partition(".")[0], sorted(here), n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    started = f" in {_folders[0]} or" if _folders else ""
-    return f"{started} on Python's path{hint or '; start in the folder that holds it, or set PYTHONPATH'}"
-
-
-def _describe(error: BaseException) -> str:
-    """An exception in one line, with the last line of code outside knowgap that it passed."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{type(error).__name__}: {error.msg} ({error.filename}:{error.lineno})"
-    passed = [(frame.f_code.co_filename, line, frame) for frame, line in traceback.walk_tb(error.__traceback__)]
-    outside = [(file, line) for file, line, frame in passed if not _is_own(frame.f_globals.get("__name__", ""))]
-    own = [place for place in outside if not _INSTALLED & {*Path(place[0]).parts}] or outside
-    place = f" ({own[-1][0]}:{own[-1][1]})" if own else ""
-    return f"{type(error).__name__}: {shorten(error, 300)}{place}"
-
-
-def _is_own(module: str) -> bool:
-    return module.partition(".")[0] in ("knowgap", "importlib", "_frozen_importlib", "_frozen_importlib_external")

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from knowgap.errors import UsageError
-from knowgap.plugins import blaming, find, is_reference, offered_as, reference_of
+from knowgap.plugins import find, is_reference, offered_as, reference_of
 
 if TYPE_CHECKING:
     from knowgap.programs.base import Program
@@ -147,5 +147,4 @@ def _check_class(found: Any, what: str) -> None:
         return
     if found.name in PROGRAMS:
         raise UsageError(f"{what}: its attribute name is {found.name!r}, a program of knowgap's own: choose another")
-    with blaming(f"{what}, made as {found.__name__}(None, style='short') to try it"):
-        found(None, style="short").parts()
+    found(None, style="short").parts()  # made to try it

@@ -20,7 +20,7 @@ from knowgap.cli.display import out, remark, show_table
 from knowgap.cli.documents.reading import find_sources
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
-from knowgap.plugins import blaming, is_reference, list_installed
+from knowgap.plugins import is_reference, list_installed
 
 if TYPE_CHECKING:
     import dspy
@@ -137,15 +137,13 @@ def ask(
     import dspy
     from dspy.utils.exceptions import LMError
 
-    from knowgap.compiling.evaluation.provenance import outside_parts
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     with _opened(options) as (program, lm):
-        blamed = blaming(f"program {program.name}", LMError) if outside_parts(program) else nullcontext()
         try:
-            with dspy.context(lm=lm), blamed:
+            with dspy.context(lm=lm):
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error

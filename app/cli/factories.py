@@ -138,7 +138,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
 
     Args:
         options: a folder, a URL or a retriever from outside; or an engine, whose index of the data set's passages is
-            built at first use.
+            built at first use. A server gets the key in KNOWGAP_INDEX_KEY, never the one that `knowgap serve` asks for.
         dataset: the data set, if it is loaded already.
     """
     from knowgap.retrieval import RemoteRetriever
@@ -156,7 +156,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
             for name, value in (("engine", options.engine), ("quality", quality)):
                 if value is not None:
                     raise UsageError(f"--{name} {value}: goes with {opens} {place}")
-            retriever = outside or RemoteRetriever(place, key=os.environ.get("KNOWGAP_SERVE_KEY") or None)
+            retriever = outside or RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
         else:
             retriever = open_folder(place, engine=options.engine, quality=quality)
     with closing(retriever):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,31 +17,16 @@ from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, show_table
 from knowgap.cli.documents.reading import find_sources, said_of_update, show_reading
 from knowgap.errors import UsageError
-from knowgap.plugins import blaming, is_reference, outside_facts
+from knowgap.plugins import is_reference
 
 if TYPE_CHECKING:
     from knowgap.retrieval.passage import Passage
 
-_CHECKPOINT_ARGUMENTS = {"colbert": "checkpoint", "dense": "encoder", "qdrant": "checkpoint"}
-
-
-@dataclass(frozen=True)
-class QdrantOptions:
-    """The collection of an index in Qdrant."""
-
-    url: Annotated[
-        str | None,
-        Option(
-            "--qdrant-url",
-            help="Qdrant server or cluster, https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands "
-            "send it only to the server in QDRANT_URL.",
-        ),
-    ] = None
-    collection: Annotated[
-        str | None, Option("--collection", help="Name of the collection on the Qdrant server. [default: knowgap]")
-    ] = None
-    shards: Annotated[int | None, Option("--shards", min=1, help="Parts of the collection on a Qdrant cluster.")] = None
-    replicas: Annotated[int | None, Option("--replicas", min=1, help="Copies of each part on a Qdrant cluster.")] = None
+_ENGINE_OPTIONS: dict[str, dict[str, type]] = {
+    "colbert": {"checkpoint": str},
+    "dense": {"encoder": str},
+    "qdrant": {"checkpoint": str, "url": str, "collection": str, "shards": int, "replicas": int},
+}
 
 
 @dataclass(frozen=True)
@@ -74,13 +58,16 @@ def index(
     ] = None,
     engine: o.Engine = None,
     splitting: SplittingOptions,
-    checkpoint: Annotated[
-        str | None,
+    engine_option: Annotated[
+        list[str] | None,
         Option(
-            "--checkpoint", help="ColBERTv2 checkpoint (or a dense encoder) by path or hub name; embedded if absent."
+            "--engine-option",
+            help="A setting of the engine, as NAME=VALUE. Can be repeated. colbert and qdrant: checkpoint (ColBERTv2's "
+            "format, by path or hub name; embedded if absent); dense: encoder (the same). qdrant: url "
+            "(https://HOST:6333; its key is read from QDRANT_API_KEY, and other commands send it only to the server in "
+            "QDRANT_URL), collection (knowgap), shards and replicas (on a cluster).",
         ),
     ] = None,
-    qdrant: QdrantOptions,
     dry_run: Annotated[
         list[int] | None,
         Option(
@@ -103,27 +90,22 @@ def index(
     The folder can be moved and copied. That of an index on a Qdrant server holds the address of the collection and what
     encodes queries, so that the other commands take it like any other: --index FOLDER.
     """
+    from knowgap.compiling.data import build_index
+    from knowgap.compiling.data.indexing import recorded_engine
+    from knowgap.retrieval.documents.reading import Reading
+
     if dry_run:
         _show_sizes(folder, dry_run, as_json)
         return
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
-    engine = engine or (_recorded_engine(folder) if corpus is not None and not overwrite else o.NEW_INDEX)
-    options = {name: value for name, value in vars(qdrant).items() if value is not None}
-    if options and engine != "qdrant":
-        names = ", ".join("--qdrant-url" if name == "url" else f"--{name}" for name in options)
-        raise UsageError(f"{names}: goes with --engine qdrant, not with {engine}")
-    if checkpoint is not None:
-        if engine not in _CHECKPOINT_ARGUMENTS:
-            raise UsageError(f"--checkpoint goes with --engine {', '.join(_CHECKPOINT_ARGUMENTS)}; {engine} takes none")
-        options[_CHECKPOINT_ARGUMENTS[engine]] = checkpoint
+    recorded = recorded_engine(folder) if corpus is not None and not overwrite else None
+    engine = engine or recorded or o.NEW_INDEX
+    options: dict[str, Any] = _engine_options(engine, factories.named_values(engine_option, "--engine-option"))
     for name, value in vars(splitting).items():
         if corpus is None and value != getattr(SplittingOptions, name):
             option = name.replace("_", "-")
             raise UsageError(f"--{option} {value}: goes with --corpus; questions of a data set name its passages")
-    from knowgap.compiling.data import build_index
-    from knowgap.retrieval.documents.reading import Reading
-
     source, reading = corpus if corpus is not None else _passages_of(data or ""), Reading()
     with progress("indexing") as report:
         options |= {"overwrite": overwrite, "reading": reading, "progress": report, **vars(splitting)}
@@ -141,11 +123,15 @@ def index(
         out.print(f"{said} in {folder} ({engine})", markup=False)
 
 
-def _recorded_engine(folder: Path) -> str:
-    """The engine of the index of a corpus that is there; that of a new index if there is none."""
-    from knowgap.compiling.data.indexing import recorded_engine
-
-    return recorded_engine(folder) or o.NEW_INDEX
+def _engine_options(engine: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of an engine's `build` that --engine-option sets."""
+    known = _ENGINE_OPTIONS.get(engine, {})
+    for name, value in given.items():
+        if name not in known:
+            raise UsageError(f"--engine-option {name}: the settings of {engine} are {', '.join(known) or 'none'}")
+        if known[name] is int and not (value.isdecimal() and int(value)):
+            raise UsageError(f"--engine-option {name}={value}: write a whole number of at least 1")
+    return {name: known[name](value) for name, value in given.items()}
 
 
 def _passages_of(data: str) -> Sequence[Passage]:
@@ -172,9 +158,7 @@ def search(
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
     with factories.open_index(options) as retriever:
-        outside = outside_facts({"retriever": retriever})
-        with blaming(f"search in {options.folder}") if outside else nullcontext():
-            [hits] = search_all(retriever, [query], k)
+        [hits] = search_all(retriever, [query], k)
         sources = find_sources(retriever, [hit.passage for hit in hits], lines=as_json)
     if as_json:
         records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]
@@ -220,7 +204,6 @@ def doctor(
     folder: Annotated[
         Path | None, Option("--index", "-i", envvar="KNOWGAP_INDEX", help="An index to look at as well.")
     ] = None,
-    engine: o.Engine = None,
     as_json: o.Json = False,
 ) -> None:
     """Say what this machine has for retrieval, what is missing for which feature, and how to get it."""
@@ -228,7 +211,7 @@ def doctor(
 
     if folder is not None and is_reference(str(folder)) and not folder.exists():
         raise UsageError(f"--index {folder}: only the folder of an index can be examined")
-    findings = examine(folder, engine)
+    findings = examine(folder)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:

@@ -90,14 +90,9 @@ class _FileError(KnowgapError):
 _FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 _READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
-for module in (demo, ask, index, questions, evaluate, compile, report, experiment):
+for module in (demo, ask, index, questions, evaluate, compile, train, report, experiment):
     for name, function in module.COMMANDS.items():
         app.command(name)(_interruptible(function))
-
-training = typer.Typer(name="train", help=train.HELP, no_args_is_help=True)
-for name, function in train.COMMANDS.items():
-    training.command(name)(_interruptible(function))
-app.add_typer(training)
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:

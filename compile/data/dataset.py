@@ -66,8 +66,10 @@ class Dataset:
         return list(self.splits[split])[:limit]
 
     def index_name(self, engine: str) -> str:
-        """The folder name of an index of the corpus: it changes with the data and the engine."""
-        return f"{self.name}-{self.fingerprint[:12]}-{engine}"
+        """The folder name of an index of the corpus: it changes with the data, the engine and the format of indexes."""
+        from knowgap.retrieval.index.manifest import FORMAT_VERSION
+
+        return f"{self.name}-{self.fingerprint[:12]}-{engine}-format{FORMAT_VERSION}"
 
 
 def make_example(

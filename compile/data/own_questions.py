@@ -12,7 +12,6 @@ import dspy
 from knowgap.compiling.data.dataset import SPLITS, Examples, PassagePool, make_example, question_id
 from knowgap.compiling.data.records import Record, read_records
 from knowgap.errors import DataError
-from knowgap.plugins import blaming
 
 
 def read_own_questions(path: Path, pool: PassagePool) -> Examples:
@@ -31,13 +30,12 @@ def read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str,
     """
 
     def records() -> Iterator[Record]:
-        with blaming(f"layout {name}, reading {path}"):
-            for number, item in enumerate(loader(path), start=1):
-                fields = item.toDict() if isinstance(item, dspy.Example) else item
-                if not isinstance(fields, Mapping):
-                    problem = f"{name} must yield a dictionary for each question, and yielded {type(item).__name__}"
-                    raise DataError(problem, path=path, line=number)
-                yield Record(dict(fields), Path(path), number)
+        for number, item in enumerate(loader(path), start=1):
+            fields = item.toDict() if isinstance(item, dspy.Example) else item
+            if not isinstance(fields, Mapping):
+                problem = f"{name} must yield a dictionary for each question, and yielded {type(item).__name__}"
+                raise DataError(problem, path=path, line=number)
+            yield Record(dict(fields), Path(path), number)
 
     return _read_examples(records(), pool, divided=True)
 

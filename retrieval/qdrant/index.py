@@ -107,7 +107,7 @@ class QdrantIndex(NeverCopied):
         if any(number is not None and number < 1 for number in layout.values()):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
         if url is None:
-            raise UsageError("a Qdrant index is kept by a server: give its URL (--qdrant-url https://HOST:6333)")
+            raise UsageError("a Qdrant index is kept by a server: give its URL (--engine-option url=https://HOST:6333)")
         device, key = choose_device(device), key_for(url, api_key, named=True)
 
         def check(folder: Path) -> None:

@@ -6,9 +6,8 @@ Renew with `python tests/app/test_pinned.py`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 PINNED = Path(__file__).parents[1] / "pinned"
 
@@ -34,15 +33,6 @@ def api() -> str:
     return "\n".join(lines) + "\n"
 
 
-def commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Every command with its name; that of a command in a group has two words."""
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{before}{name} ")
-        else:
-            yield f"{before}{name}", command
-
-
 def command_names() -> str:
     """Every command with the names of its options."""
     lines = [f"knowgap {name}: {' '.join(options)}".rstrip() for name, options in option_names().items()]
@@ -61,7 +51,7 @@ def option_names() -> dict[str, list[str]]:
             for parameter in command.params
             if parameter.param_type_name == "option" and "--help" not in parameter.opts
         ]
-        for name, command in commands(typer.main.get_command(app))
+        for name, command in cast("Any", typer.main.get_command(app)).commands.items()
     }
 
 
@@ -71,6 +61,9 @@ def test_public_api():
 
 def test_command_names():
     assert command_names() == (PINNED / "commands.txt").read_text(encoding="utf-8")
+    names = option_names()
+    assert len(names) <= 18
+    assert sum(map(len, names.values())) <= 200
 
 
 if __name__ == "__main__":

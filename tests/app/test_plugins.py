@@ -39,36 +39,30 @@ def test_the_folder_is_on_the_path_once_something_in_it_is_named(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("mien:Again", r"program mien:Again: there is no module mien in .* on Python's path; did you mean mine\?"),
-        ("mine.py:Again", r"there is no module mine\.py; write mine, without \.py"),
-        ("mine:Agian", r"the module mine \(.*mine\.py\) has no Agian; did you mean Again\?"),
-        ("mine:Again.more", r"has no more"),
-        ("./mine:Again", r"write it as module:Name"),
+        ("mien:Again", r"program mien:Again: there is no module mien in this folder or on Python's path"),
+        ("mine.py:Again", r"there is no module mine\.py"),
+        ("mine:Agian", r"unknown name in mine \(.*mine\.py\) 'Agian': did you mean 'Again'\?"),
+        ("./mine:Again", r"unknown program './mine:Again'"),
         ("mine:half", r"is function; a program is a subclass of knowgap\.Program"),
         ("mine:Finder", r"is the class Finder; a program is a subclass of knowgap\.Program"),
         ("mine:knowgap.Program", r"a program is a subclass of knowgap\.Program that writes forward"),
         ("mine:Named", r"its attribute name is 'migres', a program of knowgap's own"),
-        ("mine:Narrow", r"made as Narrow\(None, style='short'\) to try it: TypeError: .*'style'"),
-        (
-            "mine:Broken",
-            r"made as Broken\(None, style='short'\) to try it: ZeroDivisionError: .*mine\.py:25\)",
-        ),
-        ("unsound:X", r"unsound cannot be imported: ModuleNotFoundError: No module named 'absent' \(.*unsound\.py:1\)"),
     ],
 )
 def test_what_is_wrong_with_a_program_is_one_line(name, message, folder):
-    (folder / "unsound.py").write_text("import absent\n")
     with pytest.raises(UsageError, match=message) as error:
         get_program(name)
     assert "\n" not in str(error.value)
 
 
-def test_a_module_that_another_hides_is_told(folder):
-    (folder / "json.py").write_text("class Again: pass\n")
-    with pytest.raises(
-        UsageError, match=r"the module json \(.*\) has no Again; it hides .*json\.py, which needs another"
-    ):
-        get_program("json:Again")
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("mine:Narrow", TypeError), ("mine:Broken", ZeroDivisionError), ("unsound:X", ModuleNotFoundError)],
+)
+def test_what_own_code_raises_passes(name, error, folder):
+    (folder / "unsound.py").write_text("import absent\n")
+    with pytest.raises(error):
+        get_program(name)
 
 
 def test_metrics_are_functions_or_what_a_class_makes(folder):
@@ -108,8 +102,7 @@ def test_loaders_divide_questions_and_get_any_text(folder):
     [
         ("mine:load", r"name what is to be read: LAYOUT:PATH, or module:Name:PATH"),
         ("hotpoqa:dev.json", r"unknown layout 'hotpoqa': did you mean 'hotpotqa'\?"),
-        ("mine:laod:x.txt", r"layout mine:laod: the module mine \(.*\) has no laod; did you mean load\?"),
-        ("mine:load:x.txt", r"layout mine:load, reading x\.txt: FileNotFoundError.*mine\.py:\d+\)"),
+        ("mine:laod:x.txt", r"unknown name in mine \(.*\) 'laod': did you mean 'load'\?"),
         ("mine:finder:x.txt", r"layout mine:finder: is Finder; a loader is a function of a path"),
         ("mine:load_numbers:x.txt", r"x\.txt:1: mine:load_numbers must yield a dictionary .* yielded int"),
     ],
@@ -127,10 +120,8 @@ def test_retrievers_and_models_stand_there_or_are_made(folder):
     assert make_entailment("mine:Scorer").entails([("a", "b")]) == [1.0]
     with pytest.raises(UsageError, match=r"reranker mine:Finder: is Finder, and has no default_threshold and no name"):
         make_reranker("mine:Finder")
-    with pytest.raises(UsageError, match=r"mine:finder is Finder: it takes no text, and makes no retriever"):
+    with pytest.raises(UsageError, match=r"mine:finder is Finder, which takes no text"):
         as_retriever("mine:finder:x")
-    with pytest.raises(UsageError, match=r"calling mine:Broken\(\): ZeroDivisionError"):
-        as_retriever("mine:Broken")
 
 
 def test_a_folder_goes_before_a_module(folder):
@@ -173,28 +164,25 @@ def test_unknown_names_suggest_what_packages_offer(offer):
 
 def test_a_package_that_cannot_be_imported_disturbs_nothing_else(offer, folder):
     (folder / "offering.py").write_text("import absent\n")
-    offer("offering", "knowgap.programs", wrong="offering:Wrong", again="mine:Again", bare="mine")
+    offer("offering", "knowgap.programs", wrong="offering:Wrong", again="mine:Again")
     offer("other", "knowgap.programs", second="mine:Again")
     assert get_program("rag") is RAG
     assert get_program("again").__name__ == "Again"
-    with pytest.raises(UsageError, match=r"program wrong, which the package offering offers as .*absent"):
-        get_program("wrong")
-    with pytest.raises(UsageError, match="its entry point has no name behind the module"):
-        get_program("bare")
     listed = plugins.list_installed("program", PROGRAMS, lambda found: found.__doc__)
     assert listed["again"] == "Plain retrieval under another name."
-    assert listed["wrong"].startswith("cannot be used: program wrong, which the package offering offers")
+    assert listed["wrong"] == "cannot be used: ModuleNotFoundError: No module named 'absent'"
 
 
 def test_a_package_does_not_take_over_a_name(offer):
     offer("offering", "knowgap.metrics", f1="mine:half")
     assert get_metric("f1") is METRICS["f1"]
-    with pytest.warns(UserWarning, match=r"the metric f1 is knowgap's own, and not that of offering \(mine:half\)"):
-        assert plugins.list_installed("metric", METRICS, str) == {}
+    assert plugins.list_installed("metric", METRICS, str) == {}
 
 
 def test_two_packages_with_one_name_are_refused(offer):
     offer("offering", "knowgap.programs", again="mine:Again")
     offer("other", "knowgap.programs", again="mine:Narrow")
-    with pytest.raises(UsageError, match=r"\(mine:Again\) and .*\(mine:Narrow\) both offer it"):
+    with pytest.raises(
+        UsageError, match=r"program again: mine:Again and mine:Narrow are both offered as again; write module:Name"
+    ):
         get_program("again")

@@ -26,15 +26,17 @@ def finished_trials(storage: Path) -> list:
 
 def test_calibrates(knowgap):
     calibrate = ("compile", "--optimizer", "calibrate", "--engine", "bm25", "--limit", "3", "-o", "out")
-    printed, _ = knowgap(*calibrate, "--part", "reranker=embedded", "--set", "retrieve_k=10", "--share", "1.0")
+    printed, _ = knowgap(
+        *calibrate, "--part", "reranker=embedded", "--set", "retrieve_k=10", "--optimizer-option", "share=1.0"
+    )
     assert "100% of the questions reach it" in printed
     saved = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())["hyperparameters"]["delta"]
     assert f"δ = {saved:.4f}" in printed
 
 
 def test_finds_demonstrations_alone(knowgap):
-    _, remarks = knowgap("compile", *STUDY, "--optimizer", "labeled")
-    assert "demonstrations" in remarks
+    printed, _ = knowgap("compile", *STUDY, "--optimizer", "labeled", "--optimizer-option", "k=1")
+    assert "1 demonstrations in 1 predictors" in printed
     out = knowgap.folder / "out"
     assert (out / "artifact" / "config.json").exists()
     assert {file.stem for file in (out / "evaluations").iterdir()} == {
@@ -115,6 +117,8 @@ def test_estimates_an_optimizer(knowgap):
 def test_refuses_optimizers_that_cannot_be_used(knowgap):
     assert "unknown optimizer 'boot'" in knowgap.refusal("compile", *STUDY, "--optimizer", "boot")
     assert "cannot be saved" in knowgap.refusal("compile", *STUDY, "--optimizer", "knn")
+    reanchor = ("compile", *STUDY, "--optimizer", "reanchor")
+    assert "--optimizer reanchor has no teacher" in knowgap.refusal(*reanchor, "--teacher-lm", "openai/x")
     assert not (knowgap.folder / "home").exists()  # nothing was opened or built for it
 
 

@@ -29,7 +29,15 @@ def run(*words: object) -> int:
 
 def quick(base: Path) -> list[object]:
     words = ["--data", "sample", "--limit", 2, "--lm", f"hf/{base}"]
-    return [*words, "--teacher-lm", "extractive", "--train-option", "epochs=1", "--train-option", "max_length=4096"]
+    return [
+        *words,
+        "--teacher-lm",
+        "extractive",
+        "--optimizer-option",
+        "epochs=1",
+        "--optimizer-option",
+        "max_length=4096",
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +56,11 @@ def test_a_dry_run_shows_the_most_it_can_take(base: Path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--train-option", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
-        (["--train-option", "epochs=many"], "epochs = 'many': must be a valid number"),
-        (["--train-option", "batch_size=0.5"], "batch_size = '0.5': must be a valid integer"),
+        (["--optimizer-option", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
+        (["--optimizer-option", "epochs=many"], "epochs = 'many': must be a valid number"),
+        (["--optimizer-option", "batch_size=0.5"], "batch_size = '0.5': must be a valid integer"),
         (["--lm", "extractive"], "only a local model (hf/PATH) can be finetuned"),
-        (["--optimizer", "bootstrap"], "goes with --optimizer finetune"),
+        (["--optimizer", "study"], "--study takes the settings of a study"),
     ],
 )
 def test_a_wrong_argument_gets_one_line(base: Path, capsys, words, message: str):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib.util import find_spec
 
 import pytest
 
 from knowgap.retrieval import Passage, open_index
+from knowgap.retrieval.index import manifest
 from knowgap.service import Server
 from tests.app.cli.conftest import DOCUMENTS, write_lines
 from tests.retrieval.tiny import write_colbert
@@ -57,13 +60,55 @@ def test_indexes_the_passages_of_a_data_set(knowgap):
     assert "brings no passages" in knowgap.refusal("index", "--index", "other", "--data", "questions.jsonl")
 
 
+@pytest.mark.parametrize("own", [None, "for the index"])
+def test_a_server_gets_the_key_for_indexes_and_never_the_serving_key(knowgap, monkeypatch, own: str | None):
+    monkeypatch.setenv("KNOWGAP_SERVE_KEY", "for serving")
+    monkeypatch.delenv("KNOWGAP_INDEX_KEY", raising=False)
+    if own is not None:
+        monkeypatch.setenv("KNOWGAP_INDEX_KEY", own)
+    received: list[str] = []
+
+    class Stranger(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append(f"{self.path} {self.headers}")
+            self.send_error(401)
+
+        def do_GET(self):
+            self.do_POST()
+
+        def log_message(self, format, *args):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Stranger) as server, ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(server.serve_forever)
+        try:
+            knowgap.refusal("search", "Orle Bridge", "--index", f"http://127.0.0.1:{server.server_address[1]}")
+        finally:
+            server.shutdown()
+        serving.result()
+    assert received
+    assert not any("for serving" in request for request in received)
+    assert all((f"Bearer {own}" in request) == (own is not None) for request in received)
+
+
+def test_an_index_of_another_format_version_is_built_again_in_the_cache_folder(knowgap, monkeypatch):
+    version = manifest.FORMAT_VERSION
+    search = ("search", "Orle Bridge", "--data", "sample", "--engine", "bm25")
+    knowgap(*search)
+    monkeypatch.setattr(manifest, "FORMAT_VERSION", version + 1)
+    knowgap(*search)
+    folders = {path.name.rsplit("-", 1)[1] for path in (knowgap.folder / "home" / "indexes").iterdir() if path.is_dir()}
+    assert folders == {f"format{version}", f"format{version + 1}"}
+
+
 @needs_qdrant
 def test_builds_on_a_qdrant_server(knowgap, checkpoint: str):
     from tests.retrieval.qdrant.qdrant_server import QdrantServer
 
     with closing(QdrantServer()) as server:
-        layout = ["--qdrant-url", server.url, "--collection", "docs", "--shards", "4", "--replicas", "2"]
-        knowgap(*INDEX, "--engine", "qdrant", "--checkpoint", checkpoint, *layout)
+        layout = {"url": server.url, "checkpoint": checkpoint, "collection": "docs", "shards": 4, "replicas": 2}
+        options = [word for name, value in layout.items() for word in ("--engine-option", f"{name}={value}")]
+        knowgap(*INDEX, "--engine", "qdrant", *options)
         [made] = server.bodies("PUT", "/collections/docs")
         assert (made["shard_number"], made["replication_factor"]) == (4, 2)
         assert len(set(search(knowgap, "Orle Bridge"))) == 2
@@ -111,7 +156,7 @@ def test_says_where_it_serves_once_it_does(indexed, monkeypatch: pytest.MonkeyPa
 
 
 def test_sizes_are_estimated_from_an_index(knowgap, checkpoint: str):
-    knowgap(*INDEX, "--checkpoint", checkpoint)
+    knowgap(*INDEX, "--engine-option", f"checkpoint={checkpoint}")
     estimated = knowgap.json("index", "--index", "idx", "--dry-run", "5000000", "--dry-run", "21000000")
     assert estimated["measured"]["passages"] == 6
     assert {row["passages"] for row in estimated["estimates"]} == {5_000_000, 21_000_000}
@@ -136,10 +181,10 @@ def test_refuses_qdrant_where_it_is_not_installed(knowgap, monkeypatch: pytest.M
     ("options", "reason"),
     [
         (["--engine", "altavista"], "unknown engine 'altavista': known are bm25, colbert, dense, hybrid, qdrant"),
-        (["--engine", "bm25", "--qdrant-url", "http://127.0.0.1:9"], "--qdrant-url: goes with --engine qdrant"),
-        (["--engine", "dense", "--shards", "2"], "--shards: goes with --engine qdrant"),
-        (["--engine", "bm25", "--checkpoint", "some/model"], "bm25 takes none"),
-        pytest.param(["--engine", "qdrant", "--shards", "2"], "give its URL", marks=needs_qdrant),
+        (["--engine", "bm25", "--engine-option", "checkpoint=x"], "checkpoint: the settings of bm25 are none"),
+        (["--engine", "dense", "--engine-option", "shards=2"], "shards: the settings of dense are encoder"),
+        (["--engine", "qdrant", "--engine-option", "shards=many"], "shards=many: write a whole number"),
+        pytest.param(["--engine", "qdrant", "--engine-option", "shards=2"], "give its URL", marks=needs_qdrant),
     ],
 )
 def test_refuses_options_that_do_not_go_together(knowgap, options: list[str], reason: str):
@@ -166,7 +211,7 @@ def test_refuses_a_search(knowgap, words: list[str], reason: str):
 
 
 def test_searches_as_thoroughly_as_told(knowgap, checkpoint: str):
-    knowgap(*INDEX, "--checkpoint", checkpoint)
+    knowgap(*INDEX, "--engine-option", f"checkpoint={checkpoint}")
     assert len(knowgap.json("search", "Orle Bridge", "--index", "idx", "--quality", "exact")["hits"]) == 5
     assert "unknown quality 'best'" in knowgap.refusal("search", "Orle", "--index", "idx", "--quality", "best")
     knowgap(*ASK, "--index", "idx", "--quality", "exact")

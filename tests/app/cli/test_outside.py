@@ -209,7 +209,7 @@ def test_it_is_served(outside):
 def test_what_is_wrong_is_one_line(outside):
     for words, wanted in (
         (("ask", "x?", "--program", "mien:Twice"), "there is no module mien in "),
-        (("eval", "--program", "mine:Twise"), "has no Twise; did you mean Twice?"),
+        (("eval", "--program", "mine:Twise"), "did you mean 'Twice'?"),
         (("search", "x", "--index", "mine:Words:nothing.jsonl"), "nothing.jsonl: cannot be read"),
     ):
         _, said = outside(*words, code=2)
@@ -225,7 +225,7 @@ def test_what_packages_offer_is_listed(knowgap, offer):
     listed = knowgap.json("ls")
     assert listed["programs"]["again"] == "Plain retrieval under another name."
     assert listed["metrics"]["half"] == "Always one half."
-    assert "has no gone" in listed["metrics"]["gone"]
+    assert "'gone'" in listed["metrics"]["gone"]
     assert list(listed["retrievers"]) == ["finder"]
     for name in ("again", "mine:Again"):
         assert knowgap.json("ls", name)["hyperparameters"]["top_k"]["default"] == 5

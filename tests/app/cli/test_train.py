@@ -63,7 +63,7 @@ def error_of(capsys, kind: str, *words: object) -> str:
 @pytest.mark.parametrize("lora", [[], ["--set", "lora_rank=2"]])
 def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, capsys, lora):
     words = ["--model", write_tiny_bert(tmp_path / "bert"), "--set", "depth=8", "--set", "negatives=2", *lora]
-    plan, _ = result_of(capsys, "reranker", *words, "--dry-run")
+    plan = result_of(capsys, "reranker", *words, "--dry-run")[0]["reranker"]
     assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (24, 12, 0)
     assert plan["hours"] > 0
     assert not Path("new").exists()
@@ -85,7 +85,7 @@ def test_a_trained_colbert_is_indexed_and_searched(capsys):
     result, _ = result_of(capsys, "colbert", "--set", "dim=32", "--set", "negatives=2", "--limit", 4)
     assert result["scores"][2]["recall"].keys() == {"5", "50"}
     for words in (
-        ["index", "--corpus", "corpus.jsonl", "--index", "ix", "--checkpoint", "new"],
+        ["index", "--corpus", "corpus.jsonl", "--index", "ix", "--engine-option", "checkpoint=new"],
         ["search", "How old is the Orle Bridge?", "--index", "ix", "--json"],
     ):
         with pytest.raises(SystemExit) as end:
@@ -116,9 +116,8 @@ SUB_MODELS = ["--model", "tiny", "--set", "max_length=200", "--set", "top_k=2", 
 
 
 def test_sub_models_are_labelled_trained_and_measured(labeller, capsys):
-    plans, _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--dry-run")
+    by_name, _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--dry-run")
     assert labeller.calls == []
-    by_name = {plan["sub_model"]: plan for plan in plans}
     assert by_name["know"]["teacher_calls"] == by_name["decompose"]["teacher_calls"] == 8  # half are in the split train
     assert by_name["relevant"]["teacher_calls"] > 8
     assert by_name["know"]["examples"] == round(0.6 * 8)
@@ -130,15 +129,15 @@ def test_sub_models_are_labelled_trained_and_measured(labeller, capsys):
     assert {label["question"][:3] for label in labels if label["label"]} == {"How"}
     assert {path.name for path in Path("new").iterdir() if path.is_dir()} == {"know", "relevant", "decompose"}
     calls = len(labeller.calls)
-    [result], _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--sub-model", "know")
+    result = result_of(capsys, "ra-isf", *SUB_MODELS, "--sub-model", "know")[0]["know"]
     assert len(labeller.calls) == calls, "labels and model are taken over"
     assert result["after"]["same"]["n"] == result["held_out"] > 0
 
 
 def test_labels_of_the_data_need_no_teacher(labeller, capsys):
     words = ["--sub-model", "relevant", "--set", "relevant_from=data"]
-    [plan], _ = result_of(capsys, "ra-isf", *SUB_MODELS, *words, "--dry-run")
-    assert plan["teacher_calls"] == 0
+    plans, _ = result_of(capsys, "ra-isf", *SUB_MODELS, *words, "--dry-run")
+    assert plans["relevant"]["teacher_calls"] == 0
 
 
 def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path: Path, capsys):
@@ -155,7 +154,7 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
     words += ["--set", "gradient_accumulation=1", "--set", "top_k=1", "--set", "depth=1"]
     with endpoint.endpoint() as server:
         monkeypatch.setenv("KNOWGAP_API_BASE", server.api_base)
-        plan, _ = result_of(capsys, "rq-rag", *words, "--dry-run")
+        plan = result_of(capsys, "rq-rag", *words, "--dry-run")[0]["rq-rag"]
         assert (plan["examples"], plan["steps"], plan["teacher_calls"]) == (4, 2, 8)
         assert server.bodies == []
         result, err = result_of(capsys, "rq-rag", *words)
@@ -179,6 +178,8 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         (["colbert", "--model", "somewhere", "--set", "dim=32"], "goes with the embedded base"),
         (["colbert", "--set", "dim=20"], "dim = 20"),
         (["ra-isf", "--model", "embedded"], "writes no text"),
+        (["rq-rag"], "name the model to start from with --model"),
+        (["reranker", "--sub-model", "know"], "--sub-model know: goes with ra-isf"),
         (["ra-isf", "--model", "tiny", "--sub-model", "knows"], "unknown sub-model 'knows': did you mean 'know'?"),
     ],
 )

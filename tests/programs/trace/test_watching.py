@@ -152,6 +152,7 @@ def test_a_failure_of_the_model_is_told_and_raised(program):
 def mlflow(tmp_path, monkeypatch):
     """MLflow with a store in a folder, watching DSPy."""
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.chdir(tmp_path)  # MLflow writes a folder mlruns
     module = pytest.importorskip("mlflow", reason="the extra `watch` is not installed")
     callbacks = dspy.settings.callbacks
     module.set_tracking_uri(f"sqlite:///{tmp_path}/traces.db")
