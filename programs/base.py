@@ -22,7 +22,7 @@ from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.replies.asking import ask_until_read
 from knowgap.programs.replies.outputs import is_blank, without_surrogates
 from knowgap.programs.streaming import Streamable
-from knowgap.programs.trace.recorder import TraceRecorder, current_listener, current_recorder, recording
+from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
@@ -169,7 +169,7 @@ class Program(Streamable, dspy.Module):
             raise UsageError(
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
-        recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=current_listener())
+        recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=LISTENER.get())
         with (
             recording(recorder),
             nullcontext() if keeps_history() else without_history(),

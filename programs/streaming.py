@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import dspy
 
 from knowgap.lms.cancelling import check_cancelled, run_cancellable
-from knowgap.programs.trace.recorder import listening
+from knowgap.programs.trace.recorder import LISTENER
 from knowgap.programs.trace.steps import Step
 from knowgap.retrieval.passage import Passage
 
@@ -28,8 +28,8 @@ class Recorded(NamedTuple):
 
 
 @functools.cache
-def _acall_pool() -> ThreadPoolExecutor:
-    """Threads for `acall`; asyncio's own pool has too few for calls that mostly wait."""
+def _pool() -> ThreadPoolExecutor:
+    """Threads for what is awaited; asyncio's own pool has too few for calls that mostly wait."""
     return ThreadPoolExecutor(max_workers=256, thread_name_prefix="knowgap-acall")
 
 
@@ -44,34 +44,37 @@ class _Run:
 
     def __init__(self, call: Callable[[], Any]):
         self._call, self._context = call, contextvars.copy_context()
-        self._cancelled = threading.Event()
+        self._begun, self._cancelled = False, threading.Event()
         self._one_at_a_time, self._taken = threading.Lock(), threading.Semaphore(0)
+        self._items: queue.SimpleQueue[Recorded | Future[Any]] = queue.SimpleQueue()
 
-    def start(self, put: Callable[[Recorded | Future[Any]], object]) -> None:
-        """Begin; `put` gets each step, and at the end a future that holds the prediction or the error."""
+    def take(self) -> Recorded | Future[Any]:
+        """The next step, or at the end a future that holds the prediction or the error.
 
-        def record(step: Step, passages: Sequence[Passage]) -> None:
-            with self._one_at_a_time:
-                check_cancelled()
-                put(Recorded(step, passages))
-                self._taken.acquire()
+        The branch whose step was taken before goes on.
+        """
+        if self._begun:
+            self._taken.release()
+        else:
+            self._begun, work = True, functools.partial(self._context.run, self._answer)
+            threading.Thread(target=work, name="knowgap-stream", daemon=True).start()
+        return self._items.get()
+
+    def _answer(self) -> None:
+        LISTENER.set(self._record)
+        outcome: Future[Any] = Future()
+        try:
+            outcome.set_result(run_cancellable(self._cancelled, self._call))
+        except BaseException as error:
+            outcome.set_exception(error)
+        self._items.put(outcome)
+
+    def _record(self, step: Step, passages: Sequence[Passage]) -> None:
+        with self._one_at_a_time:
             check_cancelled()
-
-        def answer() -> None:
-            outcome: Future[Any] = Future()
-            try:
-                with listening(record):
-                    outcome.set_result(run_cancellable(self._cancelled, self._call))
-            except BaseException as error:
-                outcome.set_exception(error)
-            with contextlib.suppress(RuntimeError):  # the event loop that listened is closed
-                put(outcome)
-
-        threading.Thread(target=self._context.run, args=(answer,), name="knowgap-stream", daemon=True).start()
-
-    def go_on(self) -> None:
-        """Let the branch go on whose step was put last."""
-        self._taken.release()
+            self._items.put(Recorded(step, passages))
+            self._taken.acquire()
+        check_cancelled()
 
     def cancel(self) -> None:
         """No call to a model or an index begins from now on."""
@@ -80,35 +83,22 @@ class _Run:
 
 
 def _iterate(run: _Run) -> Generator[Step | dspy.Prediction, None, None]:
-    items: queue.SimpleQueue[Recorded | Future[Any]] = queue.SimpleQueue()
-    run.start(items.put)
     try:
-        while isinstance(item := items.get(), Recorded):
+        while isinstance(item := run.take(), Recorded):
             yield item.step
-            run.go_on()
         yield item.result()
     finally:
         run.cancel()
 
 
 async def _iterate_async(run: _Run) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
-    items: asyncio.Queue[Recorded | Future[Any]] = asyncio.Queue()
-    run.start(functools.partial(asyncio.get_running_loop().call_soon_threadsafe, items.put_nowait))
+    take = functools.partial(asyncio.get_running_loop().run_in_executor, _pool(), run.take)
     try:
-        while isinstance(item := await items.get(), Recorded):
+        while isinstance(item := await take(), Recorded):
             yield item
-            run.go_on()
         yield item.result()
     finally:
         run.cancel()
-
-
-async def _steps_of(
-    items: AsyncGenerator[Recorded | dspy.Prediction, None],
-) -> AsyncGenerator[Step | dspy.Prediction, None]:
-    async with contextlib.aclosing(items):
-        async for item in items:
-            yield item.step if isinstance(item, Recorded) else item
 
 
 class Streamable:
@@ -120,7 +110,7 @@ class Streamable:
         ask = functools.partial(run_cancellable, cancelled, self, *args, **kwargs)
         call = functools.partial(contextvars.copy_context().run, ask)
         try:
-            return await asyncio.get_running_loop().run_in_executor(_acall_pool(), call)
+            return await asyncio.get_running_loop().run_in_executor(_pool(), call)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -141,17 +131,24 @@ class Streamable:
         Raises:
             Exception: what calling the program raises, from the iteration.
         """
-        call: Any = self
-        return _iterate(_Run(functools.partial(call, *args, **kwargs)))
+        return _iterate(self._prepared(*args, **kwargs))
+
+    def arecorded(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
+        """As `astream`, and each step comes with the passages that it brought into the trace: `Recorded`."""
+        return _iterate_async(self._prepared(*args, **kwargs))
+
+    async def _astream(self, run: _Run) -> AsyncGenerator[Step | dspy.Prediction, None]:
+        async with contextlib.aclosing(_iterate_async(run)) as items:
+            async for item in items:
+                yield item.step if isinstance(item, Recorded) else item
 
     def astream(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Step | dspy.Prediction, None]:
         """Answer a question step by step without blocking the event loop; see `stream`.
 
         Cancelling the task that iterates stops the work as well: `async for step in program.astream(question="…")`.
         """
-        return _steps_of(self.arecorded(*args, **kwargs))
+        return self._astream(self._prepared(*args, **kwargs))
 
-    def arecorded(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Recorded | dspy.Prediction, None]:
-        """As `astream`, and each step comes with the passages that it brought into the trace: `Recorded`."""
+    def _prepared(self, *args: Any, **kwargs: Any) -> _Run:
         call: Any = self
-        return _iterate_async(_Run(functools.partial(call, *args, **kwargs)))
+        return _Run(functools.partial(call, *args, **kwargs))

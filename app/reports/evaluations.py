@@ -12,8 +12,7 @@ from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
-from knowgap.programs.trace.trace import Trace
-from knowgap.programs.trace.view import describe_step
+from knowgap.programs.trace.trace import Trace, describe_step
 
 __all__ = ["EvaluationGroup", "Question", "group_evaluations", "trace_lines"]
 

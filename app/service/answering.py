@@ -16,8 +16,7 @@ from knowgap.errors import MissingDependency
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.streaming import Recorded
-from knowgap.programs.trace.trace import Cost, Trace
-from knowgap.programs.trace.view import describe_step
+from knowgap.programs.trace.trace import Cost, Trace, describe_step
 from knowgap.retrieval.passage import Passage
 from knowgap.service.requests import Patience, Problem
 

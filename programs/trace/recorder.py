@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextvars
 import functools
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import dspy
@@ -31,39 +31,37 @@ Listener = Callable[[Step, Sequence[Passage]], None]
 
 _SUMMED = ("unreadable", "retrievals", "knowledge_tokens")
 
+LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
+"""Who listens to the next question that is asked in this context."""
 _RECORDER: contextvars.ContextVar[TraceRecorder | None] = contextvars.ContextVar("knowgap_recorder", default=None)
-_LISTENER: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("knowgap_listener", default=None)
 
 
+@dataclass(eq=False)
 class TraceRecorder:
     """Collects steps, passages and cost of one question, or of one branch of it.
 
-    Args:
+    Attributes:
         started: value of `time.perf_counter` when the question began.
         concurrent: whether branches run at the same time.
         iteration: number of the iteration that the next steps belong to.
         branch: path of the branch that the next steps belong to.
         listener: gets each step as it happens.
-        tracker: counts the calls of the whole question; one of its own if None.
+        tracker: counts the calls of the whole question.
+        shown: as in `Trace.shown`.
+        model_texts: texts of passages that the model wrote from memory.
     """
 
-    def __init__(
-        self,
-        started: float,
-        concurrent: bool,
-        iteration: int = 0,
-        branch: str = "",
-        listener: Listener | None = None,
-        tracker: UsageTracker | None = None,
-    ):
-        self.tracker = tracker or UsageTracker()
-        self.started, self.concurrent, self.listener = started, concurrent, listener
-        self.iteration, self.branch = iteration, branch
-        self.steps: list[Step] = []
-        self.passages: dict[str, Passage] = {}
-        self.shown: dict[str, int] = {}  # as in `Trace.shown`
-        self.cost = Cost()
-        self.model_texts: set[str] = set()  # texts of passages that the model wrote from memory
+    started: float
+    concurrent: bool
+    iteration: int = 0
+    branch: str = ""
+    listener: Listener | None = None
+    tracker: UsageTracker = field(default_factory=UsageTracker)
+    steps: list[Step] = field(default_factory=list)
+    passages: dict[str, Passage] = field(default_factory=dict)
+    shown: dict[str, int] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    model_texts: set[str] = field(default_factory=set)
 
     def place(self) -> dict[str, Any]:
         """Where the next step belongs."""
@@ -77,51 +75,45 @@ class TraceRecorder:
         self.steps.append(step)
         if isinstance(step, Prompted):
             self.model_texts.add(step.text)
-        self._keep(passages)
+        self._take(passages, {})
         if self.listener is not None:
             self.listener(step, passages)
 
     def count_read(self, passages: Sequence[Passage]) -> None:
         """Count passages, as they stand in a prompt, as read by the language model."""
-        self._keep(passages)
-        self._show({passage.id: len(passage.text) for passage in passages})
+        self._take(passages, {passage.id: len(passage.text) for passage in passages})
 
     def count_request(self, usage: Usage, seconds: float) -> None:
         """Add one request to the language model, which took so many seconds, to the longest chain of calls."""
         self.cost.critical_calls += usage.asked
         self.cost.critical_seconds += seconds
 
-    def _keep(self, passages: Sequence[Passage]) -> None:
+    def _take(self, passages: Sequence[Passage], shown: Mapping[str, int]) -> None:
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
-
-    def _show(self, characters: Mapping[str, int]) -> None:
-        for passage_id, count in characters.items():
-            self.shown[passage_id] = max(count, self.shown.get(passage_id, 0))
+        for passage_id, characters in shown.items():
+            self.shown[passage_id] = max(characters, self.shown.get(passage_id, 0))
 
     def fork(self, branch: str = "") -> TraceRecorder:
         """Make the recorder of a branch that may run at the same time as others."""
         path = "/".join(part for part in (self.branch, branch) if part)
-        child = TraceRecorder(self.started, self.concurrent, self.iteration, path, self.listener, self.tracker)
-        child.model_texts = set(self.model_texts)
-        child.cost.critical_calls = self.cost.critical_calls
-        child.cost.critical_seconds = self.cost.critical_seconds
-        return child
+        cost = Cost(critical_calls=self.cost.critical_calls, critical_seconds=self.cost.critical_seconds)
+        texts = set(self.model_texts)
+        return replace(self, branch=path, steps=[], passages={}, shown={}, cost=cost, model_texts=texts)
 
     def join(self, children: Sequence[TraceRecorder]) -> None:
         """Take over what the branches recorded, in their order; the longest branch counts for the critical path."""
         for child in children:
             self.steps += child.steps
-            self._keep(list(child.passages.values()))
-            self._show(child.shown)
+            self._take(list(child.passages.values()), child.shown)
             self.model_texts |= child.model_texts
-            for field in _SUMMED:
-                setattr(self.cost, field, getattr(self.cost, field) + getattr(child.cost, field))
+            for name in _SUMMED:
+                setattr(self.cost, name, getattr(self.cost, name) + getattr(child.cost, name))
             self.cost.iterations = max(self.cost.iterations, child.cost.iterations)
-        for field in ("critical_calls", "critical_seconds"):
-            before = getattr(self.cost, field)
-            added = [getattr(child.cost, field) - before for child in children]
-            setattr(self.cost, field, before + (max(added) if self.concurrent else sum(added)))
+        for name in ("critical_calls", "critical_seconds"):
+            before = getattr(self.cost, name)
+            added = [getattr(child.cost, name) - before for child in children]
+            setattr(self.cost, name, before + (max(added) if self.concurrent else sum(added)))
 
     def finish(self, program: str, question: str) -> Trace:
         """Make the trace of the whole question."""
@@ -134,12 +126,7 @@ class TraceRecorder:
         self.cost.seconds = time.perf_counter() - self.started
         passages = {passage_id: passage.to_dict() for passage_id, passage in self.passages.items()}
         return Trace.model_construct(
-            program=program,
-            question=question,
-            steps=self.steps,
-            passages=passages,
-            shown=self.shown,
-            cost=self.cost,
+            program=program, question=question, steps=self.steps, passages=passages, shown=self.shown, cost=self.cost
         )
 
 
@@ -157,27 +144,12 @@ def current_recorder() -> TraceRecorder:
 
 @contextmanager
 def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
-    """Make `recorder` the current one."""
-    token = _RECORDER.set(recorder)
+    """Make `recorder` the current one; nobody listens to questions that are asked meanwhile."""
+    listens, records = LISTENER.set(None), _RECORDER.set(recorder)
     try:
         yield recorder
     finally:
-        _RECORDER.reset(token)
-
-
-def current_listener() -> Listener | None:
-    """Who listens to the next question; None if nobody does, or if it is asked while another is being answered."""
-    return _LISTENER.get() if _RECORDER.get() is None else None
-
-
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Let `listener` get the steps of the questions that are asked in this context."""
-    listens, records = _LISTENER.set(listener), _RECORDER.set(None)
-    try:
-        yield
-    finally:
-        _LISTENER.reset(listens)
+        LISTENER.reset(listens)
         _RECORDER.reset(records)
 
 
@@ -218,15 +190,6 @@ HELPERS = 512
 _free = threading.BoundedSemaphore(HELPERS)
 
 
-def _renew() -> None:
-    global _free
-    _free = threading.BoundedSemaphore(HELPERS)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)  # a forked process has none of the threads
-
-
 def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
     """Run tasks in this thread and in helping ones, each in a copy of the present context; return their results.
 
@@ -260,18 +223,13 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
     def help_out() -> None:
         with suppress(BaseException):  # it is among the errors
             work()
-        free.release()
+        _free.release()
 
-    free, helpers = _free, list[threading.Thread]()
+    helpers: list[threading.Thread] = []
     try:
-        while len(helpers) < len(tasks) - 1 and free.acquire(blocking=False):
-            helper = threading.Thread(target=help_out, name="knowgap", daemon=True)
-            try:
-                helper.start()
-            except RuntimeError:  # the system gives no more threads
-                free.release()
-                break
-            helpers.append(helper)
+        while len(helpers) < len(tasks) - 1 and _free.acquire(blocking=False):
+            helpers.append(threading.Thread(target=help_out, name="knowgap", daemon=True))
+            helpers[-1].start()
         work()
         for helper in helpers:
             helper.join()

@@ -1,7 +1,6 @@
 """Branches of a question: order, failures, nesting, and the longest chain of calls that had to wait."""
 
 import functools
-import os
 import threading
 import time
 
@@ -193,17 +192,6 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
     assert threading.active_count() == before
 
 
-def test_without_further_threads_from_the_system_all_tasks_run_in_this_one(concurrent, monkeypatch):
-    def refuse(self):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    assert set(run_concurrently([threading.get_ident] * 5)) == {threading.get_ident()}
-    monkeypatch.undo()
-    barrier = threading.Barrier(3)
-    run_concurrently([lambda: barrier.wait(20)] * 3)
-
-
 def test_after_an_interrupt_no_task_begins_and_none_is_waited_for(monkeypatch):
     monkeypatch.setattr(recorder_module, "_free", threading.BoundedSemaphore(1))
     both_run, released = threading.Barrier(2), threading.Event()
@@ -243,13 +231,3 @@ def test_after_an_interrupt_the_tasks_that_run_call_nothing_any_more():
         run_in_threads([task, task])
     interrupted.set()
     assert stopped.wait(10)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform cannot fork")
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_has_threads_of_its_own(concurrent):
-    run_concurrently([int] * 3)
-    child = os.fork()
-    if not child:
-        os._exit(7 if run_concurrently([int] * 3) == [0] * 3 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from knowgap.programs.trace import steps as s
-from knowgap.programs.trace.trace import Cost, Trace
-from knowgap.programs.trace.view import describe_step
+from knowgap.programs.trace.trace import Cost, Trace, describe_step
 from knowgap.retrieval.passage import Passage
 
 PASSAGES = [Passage("a", "Ada Moor", "Ada Moor painted ships."), Passage("b", "", "An untitled text.")]
