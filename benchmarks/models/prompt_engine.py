@@ -6,7 +6,7 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage
 
-from knowgap.lms.embedded.prompts import Prompt, read_prompt, write_reply
+from knowgap.lms.embedded.inputs import Prompt, read_prompt, write_reply
 
 
 class PromptEngine:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, Usage
 from dspy.utils.exceptions import LMUnsupportedFeatureError
 
 from knowgap.errors import SignatureNotServed
-from knowgap.lms.embedded.fields import fill_fields
-from knowgap.lms.embedded.prompts import count_tokens, read_prompt, write_reply
+from knowgap.lms.embedded.inputs import (
+    Prompt,
+    count_tokens,
+    distinct,
+    read_passage,
+    read_prompt,
+    read_statement,
+    standalone,
+    strings,
+    write_reply,
+)
+from knowgap.lms.embedded.questions import plan
+from knowgap.lms.embedded.text import analyse, dates, fold, mentions, name_words, normal, stems, value_of
 from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
 
 
@@ -46,3 +58,207 @@ class AsyncExtractiveEngine(AsyncInProcessEngine):
     """The same reader for `acall`."""
 
     engine_class = ExtractiveEngine
+
+
+def fill_fields(prompt: Prompt) -> dict[str, Any]:
+    """Fill the output fields; `SignatureNotServed` says that one is not known, or lacks the inputs that it needs."""
+    given = prompt.inputs.keys()
+    for name in prompt.outputs:
+        if name not in _FIELDS or not any(set(need.split()) <= given for need in _FIELDS[name][1:]):
+            raise SignatureNotServed(
+                f"the extractive reader does not serve {', '.join(prompt.inputs)} -> {', '.join(prompt.outputs)}: "
+                "use a language model for this act (--lm)"
+            )
+    return {name: _convert(name, _FIELDS[name][0](prompt), kind) for name, kind in prompt.outputs.items()}
+
+
+def _convert(name: str, value: Any, kind: str) -> Any:
+    """Convert a value to the type of its field."""
+    if kind == "NoulEvidence":
+        return {"noul": 0.9 if value in (True, "yes") else 0.1}
+    if name == "confidence" and kind == "int":
+        return max(1, min(5, round(1 + 4 * float(value))))
+    if kind == "bool" and isinstance(value, str):
+        return value.lower() == "yes"
+    if kind in ("int", "float") and isinstance(value, str):
+        return (int if kind == "int" else float)(next(iter(value_of(value)), 0))
+    if kind.startswith("list[") and isinstance(value, str):
+        return [value] if value else []
+    return str(value) if kind == "str" else value
+
+
+def _finished(prompt: Prompt) -> bool:
+    """Whether the answer is settled, and at most one of its sentences is not written yet."""
+    return prompt.found.settled and len(_unwritten(prompt)) <= 1
+
+
+def _unwritten(prompt: Prompt) -> list[str]:
+    return distinct(map(standalone, prompt.found.support), strings(prompt.inputs.get("known", [])))
+
+
+def _worded(prompt: Prompt) -> str:
+    """The answer in the style asked for: a letter, yes or no, sentences, or the short answer itself."""
+    found, style = prompt.found, fold(str(prompt.inputs.get("style", "")))
+    text = found.text or (found.support[0].title if found.support else "") or "unknown"
+    if "letter" in style:
+        choices = re.findall(r"(?:^|[\s(])([A-Z])[).:] *(.+?)(?=\s+\(?[A-Z][).:] |$)", prompt.question, re.S)
+        words = set(stems(text))
+        return max(choices, key=lambda choice: len(words & set(stems(choice[1]))), default=("A", ""))[0]
+    if style.startswith("yes or no") and text not in ("yes", "no"):
+        return "yes" if found.confidence >= 0.5 else "no"
+    if "sentence" in style and "no sentence" not in style and found.support:
+        return " ".join(dict.fromkeys(standalone(sentence) for sentence in found.support))
+    return text
+
+
+def _answer(prompt: Prompt) -> str:
+    """The best answer; none where the prompt can say that it is not settled yet."""
+    unsettled = "missing" in prompt.outputs and not prompt.found.settled
+    return "" if unsettled or ("finished" in prompt.outputs and not _finished(prompt)) else _worded(prompt)
+
+
+def _confidence(prompt: Prompt) -> float:
+    return 0.0 if "missing" in prompt.outputs and not prompt.found.settled else round(prompt.found.confidence, 3)
+
+
+def _missing(prompt: Prompt) -> str:
+    return "" if prompt.found.settled else " ".join(prompt.found.open) or prompt.question
+
+
+def _explanation(prompt: Prompt, closing: bool = False) -> str:
+    """The sentences behind the answer, and what is not known or what follows."""
+    because = " ".join(map(standalone, prompt.found.support)) or "Nothing that was given says so."
+    if closing:
+        return f"{because} So the answer is {_worded(prompt)}."
+    return because if prompt.found.settled else f"{because} Not known: {_missing(prompt)}"
+
+
+def _reasoning(prompt: Prompt) -> str:
+    """The next sentence of a text, a judgement of each passage, or why the answer is what it is."""
+    if prompt.outputs.keys() == {"reasoning"}:
+        return _assessment(prompt)
+    if "finished" in prompt.outputs and (unwritten := _unwritten(prompt)):
+        return unwritten[0]
+    return _explanation(prompt, closing=prompt.found.settled or "finished" not in prompt.outputs)
+
+
+def _correct(prompt: Prompt) -> bool:
+    """Whether a prediction has the same date as the reference, or all its words."""
+    said, meant = str(prompt.inputs["prediction"]), str(prompt.inputs["reference"])
+    same = any(a == b or (not b[2] and a[0] == b[0]) for _, _, a in dates(said) for _, _, b in dates(meant))
+    words = set(name_words(meant))
+    return same or bool(words and words <= set(name_words(said))) or fold(said.strip(" .")) == fold(meant.strip(" ."))
+
+
+def _statements(prompt: Prompt) -> list[dict[str, Any]]:
+    """What helps, or what the answer rests on, each with the passages that say it; the same once."""
+    said: dict[str, dict[int, None]] = {}
+    for sentence in prompt.found.support if "answer" in prompt.outputs else prompt.useful(prompt.passages):
+        said.setdefault(standalone(sentence), {})[sentence.source] = None
+    return [{"statement": text, "sources": list(sources)} for text, sources in said.items()]
+
+
+def _excerpts(prompt: Prompt) -> list[str]:
+    return [s.text for s in prompt.useful(read_passage("", str(prompt.inputs["passage"])), 3)]
+
+
+def _note(prompt: Prompt) -> str:
+    """The best note so far (if any) with the useful sentences of the passages, or beside an answer one line each."""
+    if "answer" in prompt.outputs:
+        return f"{_assessment(prompt)}\n{_explanation(prompt)}"
+    lines = [line for line in str(prompt.inputs.get("best_note", "")).splitlines() if line.strip()]
+    old = read_statement("\n".join(lines))
+    added = [standalone(sentence) for sentence in prompt.useful([*prompt.passages, *old])]
+    return "\n".join(distinct((*lines, *added)))
+
+
+def _better(prompt: Prompt) -> bool:
+    """Whether the new note says something that the best does not."""
+    best, new = (
+        {normal(s.text) for s in read_statement(str(prompt.inputs[name]))} for name in ("best_note", "new_note")
+    )
+    return not new <= best
+
+
+def _queries(prompt: Prompt) -> list[str]:
+    """One query for each open question, or names to go on from."""
+    most = int(prompt.inputs.get("max_queries") or 3)
+    return prompt.queries(min(most, len(prompt.found.open) or most))
+
+
+def _questions(prompt: Prompt) -> list[str]:
+    """Two questions on what a note lacks, or the simple questions of a question; `#1` where the prompt has it so."""
+    if "note" in prompt.inputs:
+        return prompt.queries(2)
+    steps = list(plan(prompt.question).steps)
+    alone = [step for step in steps if "#" not in step]
+    if prompt.says("questions", "in order"):  # the steps alone, for a question that follows them
+        return alone if len(steps) > 1 else []
+    whole = len(alone) == len(steps) or prompt.says("questions", "#1")
+    return steps[:4] if whole and len(steps) > 1 else [prompt.question]
+
+
+def _tool(prompt: Prompt) -> tuple[str, dict[str, str]]:
+    """The tool to call and its arguments: a search, until all is settled or after six searches."""
+    tool = re.search(r"^ *\(1\) (\w+),.*?It takes arguments \{'(\w+)'", prompt.system, re.M | re.S)
+    if prompt.found.settled or tool is None or str(prompt.inputs["trajectory"]).count("Search: ") >= 6:
+        return "finish", {}
+    return tool[1], {tool[2]: prompt.queries(1)[0]}
+
+
+def _assessed(prompt: Prompt) -> dict[int, str]:
+    """Each passage's first useful sentence by the passage's id; empty where it has none."""
+    said = dict.fromkeys(prompt.ids, "")
+    for sentence in reversed(prompt.useful(prompt.passages)):
+        said[sentence.source] = sentence.text
+    return said
+
+
+def _assessment(prompt: Prompt) -> str:
+    return "\n".join(f"[{ident}] {said or 'beside the point'}" for ident, said in _assessed(prompt).items())
+
+
+def _relevant(prompt: Prompt) -> bool:
+    """Whether the passage mentions a name in the question; if that has none, whether a sentence helps."""
+    sentences, names = read_statement(str(prompt.inputs["passage"])), analyse(prompt.question).names
+    words = tuple(word for s in sentences for word in (*name_words(s.title), *s.words))
+    return any(mentions(words, name) for name in names) or (not names and bool(prompt.useful(sentences)))
+
+
+def _relevant_ids(prompt: Prompt) -> list[int]:
+    """The ids of the passages with useful sentences, those that the answer rests on first."""
+    order = [sentence.source for sentence in prompt.found.support]
+    chosen = [ident for ident, useful in _assessed(prompt).items() if useful]
+    return sorted(chosen, key=[*order, *chosen].index)
+
+
+_FIELDS: dict[str, tuple[Any, ...]] = {
+    "answer": (_answer, "question"),
+    "answerable": (lambda prompt: prompt.found.settled, "question"),
+    "better": (_better, "question best_note new_note"),
+    "confidence": (_confidence, "question"),
+    "correct": (_correct, "prediction reference"),
+    "explanation": (_explanation, "question"),
+    "finished": (_finished, "question"),
+    "knows": (lambda prompt: False, "question", "query", "queries"),
+    "missing": (_missing, "question"),
+    "needed": (lambda prompt: not prompt.found.settled, "question"),
+    "next_thought": (_explanation, "question trajectory"),
+    "next_tool_args": (lambda prompt: _tool(prompt)[1], "question trajectory"),
+    "next_tool_name": (lambda prompt: _tool(prompt)[0], "question trajectory"),
+    "note": (_note, "question passages"),
+    "passage": (lambda prompt: "" if "knows" in prompt.outputs else prompt.question, "question", "query", "queries"),
+    "queries": (_queries, "question"),
+    "query": (
+        lambda prompt: "" if "needed" in prompt.outputs and prompt.found.settled else prompt.queries(1)[0],
+        "question",
+    ),
+    "questions": (_questions, "question"),
+    "reasoning": (_reasoning, "question"),
+    "relevant": (_relevant, "question passage"),
+    "relevant_ids": (_relevant_ids, "question passages"),
+    "snippet": (lambda prompt: (_excerpts(prompt) or [""])[0], "question passage"),
+    "statements": (_statements, "question passages"),
+    "summary": (lambda prompt: " ".join(_excerpts(prompt)), "question passage"),
+}
+"""The function of each field, and sets of inputs, each of which suffices for it."""

@@ -1,45 +1,68 @@
-"""Read what a prompt gives: its question, its passages and statements, and what was asked before."""
+"""Prompts and replies in the formats of DSPy's adapters (chat, JSON, XML, BAML), and what a prompt gives."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from xml.sax.saxutils import escape
 
-from knowgap.lms.embedded.prompts import Prompt, listed
+from knowgap.errors import SignatureNotServed
 from knowgap.lms.embedded.questions import plan
-from knowgap.lms.embedded.reading import coverages
-from knowgap.lms.embedded.solving import Answer, answer, bridge, uncovered
+from knowgap.lms.embedded.reading import Answer, answer, bridge, coverages, uncovered
 from knowgap.lms.embedded.text import Sentence, analyse, fold, name_words, normal
 from knowgap.retrieval.sentences import split_sentences
 
+_FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
+_HEADINGS = re.compile(
+    r"Your input fields are:\n(.*?)Your output fields are:\n(.*?)(?:All interactions will be structured|\Z)", re.S
+)
+_BLOB = re.compile(r"^(?:\[\d+\] )?(?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M | re.S)
 _PASSAGES = ("passages", "context", "contexts", "documents")
 _STATEMENTS = ("known", "facts")
 _TEXTS = ("note", "best_note", "text", "passage", "reasoning")
 _NOTHING = ("unknown", "unanswerable")
 
 
-class Request:
-    """A prompt with what the reader finds in it.
+class Prompt:
+    """A prompt, with what the reader finds in it.
 
     Attributes:
-        prompt: the prompt; inputs and outputs are its own.
+        inputs: the values of its input fields, by name.
+        outputs: its output fields, with the names of their types.
+        style: `chat`, `json` or `xml`.
+        system: its system message.
         question: what is asked.
-        ids: the numbers of the passages, whose sentences `passages` has.
         sub_answers: the answers to sub-questions, by the sub-question.
     """
 
-    def __init__(self, prompt: Prompt) -> None:
-        self.prompt, self.inputs, self.outputs = prompt, prompt.inputs, prompt.outputs
-        self.question = str(self.inputs.get("question") or self.inputs.get("query") or "")
-        given = [passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, []))]
-        self.ids = [ident for ident, _, _ in given]
-        self.passages = [s for ident, title, text in given for s in read_passage(title, text, ident)]
-        pairs = self.inputs.get("sub_answers")
+    def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, str], style: str, system: str = "") -> None:
+        self.inputs, self.outputs, self.style, self.system = inputs, outputs, style, system
+        self.question = str(inputs.get("question") or inputs.get("query") or "")
+        pairs = inputs.get("sub_answers")
         pairs = [pair for pair in pairs if isinstance(pair, Mapping)] if isinstance(pairs, list) else []
         said = {str(pair.get("question", "")): str(pair.get("answer", "")).strip() for pair in pairs}
         self.sub_answers = {q: a for q, a in said.items() if a and fold(a).strip(" .") not in _NOTHING}
+
+    def says(self, output: str, words: str) -> bool:
+        """Whether the description of an output field contains these words."""
+        return any(words in line for line in self.system.splitlines() if f"`{output}` (" in line)
+
+    @cached_property
+    def _given(self) -> list[tuple[int, str, str]]:
+        return [passage for name in _PASSAGES for passage in _numbered(self.inputs.get(name, []))]
+
+    @property
+    def ids(self) -> list[int]:
+        """The numbers of the passages."""
+        return [ident for ident, _, _ in self._given]
+
+    @cached_property
+    def passages(self) -> list[Sentence]:
+        """The sentences of the passages."""
+        return [s for ident, title, text in self._given for s in read_passage(title, text, ident)]
 
     @cached_property
     def sentences(self) -> list[Sentence]:
@@ -77,6 +100,85 @@ class Request:
         fresh = distinct(bridge(self.question, self.sentences, self.found), asked)
         rest = uncovered(self.question, self.sentences) or self.question.rstrip(" ?")
         return fresh[:most] or [f"{rest}: further facts"]
+
+
+def read_prompt(system: str, user: str) -> Prompt:
+    """Read the fields from the system message and their values from the last user message.
+
+    Raises:
+        SignatureNotServed: when the messages are not in a format that DSPy's adapters write.
+    """
+    fields = _HEADINGS.search(system)
+    if fields is None:
+        raise SignatureNotServed(
+            "the extractive reader reads prompts of DSPy's chat, JSON, XML and BAML adapters: no field list was found"
+        )
+    types, wanted = (dict(_FIELD.findall(part)) for part in fields.groups())
+    if not wanted:
+        raise SignatureNotServed("the extractive reader found no output field in the prompt")
+    values, _, form = user.rpartition("\n\nRespond with ")
+    style = "json" if form.startswith("a JSON object") else "xml" if "wrapped in XML tags" in form[:60] else "chat"
+    inputs = _sections(values, list(types), "<{}>" if style == "xml" else "[[ ## {} ## ]]")
+    return Prompt({name: _read_value(text, types[name]) for name, text in inputs.items()}, wanted, style, system)
+
+
+def _sections(body: str, names: list[str], marker: str) -> dict[str, str]:
+    """The text of each input field; the last markers count, in the order of the fields, so that no value fakes one."""
+    values: dict[str, str] = {}
+    for name in reversed(names):
+        before, found, value = f"\n{body}\n".rpartition(f"\n{marker.format(name)}\n")
+        if found:
+            values[name] = value.strip("\n").removesuffix(f"</{name}>").strip("\n")
+            body = before
+    return dict(reversed(values.items()))
+
+
+def _read_value(text: str, type_: str) -> Any:
+    """Parse the value of a field as JSON; else it stays text."""
+    try:
+        return text if type_ == "str" else json.loads(text)
+    except ValueError:
+        return text
+
+
+def listed(text: str) -> list[str]:
+    """Return the items of a list that DSPy wrote as `[1] «…»`, or any other text as the one item."""
+    found = [many or one for many, one in _BLOB.findall(text)]
+    return found or ([text] if text.strip() and text.strip() != "N/A" else [])
+
+
+def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
+    """Write a reply in the prompt's format from JSON-ready values."""
+    if prompt.style == "json":
+        return json.dumps(dict(values), ensure_ascii=False)
+    if prompt.style == "xml":
+        return "\n\n".join(_xml(name, value) for name, value in values.items())
+    fields = "\n\n".join(f"[[ ## {name} ## ]]\n{_text(value)}" for name, value in values.items())
+    return f"{fields}\n\n[[ ## completed ## ]]"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.replace("[[ ##", "[ ##")  # a field marker inside a value would cut the reply
+    return json.dumps(value, ensure_ascii=False)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which XML 1.0 does not have
+
+
+def _xml(tag: str, value: Any) -> str:
+    if isinstance(value, list):
+        inner = "".join(_xml("item", item) for item in value)
+    elif isinstance(value, dict):
+        inner = "".join(_xml(key, item) for key, item in value.items())
+    else:
+        inner = escape(_CONTROL.sub(" ", value if isinstance(value, str) else json.dumps(value)))
+    return f"<{tag}>{inner}</{tag}>"
+
+
+def count_tokens(text: str) -> int:
+    """Count words and marks, in place of tokens."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
 
 
 def strings(value: Any) -> list[str]:
