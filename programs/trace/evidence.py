@@ -35,9 +35,6 @@ FATES = {
 }
 """What can become of a gold passage, from the first step of a method to the last."""
 
-SHOWN_FATES = (IRRELEVANT, NOTE_REJECTED, NOT_ENTAILED, CUT, SHOWN)
-"""The fates of passages that stood before the model."""
-
 
 def found_passages(trace: Trace) -> set[str]:
     """Ids of the passages that some search of the question returned."""

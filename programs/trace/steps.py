@@ -5,9 +5,9 @@ Steps name passages by id; the trace keeps the passages.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, computed_field
 
 
 class Step(BaseModel):
@@ -19,18 +19,22 @@ class Step(BaseModel):
     branch: str = Field(default="", description="path in a tree or recursion; empty outside of branches")
     at: float = Field(default=0.0, description="seconds from the start of the question")
 
+    @computed_field
+    @property
+    def kind(self) -> str:
+        """The name of the class in lower case, by which JSON names it."""
+        return type(self).__name__.lower()
+
 
 class Asked(Step):
     """Begin to answer a question or sub-question."""
 
-    kind: Literal["asked"] = "asked"
     question: str
 
 
 class Retrieved(Step):
     """Search for queries: the ids found for each, best first."""
 
-    kind: Literal["retrieved"] = "retrieved"
     queries: list[str]
     k: int
     hits: list[list[str]]
@@ -42,7 +46,6 @@ class Reranked(Step):
     Kept are those at or above the threshold, and of those below it the best, where some are read in any case.
     """
 
-    kind: Literal["reranked"] = "reranked"
     threshold: float | None
     kept: dict[str, float]
     dropped: dict[str, float]
@@ -51,7 +54,6 @@ class Reranked(Step):
 class Compressed(Step):
     """Shorten a passage before reading: to sentences, a summary or a snippet."""
 
-    kind: Literal["compressed"] = "compressed"
     how: Literal["sentences", "summary", "snippet", "whole"]
     passage: str
     text: str
@@ -60,7 +62,6 @@ class Compressed(Step):
 class Prompted(Step):
     """Let the model write a passage from its own knowledge."""
 
-    kind: Literal["prompted"] = "prompted"
     queries: list[str]
     passage: str
     text: str
@@ -69,7 +70,6 @@ class Prompted(Step):
 class Extracted(Step):
     """Extract useful statements, each with the ids of the passages that it cites."""
 
-    kind: Literal["extracted"] = "extracted"
     statements: list[str]
     sources: list[list[str]]
 
@@ -77,7 +77,6 @@ class Extracted(Step):
 class Rejected(Step):
     """Reject a statement or a query, and why; a statement with the ids of the passages that it cites."""
 
-    kind: Literal["rejected"] = "rejected"
     what: str
     why: str
     passages: list[str] = []
@@ -86,7 +85,6 @@ class Rejected(Step):
 class Missing(Step):
     """Name the information that is missing for an answer."""
 
-    kind: Literal["missing"] = "missing"
     missing: str
     known: list[str] = []
     explanation: str = ""
@@ -95,7 +93,6 @@ class Missing(Step):
 class Queried(Step):
     """Write new queries, without those asked before."""
 
-    kind: Literal["queried"] = "queried"
     queries: list[str]
     repeated: list[str] = []
 
@@ -103,7 +100,6 @@ class Queried(Step):
 class Noted(Step):
     """Write or rewrite a note."""
 
-    kind: Literal["noted"] = "noted"
     note: str
     passages: list[str] = []
 
@@ -111,7 +107,6 @@ class Noted(Step):
 class Compared(Step):
     """Compare a new note with the best one."""
 
-    kind: Literal["compared"] = "compared"
     better: bool
     reason: str = ""
 
@@ -119,7 +114,6 @@ class Compared(Step):
 class Judged(Step):
     """Decide yes or no: self-knowledge, relevance of a passage and the like; by a trained model if one is named."""
 
-    kind: Literal["judged"] = "judged"
     what: str
     value: bool
     passage: str = ""
@@ -130,7 +124,6 @@ class Judged(Step):
 class Filtered(Step):
     """Let the model keep or drop passages."""
 
-    kind: Literal["filtered"] = "filtered"
     kept: list[str]
     dropped: list[str]
     reason: str = ""
@@ -139,7 +132,6 @@ class Filtered(Step):
 class Decomposed(Step):
     """Decompose a question into sub-questions; by a trained model if one is named."""
 
-    kind: Literal["decomposed"] = "decomposed"
     questions: list[str]
     by: str = ""
 
@@ -147,7 +139,6 @@ class Decomposed(Step):
 class Refined(Step):
     """Rewrite, decompose or disambiguate a query."""
 
-    kind: Literal["refined"] = "refined"
     action: str
     query: str
 
@@ -155,7 +146,6 @@ class Refined(Step):
 class Reasoned(Step):
     """Write an intermediate text: a chain of thought, a passage from memory."""
 
-    kind: Literal["reasoned"] = "reasoned"
     what: str
     text: str
 
@@ -163,7 +153,6 @@ class Reasoned(Step):
 class Answered(Step):
     """Give an answer, final or of a branch."""
 
-    kind: Literal["answered"] = "answered"
     answer: str
     confidence: float | None = None
     explanation: str = ""
@@ -173,7 +162,6 @@ class Answered(Step):
 class Selected(Step):
     """Select one of several answers."""
 
-    kind: Literal["selected"] = "selected"
     strategy: str
     answer: str
     scores: dict[str, float] = {}
@@ -182,7 +170,6 @@ class Selected(Step):
 class Malformed(Step):
     """Fail to read the language model's output, which counts as empty."""
 
-    kind: Literal["malformed"] = "malformed"
     act: str
     problem: str
 
@@ -190,12 +177,18 @@ class Malformed(Step):
 class Stopped(Step):
     """End the search, and why."""
 
-    kind: Literal["stopped"] = "stopped"
     reason: str
 
 
-_SearchStep = Asked | Retrieved | Reranked | Compressed | Prompted
-_ReadingStep = Extracted | Rejected | Missing | Queried | Noted | Compared
-_ReasoningStep = Judged | Filtered | Decomposed | Refined | Reasoned
-_FinalStep = Answered | Selected | Malformed | Stopped
-AnyStep = Annotated[_SearchStep | _ReadingStep | _ReasoningStep | _FinalStep, Field(discriminator="kind")]
+def _read(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    kinds = {kind.__name__.lower(): kind for kind in Step.__subclasses__()}
+    fields = {name: part for name, part in value.items() if name != "kind"}
+    if value.get("kind") not in kinds:
+        raise ValueError(f"there is no step of the kind {value.get('kind')!r}")
+    return kinds[value["kind"]].model_validate(fields)
+
+
+AnyStep = Annotated[SerializeAsAny[Step], BeforeValidator(_read)]
+"""A step of any kind, one's own subclasses of `Step` included."""

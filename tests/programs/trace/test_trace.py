@@ -1,7 +1,6 @@
 """A trace goes to JSON and back, and stands on a page as a tree in which nothing is taken for an order."""
 
 import copy
-from typing import get_args
 
 import pytest
 from pydantic import ValidationError
@@ -94,9 +93,6 @@ def render(trace):
 
 def test_every_kind_of_step_is_here():
     assert set(s.Step.__subclasses__()) == {type(step) for step, _ in CASES}
-    assert {kind.model_fields["kind"].default for kind in get_args(get_args(s.AnyStep)[0])} == {
-        step.kind for step, _ in CASES
-    }
 
 
 @pytest.mark.parametrize(("step", "words"), CASES, ids=lambda value: getattr(value, "kind", ""))
