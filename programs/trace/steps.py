@@ -5,9 +5,9 @@ Steps name passages by id; the trace keeps the passages.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, computed_field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 
 class Step(BaseModel):
@@ -180,15 +180,15 @@ class Stopped(Step):
     reason: str
 
 
-def _read(value: Any) -> Any:
-    if not isinstance(value, dict):
+def read_step(value: Any) -> Step:
+    """A step from its JSON object; one's own subclasses of `Step` are read as well.
+
+    Raises:
+        ValueError: there is no such step, or its fields are others.
+    """
+    if isinstance(value, Step):
         return value
     kinds = {kind.__name__.lower(): kind for kind in Step.__subclasses__()}
-    fields = {name: part for name, part in value.items() if name != "kind"}
     if value.get("kind") not in kinds:
         raise ValueError(f"there is no step of the kind {value.get('kind')!r}")
-    return kinds[value["kind"]].model_validate(fields)
-
-
-AnyStep = Annotated[SerializeAsAny[Step], BeforeValidator(_read)]
-"""A step of any kind, one's own subclasses of `Step` included."""
+    return kinds[value["kind"]].model_validate({name: part for name, part in value.items() if name != "kind"})

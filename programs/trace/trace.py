@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator
 
 from knowgap.errors import shorten
 from knowgap.programs.trace import steps as s
-from knowgap.programs.trace.steps import AnyStep, Step, Stopped
+from knowgap.programs.trace.steps import Step, Stopped, read_step
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
@@ -81,10 +81,15 @@ class Trace(BaseModel):
 
     program: str
     question: str
-    steps: list[AnyStep] = []
+    steps: list[SerializeAsAny[Step]] = []
     passages: dict[str, dict[str, str]] = {}
     shown: dict[str, int] = {}
     cost: Cost = Cost()
+
+    @field_validator("steps", mode="before")
+    @classmethod
+    def _read_steps(cls, steps: Any) -> Any:
+        return [read_step(step) for step in steps]
 
     def of(self, kind: type[S]) -> list[S]:
         """The steps of one kind, in order."""
