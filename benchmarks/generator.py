@@ -30,7 +30,7 @@ from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
 from knowgap.compiling.training.transcripts import Construction, construct_transcripts
 from knowgap.lms import TranscriptGenerator
-from knowgap.lms.embedded.prompts import Prompt
+from knowgap.lms.embedded.inputs import Prompt
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import BM25Index
 from knowgap.signatures import STYLES

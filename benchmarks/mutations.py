@@ -28,7 +28,7 @@ from table import Table, note
 
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.runner import map_ordered
-from knowgap.lms.embedded.prompts import Prompt, read_prompt
+from knowgap.lms.embedded.inputs import Prompt, read_prompt
 from knowgap.retrieval.passage import Passage
 
 PROGRAMS = ("rag_cot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")

@@ -21,7 +21,7 @@ from typing import Any
 from dspy.lm15 import Message, Request, TextPart
 
 from knowgap.lms.embedded.engine import ExtractiveEngine
-from knowgap.lms.embedded.prompts import read_prompt
+from knowgap.lms.embedded.inputs import read_prompt
 
 STATUS = {
     "500": (500, "", "oops"),

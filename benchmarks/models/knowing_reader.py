@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from knowgap.lms.embedded.prompts import Prompt, listed
+from knowgap.lms.embedded.inputs import Prompt, listed
 from models.gold_questions import Fact, GoldQuestion, normal
 from models.prompt_engine import PromptEngine
 
