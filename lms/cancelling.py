@@ -1,7 +1,6 @@
 """Cancel questions: no call to a language model or an index begins after that.
 
-A question is cancelled where its `acall` is, or where the run is interrupted that it belongs to; `stop_all_calls`
-cancels all questions of the process. Calls under way come to their end, and their replies are cached.
+Calls under way come to their end, and their replies are cached.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _STOPPED = threading.Event()
-_CANCELLED: ContextVar[tuple[threading.Event, ...]] = ContextVar("knowgap_cancelled", default=())
+_CANCELLED: ContextVar[tuple[threading.Event, ...]] = ContextVar("knowgap_cancelled", default=(_STOPPED,))
 _SLICE = 0.1
 """Seconds between two looks whether a pause is cancelled."""
 
+stop_all_calls = _STOPPED.set
+"""Cancel all questions of this process, those to come as well."""
+
 
 class CallsCancelled(KeyboardInterrupt):
-    """Raised instead of the next call of a question that was cancelled.
-
-    It is a `KeyboardInterrupt`, so that nothing takes it for a failure of the question.
-    """
+    """Raised instead of the next call of a question that was cancelled, and taken by nothing for its failure."""
 
 
 def run_cancellable(cancelled: threading.Event, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -36,27 +35,14 @@ def run_cancellable(cancelled: threading.Event, function: Callable[..., T], *arg
         _CANCELLED.reset(token)
 
 
-def stop_all_calls() -> None:
-    """Cancel all questions of this process, those to come as well."""
-    _STOPPED.set()
-
-
 def check_cancelled() -> None:
-    """Do nothing, unless the question that is being answered in this thread is cancelled.
-
-    Raises:
-        CallsCancelled: it is.
-    """
-    if _STOPPED.is_set() or any(event.is_set() for event in _CANCELLED.get()):
+    """Raise `CallsCancelled` if the question that is being answered in this thread is cancelled."""
+    if any(event.is_set() for event in _CANCELLED.get()):
         raise CallsCancelled
 
 
 def pause(seconds: float) -> None:
-    """Wait; the wait ends early if the question is cancelled.
-
-    Raises:
-        CallsCancelled: the question is cancelled.
-    """
+    """Wait; raise `CallsCancelled` as soon as the question is cancelled."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         check_cancelled()

@@ -2,10 +2,8 @@
 
 `metered` makes a copy of a language model of DSPy's that reports each call, the calls that a cache answers included.
 The copy keeps the model's class, engine and cache; only `update_history`, which DSPy calls after each call, is the
-meter's. `track_usage` lets a tracker count the calls made in a context, in all of DSPy's threads. A tracker is also a
-callback of DSPy's, which sees the calls of models that no meter is on: it reports them as uncounted. Such is the model
-of a predictor's own (`predictor.lm = …`) where the predictor is called without `Program.ask` or `call_predictor`: a
-callback is told the replies, but not what they used.
+meter's. A tracker is also a callback of DSPy's, which sees the calls of models that no meter is on, and reports them as
+uncounted. Such is a predictor's own model (`predictor.lm = …`) where it is called without `Program.ask`.
 """
 
 from __future__ import annotations
@@ -223,12 +221,12 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
     """The usage of one call; a call that a cache answered is billed nothing, but its response tells its tokens."""
     billed, response = entry.get("usage"), entry.get("response")
     responses = response if isinstance(response, tuple) else (response,)
-    parts = [billed] if billed else [_get(part, "usage") for part in responses]
-    prompt = sum(_get(part, "prompt_tokens") or _get(part, "input_tokens") or 0 for part in parts)
-    completion = sum(_get(part, "completion_tokens") or _get(part, "output_tokens") or 0 for part in parts)
-    choices = [choice for part in responses for choice in (part, *(_get(part, "choices") or ()))]
-    cut = int(any(_get(choice, "finish_reason") == "length" for choice in choices))
-    if _get(response, "cache_hit") or (not billed and prompt + completion > 0):
+    parts = [billed] if billed else [get_part(part, "usage") for part in responses]
+    prompt = sum(get_part(part, "prompt_tokens") or get_part(part, "input_tokens") or 0 for part in parts)
+    completion = sum(get_part(part, "completion_tokens") or get_part(part, "output_tokens") or 0 for part in parts)
+    choices = [choice for part in responses for choice in (part, *(get_part(part, "choices") or ()))]
+    cut = int(any(get_part(choice, "finish_reason") == "length" for choice in choices))
+    if get_part(response, "cache_hit") or (not billed and prompt + completion > 0):
         return Usage(cached_calls=1, cut=cut, cached_prompt_tokens=prompt, cached_completion_tokens=completion)
     price = dollars(prompt, completion, prices) if prices is not None else entry.get("cost")
     return Usage(
@@ -241,7 +239,8 @@ def _usage_of(entry: Mapping[str, Any], prices: Prices | None) -> Usage:
     )
 
 
-def _get(source: Any, name: str) -> Any:
+def get_part(source: Any, name: str) -> Any:
+    """An attribute, or the value of a key; None if there is none."""
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 

@@ -1,24 +1,26 @@
-"""Make language models by name, check that they answer, and keep DSPy off the network."""
+"""Make language models by name and options, check that they answer, and keep DSPy off the network."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import dspy
+import orjson
 from dspy.clients import DISK_CACHE_LIMIT
 from dspy.clients.cache import Cache
 from dspy.utils.exceptions import LMAuthError, LMError, LMServerError, LMTimeoutError, LMTransportError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UsageError, shorten
+from knowgap.errors import LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError, shorten
 from knowgap.lms.embedded.engine import AsyncExtractiveEngine, ExtractiveEngine
 from knowgap.lms.metering import ask_patiently
-from knowgap.lms.options import CONNECTION_OPTIONS, DEFAULT_TIMEOUT, HF_OPTIONS
 
 EXTRACTIVE = "knowgap/extractive-5"
 """The model name of the embedded reader. Its number rises when replies change: caches and results stay apart."""
@@ -28,6 +30,35 @@ GENERATOR = "generator/"
 
 ENDPOINT_SETTINGS = ("api_base", "base_url")
 """The settings of a `dspy.LM` that say which server answers."""
+
+CONNECTION_OPTIONS = ("timeout", "num_retries")
+"""Options that do not change what a model answers: they are part of no identity and of no key of a cache."""
+
+_SECRET = ("key", "auth", "secret", "password", "base", "url", "endpoint", "header", "credential", "organization")
+_OURS = (
+    "async_engine", "cache", "callbacks", "engine", "finetuning_model", "launch_kwargs", "logprobs", "messages",
+    "model", "n", "prompt", "prompt_cache", "provider", "request", "response_format", "rollout_id", "stream",
+    "tool_choice", "tools", "top_logprobs", "train_kwargs",
+)  # fmt: skip
+
+_COUNT = Annotated[int, Field(ge=1)]
+_TYPES: dict[str, Any] = {
+    "temperature": Annotated[float, Field(ge=0, le=2)],
+    "max_tokens": _COUNT,
+    "timeout": Annotated[float, Field(ge=0.1, le=86_400)],
+    "num_retries": Annotated[int, Field(ge=0, le=100)],
+    "top_p": Annotated[float, Field(ge=0, le=1)],
+    "top_k": _COUNT,
+    "seed": int,
+    "frequency_penalty": Annotated[float, Field(ge=-2, le=2)],
+    "presence_penalty": Annotated[float, Field(ge=-2, le=2)],
+    "reasoning_effort": str,
+    "model_type": Literal["chat", "text", "responses"],
+    "max_new_tokens": _COUNT,
+    "device": str,
+    "dtype": Literal["auto", "float32", "bfloat16", "float16"],
+    "batch_size": _COUNT,
+}
 
 
 def extractive_lm(**kwargs: Any) -> dspy.LM:
@@ -68,15 +99,16 @@ def make_lm(name: str, *, api_base: str | None = None, api_key: str | None = Non
         )
     if provider == "hf":
         return _local_lm(name, model, **kwargs)
-    # A local server needs no key, but its client requires one.
     if provider == "openai":
         api_base = api_base or os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE")
     if api_base and "@" in urlsplit(api_base).netloc:
         raise UsageError(f"{api_base}: the address has a user name or password; leave it out, and give an api_key")
-    key = api_key or ("none" if api_base and provider == "openai" and not os.environ.get("OPENAI_API_KEY") else None)
-    connection = {key_: value for key_, value in {"api_base": api_base, "api_key": key}.items() if value}
+    # A local server needs no key, but its client requires one.
+    if provider == "openai" and api_base and not os.environ.get("OPENAI_API_KEY"):
+        api_key = api_key or "none"
+    given = {"api_base": api_base, "api_key": api_key}
     try:
-        return dspy.LM(name, **connection, **{"timeout": DEFAULT_TIMEOUT, **kwargs})
+        return dspy.LM(name, **{key: value for key, value in given.items() if value}, **{"timeout": 120.0, **kwargs})
     except (LMError, ValueError, TypeError) as error:
         raise UsageError(f"the language model {name!r} cannot be used so: {shorten(error, 200)}") from error
 
@@ -87,7 +119,8 @@ def _local_lm(name: str, model: str, **kwargs: Any) -> dspy.LM:
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") != 1
     if looks_like_path and not (Path(model).expanduser() / "config.json").is_file():
         raise UsageError(f"no Transformers model at {model!r} (from {name!r}): the folder must hold a config.json")
-    settings = {option: kwargs.pop(option) for option in HF_OPTIONS if option in kwargs}
+    own = ("device", "max_new_tokens", "dtype", "batch_size")
+    settings = {option: kwargs.pop(option) for option in own if option in kwargs}
     _refuse_other_options(name, kwargs, HFEngine.supported_params)
     engine = HFEngine(model, **settings)
     # Stated as an option of the request as well: DSPy's cache does not know the engine's settings.
@@ -101,6 +134,54 @@ def _refuse_other_options(name: str, options: Iterable[str], known: Iterable[str
     unknown = sorted({*options} - {*known, "cache", "callbacks"})
     if unknown:
         raise UsageError(f"the language model {name!r} takes no {', '.join(unknown)}")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting of a language model is a secret or says where its server is, by its name."""
+    lower = name.lower()
+    return lower.endswith("token") or any(word in lower for word in _SECRET)
+
+
+def parse_options(written: Mapping[str, str]) -> dict[str, Any]:
+    """Read options from text.
+
+    Values of options that are not known here are JSON where they can be read as such (`top_a=0.1`,
+    `extra_body={"min_p": 0.1}`), else text.
+
+    Raises:
+        UsageError: as for `check_option`.
+    """
+    return {name: check_option(name, text if name in _TYPES else _parsed(text)) for name, text in written.items()}
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+
+
+def check_option(name: str, value: Any) -> Any:
+    """The value of an option, of the option's type.
+
+    Raises:
+        UsageError: the option takes another value, is a secret, or is set elsewhere.
+        UnknownName: the name is nearly that of an option, which would not be found out otherwise.
+    """
+    if name in _TYPES:
+        try:
+            return TypeAdapter(_TYPES[name]).validate_python(value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].replace("Input should be", "it should be")
+            raise UsageError(f"{name}={value}: {reason}") from None
+    if name in _OURS or is_secret(name):
+        raise UsageError(
+            f"{name} is not given as an option: --lm names the model, --api-base its server, the provider's "
+            "environment variable, such as OPENAI_API_KEY, has the key, and programs set the rest"
+        )
+    if not name.isidentifier() or get_close_matches(name, _TYPES, n=1, cutoff=0.8):
+        raise UnknownName.among("option of a language model", name, _TYPES)
+    return value
 
 
 def check_reachable(lm: dspy.BaseLM) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureError
 
+from knowgap.lms.metering import get_part
 from knowgap.programs.replies.outputs import text_of
 
 if TYPE_CHECKING:
@@ -78,9 +79,9 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     """
     if "logprobs" not in prediction:
         return []
-    content = _part(prediction["logprobs"], "content") or ()
+    content = get_part(prediction["logprobs"], "content") or ()
     del prediction["logprobs"]
-    return [Token(_spelling(token), float(_part(token, "logprob"))) for token in content]
+    return [Token(_spelling(token), float(get_part(token, "logprob"))) for token in content]
 
 
 def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token] | None:
@@ -119,11 +120,7 @@ def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token]
     return found
 
 
-def _part(source: Any, name: str) -> Any:
-    return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
-
-
 def _spelling(token: Any) -> bytes:
     """A token's bytes; a letter beyond ASCII may be spread over several tokens, which only the bytes spell."""
-    given = _part(token, "bytes")
-    return bytes(given) if given is not None else str(_part(token, "token")).encode()
+    given = get_part(token, "bytes")
+    return bytes(given) if given is not None else str(get_part(token, "token")).encode()

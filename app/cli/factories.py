@@ -75,7 +75,7 @@ def load_lm(
     import dspy
 
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
-    from knowgap.lms.options import parse_options
+    from knowgap.lms.providers import parse_options
 
     if generator is not None:
         if name is not None:
@@ -100,7 +100,7 @@ def load_lm(
 def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the language model that an artifact was compiled with, which are said; none if it is another."""
     from knowgap.compiling import read_config
-    from knowgap.lms.options import check_option
+    from knowgap.lms.providers import check_option
 
     config = read_config(artifact)
     saved = config.get("lm_settings")

@@ -19,8 +19,7 @@ from pydantic import BaseModel
 
 from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
 from knowgap.compiling.evaluation.metrics.normalize import reference_answers
-from knowgap.lms.options import CONNECTION_OPTIONS, is_secret
-from knowgap.lms.providers import ENDPOINT_SETTINGS
+from knowgap.lms.providers import CONNECTION_OPTIONS, ENDPOINT_SETTINGS, is_secret
 from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling

@@ -1,13 +1,12 @@
 """Show what a program does to whoever watches DSPy's calls, such as `mlflow.dspy.autolog()`.
 
-DSPy tells its callbacks of the calls of modules and tools. A search is shown as the call of a retriever. Each other
-step, and each request to the language model, is shown as the call of a tool that has its name. Requests and searches
-last as long as they take, other steps are moments. Nothing happens where nobody watches.
+DSPy tells its callbacks of the calls of modules and tools. A search is shown as the call of a retriever; each other
+step, and each request to the language model, as the call of a tool that has its name. Nothing happens where nobody
+watches.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -20,27 +19,24 @@ from knowgap.retrieval.passage import Hit
 T = TypeVar("T")
 
 
+def _watched() -> bool:
+    return not all(isinstance(callback, UsageTracker) for callback in dspy.settings.callbacks or ())
+
+
 def show_step(step: Step) -> None:
     """Tell of a step: where it belongs as inputs, what it holds as outputs."""
     if _watched():
-        held = functools.partial(step.model_dump, exclude={"kind", "iteration", "branch", "at"})
-        _as_tool(type(step).__name__, held, dict, iteration=step.iteration, branch=step.branch)
+        held = step.model_dump(exclude={"kind", "iteration", "branch", "at"})
+        dspy.Tool(lambda **_: held, name=type(step).__name__)(iteration=step.iteration, branch=step.branch)
 
 
 def show_request(name: str, place: Mapping[str, Any], request: Callable[[], T]) -> T:
     """Make a request to the language model; it is told under the name of its predictor, with the calls in it."""
-    return _as_tool(name, request, lambda _: None, **place) if _watched() else request()
-
-
-def show_search(
-    queries: Sequence[str], k: int, place: Mapping[str, Any], search: Callable[[], list[list[Hit]]]
-) -> list[list[Hit]]:
-    """Search; the passages are told as documents, each once."""
     if not _watched():
-        return search()
-    shown = Retrieved(search)
-    shown(queries=list(queries), k=k, **place)
-    return shown.results
+        return request()
+    results: list[T] = []
+    dspy.Tool(lambda **_: results.append(request()), name=name)(**place)
+    return results[0]
 
 
 class Retrieved(dspy.Retrieve):
@@ -51,7 +47,7 @@ class Retrieved(dspy.Retrieve):
         self.search, self.results = search, list[list[Hit]]()
 
     def forward(self, *_: Any, **__: Any) -> Any:
-        """Search, and return the passages as MLflow shows what a retriever returns."""
+        """Search, and return the passages as MLflow shows what a retriever returns, each once."""
         self.results = self.search()
         hits = {hit.passage.id: hit for hits in self.results for hit in hits}
         return [
@@ -60,17 +56,12 @@ class Retrieved(dspy.Retrieve):
         ]
 
 
-def _watched() -> bool:
-    return not all(isinstance(callback, UsageTracker) for callback in dspy.settings.callbacks or ())
-
-
-def _as_tool(name: str, call: Callable[[], T], shown: Callable[[T], Any], **inputs: Any) -> T:
-    """Call a function as a tool; `shown` makes the tool's outputs from what it returns."""
-    results: list[T] = []
-
-    def run(**_: Any) -> Any:
-        results.append(call())
-        return shown(results[0])
-
-    dspy.Tool(run, name=name)(**inputs)
-    return results[0]
+def show_search(
+    queries: Sequence[str], k: int, place: Mapping[str, Any], search: Callable[[], list[list[Hit]]]
+) -> list[list[Hit]]:
+    """Search; the passages are told as documents."""
+    if not _watched():
+        return search()
+    shown = Retrieved(search)
+    shown(queries=list(queries), k=k, **place)
+    return shown.results

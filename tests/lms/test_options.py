@@ -6,7 +6,7 @@ import pytest
 from knowgap.compiling.evaluation.provenance import connection_options, lm_settings
 from knowgap.errors import UsageError
 from knowgap.lms import make_lm, quiet_dspy
-from knowgap.lms.options import parse_options
+from knowgap.lms.providers import parse_options
 
 
 def test_options_are_read_by_their_kind():
