@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import dspy
 from pydantic import BaseModel
 
+from knowgap.compiling.evaluation.costs import mean_costs
 from knowgap.compiling.evaluation.metrics import JUDGING_CALLS
 from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_example
 from knowgap.errors import UsageError
 from knowgap.lms.metering import Prices, dollars, token_prices, without_history
 from knowgap.programs.base import Program
+from knowgap.programs.trace.trace import Cost
 
 CALL = 600
 """Prompt tokens of a call without its passages, at most: instructions, fields, question, notes."""
@@ -62,27 +64,15 @@ class Estimate(BaseModel, extra="forbid"):
         prices: Prices | None = None,
         measured: int = 0,
     ) -> Estimate:
-        """The estimate for numbers that hold for all questions together.
+        """The estimate for numbers of calls and tokens of all questions together, which are rounded up.
 
-        Args:
-            questions: as above.
-            calls: as above; rounded up, like both numbers of tokens.
-            prompt_tokens: as above.
-            completion_tokens: as above.
-            lm: the language model, or its name, whose prices count.
-            prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
-            measured: as above.
+        `prices` are US dollars per million prompt and completion tokens; default: those of `lm` in DSPy's table.
         """
-        counts = [math.ceil(round(number, 6)) for number in (calls, prompt_tokens, completion_tokens)]
+        asked, read, written = (math.ceil(round(number, 6)) for number in (calls, prompt_tokens, completion_tokens))
         known = prices or token_prices(lm_name(lm))
-        return cls(
-            questions=questions,
-            calls=counts[0],
-            prompt_tokens=counts[1],
-            completion_tokens=counts[2],
-            money=None if known is None else dollars(float(counts[1]), float(counts[2]), known),
-            measured=measured,
-        )
+        money = None if known is None else dollars(read, written, known)
+        tokens = {"prompt_tokens": read, "completion_tokens": written}
+        return cls(questions=questions, calls=asked, **tokens, money=money, measured=measured)
 
     def __add__(self, other: Estimate) -> Estimate:
         money = None if self.money is None or other.money is None else self.money + other.money
@@ -134,7 +124,10 @@ def estimate(
     if measure:
         if isinstance(examples, int):
             raise UsageError("an estimate is measured on questions: pass them, not their number")
-        calls, prompt, completion, measured = _measure(program, examples, resolve_lm(lm, program))
+        costs = _measure(program, examples, resolve_lm(lm, program))
+        means = mean_costs(costs)
+        calls, prompt, completion = (means[name] for name in ("lm_calls", "prompt_tokens", "completion_tokens"))
+        measured = len(costs)
     else:
         bound = call_bound(program)
         longer = 1 + max((len(predictor.demos) for predictor in program.predictors()), default=0)
@@ -152,17 +145,15 @@ def estimate(
     )
 
 
-def _measure(program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM) -> tuple[float, float, float, int]:
-    """Mean calls, prompt tokens and completion tokens of some questions, and how many these are."""
+def _measure(program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM) -> list[Cost]:
+    """Ask some of the questions, and return what those cost on which the program does not fail."""
     chosen = examples[:: max(1, len(examples) // _MEASURED)][:_MEASURED]
     with without_history(), dspy.context(lm=lm):
         records = [run_example(program, example, str(number), {}) for number, example in enumerate(chosen)]
     costs = [record.cost for record in records if not record.error]
     if not costs:
         raise UsageError(f"{program.name} fails on every question that was tried: {records[0].error}")
-    sums = [sum(getattr(cost, name) for cost in costs) for name in ("lm_calls", "prompt_tokens", "completion_tokens")]
-    calls, prompt, completion = (total / len(costs) for total in sums)
-    return calls, prompt, completion, len(costs)
+    return costs
 
 
 class CallBound(NamedTuple):

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, overload
 
 import dspy
+from typing_extensions import Unpack
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram
-from knowgap.compiling.evaluation.metrics import Metric, Metrics, named_metrics
+from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
 from knowgap.compiling.evaluation.metrics.missing_gold import without_missing_gold
 from knowgap.compiling.evaluation.provenance import Provenance, provenance_of
 from knowgap.compiling.evaluation.results import Evaluation, Evaluations
-from knowgap.compiling.evaluation.runner import (
-    QuestionRecord,
-    check_examples,
-    resolve_lm,
-    run_questions,
-)
+from knowgap.compiling.evaluation.runner import QuestionRecord, check_examples, resolve_lm, run_questions
 from knowgap.errors import DataError, UsageError
 from knowgap.lms.metering import without_history
-from knowgap.storage.progress import Progress
+from knowgap.storage.progress import Progress, part_of
 from knowgap.storage.record_file import RecordFile, read_records
 
 ANSWERS = b'{"about":{"kind":"answers",'
@@ -34,48 +29,31 @@ ANSWERS = b'{"about":{"kind":"answers",'
 
 _LOG = logging.getLogger("knowgap")
 
+Questions = Dataset | Sequence[dspy.Example]
+
+
+class _Options(TypedDict, total=False):
+    split: str
+    limit: int | None
+    lm: dspy.BaseLM | None
+    num_threads: int
+    seed: int
+    output: str | Path | None
+    progress: Progress | None
+    traces: bool
+
 
 @overload
 def evaluate(
-    program: AnyProgram,
-    questions: Dataset | Sequence[dspy.Example],
-    metrics: Metrics = ...,
-    *,
-    split: str = ...,
-    limit: int | None = ...,
-    lm: dspy.BaseLM | None = ...,
-    num_threads: int = ...,
-    seed: int = ...,
-    output: str | Path | None = ...,
-    progress: Progress | None = ...,
-    provenance: Mapping[str, Any] | None = ...,
-    k_recall: Sequence[int] = ...,
-    traces: bool = ...,
+    program: AnyProgram, questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluation: ...
-
-
 @overload
 def evaluate(
-    program: Mapping[str, AnyProgram],
-    questions: Dataset | Sequence[dspy.Example],
-    metrics: Metrics = ...,
-    *,
-    split: str = ...,
-    limit: int | None = ...,
-    lm: dspy.BaseLM | None = ...,
-    num_threads: int = ...,
-    seed: int = ...,
-    output: str | Path | None = ...,
-    progress: Progress | None = ...,
-    provenance: Mapping[str, Any] | None = ...,
-    k_recall: Sequence[int] = ...,
-    traces: bool = ...,
+    program: Mapping[str, AnyProgram], questions: Questions, metrics: Metrics = ..., **options: Unpack[_Options]
 ) -> Evaluations: ...
-
-
 def evaluate(
     program: AnyProgram | Mapping[str, AnyProgram],
-    questions: Dataset | Sequence[dspy.Example],
+    questions: Questions,
     metrics: Metrics = ("exact_match", "f1"),
     *,
     split: str = "",
@@ -85,14 +63,12 @@ def evaluate(
     seed: int = 0,
     output: str | Path | None = None,
     progress: Progress | None = None,
-    provenance: Mapping[str, Any] | None = None,
-    k_recall: Sequence[int] = (5, 10),
     traces: bool = False,
 ) -> Evaluation | Evaluations:
     """Ask one program, or several, the same questions, and score the answers.
 
     A question on which a program fails scores 0, keeps its error, and stays in the denominator. One for which the
-    language model cannot be reached is asked once more; those that stay lost are named in a log message.
+    language model cannot be reached is asked up to three times; those that stay lost are named in a log message.
 
     Args:
         program: a program, or several by their labels, of which the first is the one that the others are compared with.
@@ -108,8 +84,6 @@ def evaluate(
         output: a record file that gets every answer at once, and from which the same call continues; of several
             programs a folder, in which the file of each is called `LABEL.jsonl`.
         progress: called after every question with how many are done, how many there are, and the running mean.
-        provenance: more facts to keep with the result.
-        k_recall: the cut-offs of `first_search_recall@k`, of the passages that the program's first search returns.
         traces: whether to keep the trace of every question in its record, for reports; some 10 kB each.
 
     Returns:
@@ -129,25 +103,56 @@ def evaluate(
     >>> len(found.records), found.metrics, found.provenance.split
     (2, ['f1'], 'dev')
     """
-    facts = dict(provenance or {})
+    facts: dict[str, Any] = {}
     if isinstance(questions, Dataset):
         split = split or "dev"
-        examples = _questions_of(questions, split, limit)
-        facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint, **facts}
+        every = _questions_of(questions, split, limit)
+        facts = {"dataset": questions.name, "dataset_fingerprint": questions.fingerprint}
     elif split:
         raise UsageError(f"split={split!r} names a part of a data set: pass the data set, not its questions")
     else:
-        examples = questions[:limit]
-    run = _Run(examples, named_metrics(metrics), split, lm, num_threads, seed, facts, tuple(k_recall), traces)
+        every = questions[:limit]
+    ids, named = check_examples(every), named_metrics(metrics)
+
+    def ask(program: AnyProgram, output: Path | None, progress: Progress | None) -> Evaluation:
+        model = resolve_lm(lm, program)
+        examples, unindexed = without_missing_gold(every, program.retriever, next(iter(named)))
+        more = {**facts, **({"unindexed_gold": unindexed} if unindexed else {})}
+        origin = provenance_of(program, examples, model, metrics=named, split=split, seed=seed, **more)
+        about = answers_about(origin, named)
+        with (
+            RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
+            dspy.context(lm=model),
+            without_history(),
+        ):
+            stream = run_questions(
+                program,
+                dict(zip(ids, examples, strict=True)),
+                named,
+                lm=model,
+                answered=dict(file.records) if file is not None else {},
+                keep=file.append if file is not None else None,
+                num_threads=num_threads,
+                traces=traces,
+                progress=progress,
+            )
+            found = Evaluation(records=list(stream), metrics=list(named), provenance=origin)
+        if lost := found.lost:
+            some = ", ".join(lost[:10]) + (", …" if len(lost) > 10 else "")
+            failed = f"{len(lost)} of {len(ids)} questions could not reach the language model and count as failed"
+            _LOG.warning("%s (%s); the same again asks them again", failed, some)
+        return found
+
     if not isinstance(program, Mapping):
-        return run.evaluate(program, None if output is None else Path(output), progress)
+        return ask(program, None if output is None else Path(output), progress)
     if not program:
         raise UsageError("no program: name at least one")
-    results: dict[str, Evaluation] = {}
-    for number, (label, each) in enumerate(program.items()):
+    results = Evaluations()
+    for label, each in program.items():
         file = None if output is None else Path(output) / f"{file_name(label)}.jsonl"
-        results[label] = run.evaluate(each, file, _part_of(progress, number, len(program), label))
-    return Evaluations(results)
+        done = len(results) * len(ids)
+        results[label] = ask(each, file, part_of(progress, done, len(program) * len(ids), label))
+    return results
 
 
 def file_name(label: str) -> str:
@@ -157,13 +162,6 @@ def file_name(label: str) -> str:
     ('compiled-artifact', 'mine-Again')
     """
     return re.sub(r"[/:\\]", "-", label.strip("./"))
-
-
-def _part_of(progress: Progress | None, number: int, programs: int, label: str) -> Progress | None:
-    """Report the progress of one program as that of all of them."""
-    if progress is None:
-        return None
-    return lambda done, total, text: progress(number * total + done, programs * total, f"{label}: {text}")
 
 
 def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[dspy.Example]:
@@ -177,59 +175,7 @@ def _questions_of(dataset: Dataset, split: str, limit: int | None) -> Sequence[d
     return examples
 
 
-@dataclass(frozen=True)
-class _Run:
-    """What is the same for all programs that are asked."""
-
-    examples: Sequence[dspy.Example]
-    metrics: Mapping[str, Metric]
-    split: str
-    lm: dspy.BaseLM | None
-    num_threads: int
-    seed: int
-    facts: Mapping[str, Any]
-    k_recall: Sequence[int]
-    traces: bool
-
-    def evaluate(self, program: AnyProgram, output: Path | None, progress: Progress | None) -> Evaluation:
-        """Ask a program all questions of which its file has no answer yet."""
-        ids, model = check_examples(self.examples), resolve_lm(self.lm, program)
-        examples, unindexed = without_missing_gold(self.examples, program.retriever, next(iter(self.metrics)))
-        more = {**self.facts, **({"unindexed_gold": unindexed} if unindexed else {})}
-        origin = provenance_of(program, examples, model, metrics=self.metrics, split=self.split, seed=self.seed, **more)
-        about = answers_about(origin, list(self.metrics), self.k_recall)
-        with (
-            RecordFile(output, QuestionRecord, about, "answer") if output is not None else nullcontext() as file,
-            dspy.context(lm=model),
-            without_history(),
-        ):
-            records = list(
-                run_questions(
-                    program,
-                    dict(zip(ids, examples, strict=True)),
-                    self.metrics,
-                    lm=model,
-                    answered=dict(file.records) if file is not None else {},
-                    keep=file.append if file is not None else None,
-                    num_threads=self.num_threads,
-                    recall_at=self.k_recall,
-                    traces=self.traces,
-                    progress=progress,
-                )
-            )
-        result = Evaluation(records=records, metrics=list(self.metrics), provenance=origin)
-        if lost := result.lost:
-            _LOG.warning(
-                "%d of %d questions could not reach the language model and count as failed (%s); the same again asks "
-                "them again",
-                len(lost),
-                len(records),
-                ", ".join(lost[:10]) + (", …" if len(lost) > 10 else ""),
-            )
-        return result
-
-
-def answers_about(origin: Provenance, metrics: Sequence[str], k_recall: Sequence[int] = ()) -> dict[str, Any]:
+def answers_about(origin: Provenance, metrics: Iterable[str]) -> dict[str, Any]:
     """What answers and scores depend on: the header of their file."""
     kept = {"program", "state", "data", "lm", "lm_settings", "retriever", "reranker", "entailment", "split", "outside"}
     trained = {name: facts.get("digest") or facts.get("name") for name, facts in origin.sub_models.items()}
@@ -238,7 +184,6 @@ def answers_about(origin: Provenance, metrics: Sequence[str], k_recall: Sequence
         **origin.model_dump(mode="json", include=kept),
         "sub_models": trained,
         "metrics": list(metrics),
-        "k_recall": list(k_recall),
     }
 
 

@@ -34,17 +34,15 @@ class Provenance(BaseModel, extra="allow"):
         program: name in the registry.
         hyperparameters: value by name.
         state: digest of demonstrations, instructions and hyperparameters together.
-        retriever: engine, digest, corpus digest and number of passages of the index, and how thoroughly it is searched.
-        reranker: its name; empty if the program has none.
-        entailment: its name; empty if the program has none.
+        retriever: see `retriever_facts`.
+        reranker: its name; empty if the program has none, as with the entailment model.
         sub_models: see `sub_model_facts`.
         lm: model name, without secrets or endpoint.
-        lm_settings: temperature and the like.
+        lm_settings: see the function `lm_settings`.
         split: the split of the data ("train", "dev", "test"); empty if the caller did not say.
         data: digest of the questions and their answers.
         seed: of the bootstrap intervals and other random numbers.
         git_commit: of the working directory, if it is a checkout.
-        versions: of Python and the packages that matter.
         outside: what is not knowgap's own among program, index, reranker, entailment model and metrics: `name` as
             `module:Name`, `sha256` of the file that defines it, `version` of its package.
     """
@@ -127,18 +125,16 @@ def examples_digest(examples: Sequence[dspy.Example]) -> str:
 
 def retriever_facts(retriever: Any) -> dict[str, Any]:
     """Engine, digests, size and quality of an index, as far as it knows them; empty if there is none."""
-    if retriever is None:
-        return {}
     manifest, quality = getattr(retriever, "manifest", None), getattr(retriever, "quality", None)
     facts = {
         "name": getattr(retriever, "name", None) or getattr(manifest, "engine", None) or type(retriever).__name__,
-        "digest": getattr(retriever, "digest", None) or getattr(manifest, "digest", None),
-        "corpus_digest": getattr(retriever, "corpus_digest", None) or getattr(manifest, "corpus_digest", None),
         "passages": getattr(manifest, "passages", None),
         "checkpoint": (getattr(manifest, "checkpoint", None) or {}).get("name"),
         "quality": None if quality is None else str(quality),
     }
-    return {key: value for key, value in facts.items() if isinstance(value, (str, int))}
+    for name in ("digest", "corpus_digest"):
+        facts[name] = getattr(retriever, name, None) or getattr(manifest, name, None)
+    return {key: value for key, value in facts.items() if isinstance(value, (str, int)) and retriever is not None}
 
 
 def model_name(model: Any) -> str:
@@ -154,9 +150,8 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
     facts: dict[str, dict[str, str]] = {}
     for argument, attribute in program.sub_models.items():
         model = getattr(program, attribute)
-        folder, digest = getattr(model, "folder", None), getattr(model, "digest", None)
-        if isinstance(digest, str) and folder is not None:
-            facts[argument] = {"path": str(Path(folder).resolve()), "digest": digest}
+        if hasattr(model, "folder") and isinstance(getattr(model, "digest", None), str):
+            facts[argument] = {"path": str(Path(model.folder).resolve()), "digest": model.digest}
         elif model is not None:
             facts[argument] = {"name": lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)}
     return facts

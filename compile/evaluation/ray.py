@@ -25,8 +25,6 @@ from knowgap.retrieval.index.search_settings import Quality
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
 Cluster = Callable[[Callable[..., Program], "Path | str | None", "Quality | None", Any], Ask]
 
-_RETRIES = 5
-
 
 @contextmanager
 def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Cluster]:
@@ -56,7 +54,7 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UsageError(f"no Ray cluster at {address!r}: {shorten(error, 200)}") from error
-    task: Any = ray.remote(max_retries=_RETRIES, retry_exceptions=False)(_answer)
+    task: Any = ray.remote(max_retries=5, retry_exceptions=False)(_answer)
 
     def publish(
         make_program: Callable[..., Program], index: Path | str | None, quality: Quality | None, lm: Any
@@ -83,9 +81,7 @@ _programs: dict[str, tuple[Program, Any]] = {}
 _indexes: dict[str, Any] = {}
 
 
-def _answer(
-    key: str, recipe: list[Any], question: str, ids: Collection[str] | None
-) -> tuple[dspy.Prediction, dict[str, Any]]:
+def _answer(key: str, recipe: list[Any], question: str, ids: Collection[str] | None) -> tuple[Any, dict[str, Any]]:
     """Answer one question in a worker; the recipe is in a list so that Ray fetches it only when it is needed."""
     if key not in _programs:
         import ray
@@ -98,9 +94,7 @@ def _answer(
     return prediction, tracker.usage.model_dump()
 
 
-def _make(
-    make_program: Callable[..., Program], folder: str | None, quality: Quality | None, lm: Any, lm_cache: str
-) -> tuple[Program, Any]:
+def _make(make_program: Any, folder: str | None, quality: Any, lm: Any, lm_cache: str) -> tuple[Program, Any]:
     from knowgap.lms import quiet_dspy
     from knowgap.retrieval.index.engines import as_retriever
 

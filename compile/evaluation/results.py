@@ -39,19 +39,10 @@ class Evaluation(BaseModel, extra="forbid"):
     provenance: Provenance
 
     def __repr__(self) -> str:
-        origin: Any = self.provenance
-        place = "/".join(filter(None, (getattr(origin, "dataset", None), origin.split)))
-        means = [f"{name} {self.interval(name)}" for name in self.metrics if self.defines(name)]
-        costs = self.costs()
-        parts = [
-            f"{origin.program or 'evaluation'}{f' on {place}' if place else ''}",
-            f"{len(self.records)} questions, {len(self.failures)} failed",
-            ", ".join(means),
-            f"{self.uncounted} uncounted LM calls"
-            if self.uncounted
-            else f"{costs['lm_calls']:.1f} LM calls and {costs['tokens']:.0f} tokens a question",
-        ]
-        return f"Evaluation({'; '.join(filter(None, parts))})"
+        means = ", ".join(f"{name} {self.interval(name)}" for name in self.metrics if self.defines(name))
+        calls = f"{self.uncounted} uncounted" if self.uncounted else f"{self.costs()['lm_calls']:.1f} per question"
+        asked = f"{len(self.records)} questions, {len(self.failures)} failed"
+        return f"Evaluation({self.provenance.program} {self.provenance.split}; {asked}; {means}; LM calls: {calls})"
 
     __str__ = __repr__
 

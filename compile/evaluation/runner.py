@@ -45,6 +45,9 @@ _CONNECTION_ERRORS = (
 FIRST_SEARCH_RECALL = "first_search_recall@"
 """How the names of the scores begin that the first search gets."""
 
+_CUTOFFS = (5, 10)  # of those scores
+_ATTEMPTS = 3
+
 _DISK_ERRORS = {
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE")
@@ -133,8 +136,6 @@ def run_questions(
     keep: Callable[[QuestionRecord], object] | None = None,
     num_threads: int = 4,
     ahead: int | None = None,
-    attempts: int = 2,
-    recall_at: Sequence[int] = (),
     traces: bool = False,
     progress: Progress | None = None,
 ) -> Iterator[QuestionRecord]:
@@ -150,8 +151,6 @@ def run_questions(
         keep: called with every new record as soon as its question is answered, in the thread that asked it.
         num_threads: how many questions are asked at a time.
         ahead: how many questions may be started before the first one's record is taken; default: all.
-        attempts: how often a question is asked at most if the language model cannot be reached.
-        recall_at: see `run_example`.
         traces: whether the records keep their traces.
         progress: called after every question with how many are done, how many there are, and the running mean.
 
@@ -172,7 +171,7 @@ def run_questions(
         id, example = question
         if id in fine:
             return fine[id]
-        record = run_example(program, example, id, metrics, recall_at, keep_trace=traces, attempts=attempts)
+        record = run_example(program, example, id, metrics, keep_trace=traces)
         if keep is not None:
             keep(record)
         tally.add(record)
@@ -219,14 +218,14 @@ def run_example(
     example: dspy.Example,
     id: str,
     metrics: Mapping[str, Metric],
-    recall_at: Sequence[int] = (),
     *,
     keep_trace: bool = False,
-    attempts: int = 2,
 ) -> QuestionRecord:
     """Ask one question and score the answer; ask it again if the language model could not be reached.
 
-    A question with gold passages is also scored by the metrics of `EVIDENCE`, and the record says what became of each.
+    A question with gold passages is also scored by the metrics of `EVIDENCE`, and by `first_search_recall@k`: the
+    fraction of the gold passages among the first k that the program's first search returned, if it asked for so many.
+    The latter says what the index does with the question itself, and nothing about the method.
 
     If the program fails, the record says why. A failure that every other question would meet as well is raised: an LM
     that refuses its credentials, an index that cannot be read, a program that is not put together rightly.
@@ -236,11 +235,7 @@ def run_example(
         example: the question and its answers.
         id: the id of the record.
         metrics: by name; the first one must be defined for every question.
-        recall_at: cut-offs k of the score `first_search_recall@k`: the fraction of the gold passages among the first k
-            that the program's first search returned. It is added if that search asked for so many and the example has
-            gold passages. It says what the index does with the question itself, and nothing about the method.
         keep_trace: keep the trace in the record; without traces, a thousand records take a megabyte.
-        attempts: how often it is asked at most.
 
     Raises:
         DataError: the first metric is not defined for the question.
@@ -254,7 +249,7 @@ def run_example(
         gold=list(example.get("gold_ids") or []),
     )
     try:
-        prediction = ask_again_if_lost(program, example.question, attempts)
+        prediction = ask_again_if_lost(program, example.question)
     except Exception as error:  # any failure of the program counts against it, and must not end the evaluation
         record.lost = is_connection_error(error)
         cause = fatal_cause(error)
@@ -271,24 +266,25 @@ def run_example(
     record.cost, record.trace = trace.cost, trace if keep_trace else None
     for position, (name, metric) in enumerate(metrics.items()):
         try:
-            record.scores[name] = _number(metric(example, prediction))
+            score: Any = metric(example, prediction)
+            record.scores[name] = float(getattr(score, "score", score))
         except DataError:
             if position == 0:
                 raise
             record.scores[name] = None
     if record.gold:
         record.evidence = evidence_fates(trace, record.gold)
-        record.scores |= _first_search_recall(trace, record.gold, recall_at)
+        record.scores |= _first_search_recall(trace, record.gold)
         record.scores |= {name: score(example, prediction) for name, score in EVIDENCE.items() if name not in metrics}
     return record
 
 
-def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str, attempts: int = 2) -> dspy.Prediction:
-    """Ask a question, up to `attempts` times if the language model cannot be reached.
+def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str) -> dspy.Prediction:
+    """Ask a question, up to three times if the language model cannot be reached.
 
     Replies to the calls that succeeded come from the cache then, if there is one.
     """
-    for _ in range(attempts - 1):
+    for _ in range(_ATTEMPTS - 1):
         try:
             return program(question=question)
         except Exception as error:
@@ -297,16 +293,12 @@ def ask_again_if_lost(program: Callable[..., dspy.Prediction], question: str, at
     return program(question=question)
 
 
-def _first_search_recall(trace: Trace, gold: Sequence[str], recall_at: Sequence[int]) -> dict[str, float]:
+def _first_search_recall(trace: Trace, gold: Sequence[str]) -> dict[str, float]:
     first = next(iter(trace.of(Retrieved)), None)
     if first is None:
         return {}
-    found = {k: {*first.hits[0][:k]} for k in recall_at if first.k >= k}
-    return {f"{FIRST_SEARCH_RECALL}{k}": len(found_gold(ids, gold)) / len({*gold}) for k, ids in found.items()}
-
-
-def _number(score: Any) -> float:
-    return float(score.score if hasattr(score, "score") else score)
+    found = {k: found_gold({*first.hits[0][:k]}, gold) for k in _CUTOFFS if k <= first.k}
+    return {f"{FIRST_SEARCH_RECALL}{k}": len(ids) / len({*gold}) for k, ids in found.items()}
 
 
 def is_connection_error(error: BaseException) -> bool:

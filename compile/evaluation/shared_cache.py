@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
@@ -27,8 +26,6 @@ from knowgap.retrieval.passage import Hit, Passage
 
 if TYPE_CHECKING:
     from diskcache import Cache
-
-__all__ = ["CachedModel", "CachedRetriever", "cache_results", "lm_cache", "open_cache", "share_results"]
 
 P = TypeVar("P", bound=Program)
 T = TypeVar("T")
@@ -61,7 +58,7 @@ def share_results(programs: Mapping[str, P], folder: str | Path | None = None) -
         for attribute, part in program.parts().items():
             if part is not None and attribute in ("retriever", "reranker", "entailment"):
                 wrapper = (CachedRetriever if attribute == "retriever" else CachedModel)(part, cache)
-                wrapper.share_memory(memories)
+                wrapper.memory = memories.setdefault(wrapper.identity, wrapper.memory)
                 setattr(copies[name], attribute, wrapper)
     with closing(cache) if cache is not None else nullcontext():
         yield copies
@@ -94,48 +91,38 @@ class _Cached:
 
     Args:
         wrapped: computes the results.
-        identity: JSON values; two wrappers with the same identity share their results, unless a value is missing.
+        identity: JSON values; two wrappers with the same identity share their results, unless one of the first two
+            values is missing.
         cache: where results are shared with other processes.
         size: number of results kept in memory.
     """
 
     def __init__(self, wrapped: Any, identity: Sequence[Any], cache: Cache | None, size: int):
         self.wrapped, self._cache = wrapped, cache
-        self._identity = orjson.dumps([*identity, versions().get("knowgap")])
-        self._own = b"" if all(identity[:2]) else str(id(wrapped)).encode()
-        self._memory: LRUCache[str, Any] = LRUCache(size)
-
-    def share_memory(self, memories: dict[bytes, LRUCache[str, Any]]) -> None:
-        """Keep results in memory together with the wrappers of the same identity; `memories` is by identity."""
-        self._memory = memories.setdefault(self._identity + self._own, self._memory)
+        own = [] if all(identity[:2]) else [id(wrapped)]
+        self.identity = orjson.dumps([*identity, versions().get("knowgap"), *own])
+        self.memory: LRUCache[str, Any] = LRUCache(size)
 
     def _look_up(self, items: Sequence[T], compute: Callable[[list[T]], Sequence[Any]]) -> list[Any]:
         """The results of some items; `compute` is called once, with those whose result is not known."""
-        keys = [hashlib.sha256(self._identity + orjson.dumps(item)).hexdigest() for item in items]
-        by_key = dict(zip(keys, items, strict=True))
+        keys = [hashlib.sha256(self.identity + orjson.dumps(item)).hexdigest() for item in items]
+        by_key, cache = dict(zip(keys, items, strict=True)), self._cache
+
+        def compute_all(keys: list[str]) -> dict[str, Any]:
+            return dict(zip(keys, compute([by_key[key] for key in keys]), strict=True)) if keys else {}
 
         def fetch(missing: list[str]) -> list[Any]:
-            results = {} if self._cache is None else {key: self._read(self._cache, key) for key in missing}
-            unknown = [key for key in missing if results.get(key) is None]
-            if unknown:
-                computed = dict(zip(unknown, compute([by_key[key] for key in unknown]), strict=True))
-                results |= computed
-                if self._cache is not None:
-                    with _usable(self._cache.directory), self._cache.transact(retry=True):
-                        for key, result in computed.items():
-                            self._cache[key] = result
-            return [results[key] for key in missing]
+            if cache is None:
+                return [*compute_all(missing).values()]
+            with _usable(cache.directory):
+                kept = {key: cache.get(key) for key in missing}
+            computed = compute_all([key for key, result in kept.items() if result is None])
+            with _usable(cache.directory), cache.transact(retry=True):
+                for key, result in computed.items():
+                    cache[key] = result
+            return [{**kept, **computed}[key] for key in missing]
 
-        return self._memory.get(keys, fetch)
-
-    @staticmethod
-    def _read(cache: Cache, key: str) -> Any:
-        """A result that is kept; None if there is none, or if it is damaged."""
-        with _usable(cache.directory):
-            try:
-                return cache.get(key)
-            except (ValueError, zlib.error):
-                return None
+        return self.memory.get(keys, fetch)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel
 
 T = TypeVar("T")
@@ -96,28 +95,22 @@ def undecidable(comparisons: Iterable[Comparison]) -> str:
     return f"where fewer than {least} questions differ, no difference can be significant (p < {1 - _CONFIDENCE:.2f})"
 
 
-def mean_interval(values: list[float], seed: int = 0) -> Interval:
+def mean_interval(values: Sequence[float], seed: int = 0) -> Interval:
     """The mean of values with its 95% bootstrap interval (percentile method, scipy)."""
+    from scipy.stats import bootstrap
+
     data = np.asarray(values, dtype=float)
-    mean = float(data.mean())
-    low, high = (mean, mean) if data.size < 2 or np.ptp(data) == 0 else _bootstrap(data, seed)
+    mean = low = high = float(data.mean())
+    if data.size > 1 and np.ptp(data) > 0:
+        options = _resampling(data.size, seed)
+        found: Any = bootstrap((data,), np.mean, confidence_level=_CONFIDENCE, method="percentile", **options)
+        low, high = map(float, found.confidence_interval)
     return Interval(mean=mean, low=low, high=high, n=int(data.size))
 
 
-def _bootstrap(data: npt.NDArray[np.float64], seed: int) -> tuple[float, float]:
-    from scipy.stats import bootstrap
-
-    result = bootstrap(
-        (data,),
-        np.mean,
-        n_resamples=_RESAMPLES,
-        batch=max(1, 1_000_000 // data.size),
-        confidence_level=_CONFIDENCE,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    interval = cast("Any", result).confidence_interval
-    return float(interval.low), float(interval.high)
+def _resampling(size: int, seed: int) -> dict[str, Any]:
+    """How scipy draws samples: reproducibly, and in batches that fit into memory."""
+    return {"n_resamples": _RESAMPLES, "batch": max(1, 1_000_000 // size), "rng": np.random.default_rng(seed)}
 
 
 def paired_comparison(metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0) -> Comparison:
@@ -128,21 +121,14 @@ def paired_comparison(metric: str, before: Sequence[float], after: Sequence[floa
     """
     from scipy.stats import permutation_test
 
-    x, y = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
-    gain = y - x
+    gain = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
     interval = mean_interval(gain.tolist(), seed)
     p_value = 1.0
     if gain.size > 1 and np.any(gain):
-        test = permutation_test(
-            (y, x),
-            lambda a, b, axis: np.mean(a - b, axis=axis),
-            permutation_type="samples",
-            vectorized=True,
-            n_resamples=_RESAMPLES,
-            batch=max(1, 1_000_000 // gain.size),
-            rng=np.random.default_rng(seed),
-        )
-        p_value = float(cast("Any", test).pvalue)
+        # one sample of differences: swapping the two scores of a question turns the sign of its difference
+        options = _resampling(gain.size, seed)
+        test: Any = permutation_test((gain,), np.mean, permutation_type="samples", vectorized=True, **options)
+        p_value = float(test.pvalue)
     return Comparison(
         metric=metric,
         difference=interval.mean,

@@ -38,7 +38,7 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.trace import Cost
-from knowgap.storage.progress import Progress
+from knowgap.storage.progress import Progress, part_of
 
 
 def run_experiment(
@@ -81,10 +81,13 @@ def run_experiment(
     cluster = connect(ray_address, tracker, options.output / "lm-cache") if ray_address else nullcontext()
     with lm_cache(options.output / "lm-cache"), track_usage(tracker), cluster as connected:
         run = _Run(options, num_threads, connected)
-        for number, cell in enumerate(cells):
+        total, asked = sum(len(cell.examples) for cell in cells if cell.program is not None), 0
+        for cell in cells:
             evaluation = None
             if cell.program is not None:
-                evaluation = run.cell(cell, _cell_progress(progress, cells, number))
+                name = f"{cell.row.label} on {cell.column.title}"
+                evaluation = run.cell(cell, part_of(progress, asked, total, name))
+                asked += len(cell.examples)
             results.append((_cell_result(cell, table, options, evaluation), evaluation))
     ran = [cell.row.label for cell in cells if cell.program is not None]
     label = baseline or (table.baseline if table.baseline in ran else next(iter(ran), ""))
@@ -244,15 +247,6 @@ def ask_each(asks: Sequence[Callable[[], dspy.Prediction]]) -> dspy.Prediction:
         costs = [prediction.trace.cost for prediction in predictions]
         first.trace.cost = Cost(**{name: sum(getattr(cost, name) for cost in costs) for name in Cost.model_fields})
     return first
-
-
-def _cell_progress(progress: Progress | None, cells: Sequence[Cell], number: int) -> Progress | None:
-    """Report a cell's progress as that of all cells."""
-    if progress is None:
-        return None
-    sizes = [len(cell.examples) if cell.program is not None else 0 for cell in cells]
-    what = f"{cells[number].row.label} on {cells[number].column.title}"
-    return lambda done, _, text: progress(sum(sizes[:number]) + done, sum(sizes), f"{what}: {text}")
 
 
 def _cell_result(

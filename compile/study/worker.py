@@ -51,7 +51,6 @@ _LOG = logging.getLogger("knowgap")
 _UNFINISHED = (TrialState.WAITING, TrialState.RUNNING)
 _CHECK_EVERY = 5  # questions
 _LEAST_ASKED = 15  # questions; the pruner's test is exact, and slow, for fewer than fourteen
-_ATTEMPTS = 3  # how often a trial asks a question for which the language model cannot be reached
 _LOST_TRIALS = 3  # so many in a row end the run
 
 
@@ -248,7 +247,6 @@ class Worker:
                 lm=None if self._n_finished else resolve_lm(None, program),
                 num_threads=self.num_threads,
                 ahead=2 * self.num_threads,
-                attempts=_ATTEMPTS,
             )
             with track_usage(tracker), closing(cast("Any", stream)):
                 for record in stream:

@@ -35,22 +35,22 @@ class Cost(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    lm_calls: int = 0
-    cached_calls: int = 0
+    lm_calls: int = Field(default=0, description="calls of the language model, cached ones included")
+    cached_calls: int = Field(default=0, description="calls of the language model that a cache answered")
     uncounted_calls: int = Field(
         default=0, description="calls of models that went around the meter; they are in no other number"
     )
-    unreadable: int = Field(default=0, description="LM calls of requests to which no reply could be read")
-    cut: int = Field(default=0, description="LM calls whose reply ended at the limit of tokens")
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+    unreadable: int = Field(default=0, description="calls of requests to which no reply could be read")
+    cut: int = Field(default=0, description="calls whose reply ended at the limit of tokens")
+    prompt_tokens: int = Field(default=0, description="tokens of prompts")
+    completion_tokens: int = Field(default=0, description="tokens of completions")
     retrievals: int = Field(default=0, description="queries sent to the retriever")
     passages: int = Field(default=0, description="distinct passages read by the language model")
     knowledge_tokens: int = Field(default=0, description="words of retrieved text read, each time they are read")
-    iterations: int = 0
+    iterations: int = Field(default=0, description="iterations of the method")
     seconds: float = Field(default=0.0, description="wall time of the question")
-    critical_calls: int = 0
-    critical_seconds: float = 0.0
+    critical_calls: int = Field(default=0, description="calls in the longest chain that wait for one another")
+    critical_seconds: float = Field(default=0.0, description="seconds of that chain")
 
     @property
     def all_unreadable(self) -> bool:

@@ -28,7 +28,6 @@ from knowgap.compiling.evaluation.metrics.answers import (
 )
 from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
 from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy, RAGQuestEval
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.metrics.retrieval import (
     found,
     mrr,
@@ -40,35 +39,6 @@ from knowgap.compiling.evaluation.metrics.retrieval import (
 )
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.plugins import find
-
-__all__ = [
-    "EVIDENCE",
-    "JUDGING_CALLS",
-    "METRICS",
-    "CitationPrecision",
-    "CitationRecall",
-    "JudgedAccuracy",
-    "Metric",
-    "Metrics",
-    "RAGQuestEval",
-    "UpperBound",
-    "accuracy",
-    "exact_match",
-    "f1",
-    "found",
-    "get_metric",
-    "mrr",
-    "named_metrics",
-    "normalize_answer",
-    "popqa_match",
-    "precision",
-    "recall",
-    "s_precision",
-    "shown",
-    "shown_precision",
-    "str_em",
-    "str_hit",
-]
 
 Metric = Callable[..., float]
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
@@ -129,13 +99,8 @@ def get_metric(name: str) -> Metric:
         return METRICS[base]
     if not cutoff.isdecimal() or int(cutoff) < 1:
         raise ValueOutOfBounds(f"metric {name!r}: the cut-off {cutoff!r} must be a whole number of at least 1")
-    metric, k = METRICS[base], int(cutoff)
-
-    def at_k(example: Any, prediction: Any, trace: Any = None) -> float:
-        return metric(example, prediction, trace, k=k)
-
-    at_k.__name__ = at_k.__qualname__ = name
-    at_k.__doc__ = metric.__doc__
+    at_k = functools.partial(METRICS[base], k=int(cutoff))
+    functools.update_wrapper(at_k, METRICS[base]).__name__ = name
     return at_k
 
 
@@ -143,9 +108,7 @@ def _outside_metric(name: str, found: Any) -> Metric:
     """A metric from outside, whose scores have to be numbers from 0 to 1."""
     found = found() if isinstance(found, type) else found
     if not callable(found):
-        raise UsageError(
-            f"metric {name} is {type(found).__name__}; a metric is a function (example, prediction) -> float"
-        )
+        raise UsageError(f"metric {name} is {type(found).__name__}, not a function (example, prediction) -> float")
     parameters = inspect.signature(found).parameters.values()
     takes_trace = len(parameters) > 2 or any(each.kind == each.VAR_POSITIONAL for each in parameters)
 
@@ -156,8 +119,7 @@ def _outside_metric(name: str, found: Any) -> Metric:
             raise UsageError(f"metric {name}: gave {value}, and a score is a number from 0 to 1")
         return result if hasattr(result, "score") else value
 
-    functools.update_wrapper(score, found)
-    score.__name__ = score.__qualname__ = name
+    functools.update_wrapper(score, found).__name__ = name
     return score
 
 
@@ -172,14 +134,10 @@ def named_metrics(metrics: Metrics) -> dict[str, Metric]:
         by_name = dict(metrics)
     else:
         several = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
-        pairs = [(m, get_metric(m)) if isinstance(m, str) else (_name_of(m), m) for m in several]
-        by_name = dict(pairs)
-        if len(by_name) != len(pairs):
+        names = [m if isinstance(m, str) else getattr(m, "__name__", type(m).__name__) for m in several]
+        if len({*names}) != len(names):
             raise UsageError("two metrics have the same name: pass a mapping from names to metrics")
+        by_name = {n: get_metric(m) if isinstance(m, str) else m for n, m in zip(names, several, strict=True)}
     if not by_name:
         raise UsageError("no metric: name at least one")
     return by_name
-
-
-def _name_of(metric: Any) -> str:
-    return getattr(metric, "__name__", None) or type(metric).__name__

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, predicted_answer, reference_answers
+from knowgap.compiling.evaluation.metrics.normalize import (
+    normalize_answer,
+    overlap,
+    predicted_answer,
+    reference_answers,
+)
 from knowgap.errors import DataError
 from knowgap.programs.citations import strip_citations
 
@@ -35,18 +39,13 @@ def exact_match(example: Any, prediction: Any, trace: Any = None) -> float:
 def token_f1(answer: str, reference: str) -> float:
     """Harmonic mean of token precision and recall of two normalised answers, in [0, 1].
 
-    Tokens are counted with multiplicity. If either answer is `yes`, `no` or `noanswer` and the two differ, the score is
+    If either answer is `yes`, `no` or `noanswer` and the two differ, the score is
     0, as in the HotpotQA evaluation script (Yang et al., 2018).
     """
     left, right = normalize_answer(answer), normalize_answer(reference)
     if left != right and (left in _CLOSED or right in _CLOSED):
         return 0.0
-    left_tokens, right_tokens = left.split(), right.split()
-    same = sum((Counter(left_tokens) & Counter(right_tokens)).values())
-    if same == 0:
-        return 0.0
-    precision, recall = same / len(left_tokens), same / len(right_tokens)
-    return 2 * precision * recall / (precision + recall)
+    return overlap(left.split(), right.split())[2] if left else 0.0
 
 
 def f1(example: Any, prediction: Any, trace: Any = None) -> float:
@@ -60,17 +59,13 @@ def f1(example: Any, prediction: Any, trace: Any = None) -> float:
 def read_yes_no(text: str) -> str | None:
     """The first `yes`, `no`, `true` or `false` in the text, as "yes" or "no"; None if there is none."""
     match = _YES_NO.search(text)
-    if match is None:
-        return None
-    return "yes" if match.group(1).lower() in ("yes", "true") else "no"
+    return match and ("yes" if match[1].lower() in ("yes", "true") else "no")
 
 
 def read_choice(text: str) -> str | None:
     """The letter (upper case) or digit of the option that the text chooses; None if it names none."""
-    for pattern in _CHOICES:
-        if match := pattern.search(text):
-            return match.group(1).upper()
-    return None
+    matches = (pattern.search(text) for pattern in _CHOICES)
+    return next((match[1].upper() for match in matches if match), None)
 
 
 def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:

@@ -27,16 +27,13 @@ class _Scores(NamedTuple):
     precision: float
 
 
-def score_citations(
-    answer: str, passages: Sequence[Any], entailment: EntailmentModel, threshold: float = 0.5
-) -> _Scores:
-    """Citation recall and precision of an answer.
+def score_citations(answer: str, passages: Sequence[Any], entailment: EntailmentModel) -> _Scores:
+    """Citation recall and precision of an answer; passages entail a sentence from a probability of 0.5 on.
 
     Args:
         answer: text with citations; only its first paragraph counts.
         passages: `[1]`, `[2]`, … in this order, each with `title` and `text`.
         entailment: judges pairs of passage text and sentence.
-        threshold: probability from which a premise entails.
 
     Returns:
         Both in [0, 1]; a sentence that cites nothing, or a number that does not exist, is not supported.
@@ -49,7 +46,7 @@ def score_citations(
     texts = [f"Title: {passage.title}\n{passage.text}" for passage in passages]
 
     def holds(claim: str, cited: Sequence[int]) -> bool:
-        return entailment.entails([("\n".join(texts[n] for n in cited), claim)])[0] >= threshold
+        return entailment.entails([("\n".join(texts[n] for n in cited), claim)])[0] >= 0.5
 
     supported = needed = citations = 0
     for sentence in sentences:
@@ -71,11 +68,10 @@ class CitationRecall:
 
     Args:
         entailment: the model that judges; default: the embedded one.
-        threshold: probability from which a premise entails.
     """
 
-    def __init__(self, entailment: EntailmentModel | None = None, threshold: float = 0.5) -> None:
-        self.entailment, self.threshold = entailment, threshold
+    def __init__(self, entailment: EntailmentModel | None = None) -> None:
+        self.entailment = entailment
 
     def score(self, prediction: Any) -> _Scores:
         """Both scores of a prediction with `answer` and `passages`; 0 and 0 without an answer."""
@@ -86,8 +82,7 @@ class CitationRecall:
             from knowgap.retrieval import EmbeddedEntailment
 
             self.entailment = EmbeddedEntailment()
-        passages = getattr(prediction, "passages", None) or []
-        return score_citations(answer, passages, self.entailment, self.threshold)
+        return score_citations(answer, getattr(prediction, "passages", None) or [], self.entailment)
 
     def __call__(self, example: Any, prediction: Any, trace: Any = None) -> float:
         """The prediction's citation recall."""

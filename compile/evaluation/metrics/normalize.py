@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -29,3 +31,12 @@ def reference_answers(example: Any) -> list[str]:
     """All acceptable answers of an example: `answer` first, then `aliases` not equal to it."""
     answers = [example.answer, *(getattr(example, "aliases", None) or [])]
     return list(dict.fromkeys(str(answer) for answer in answers))
+
+
+def overlap(answer: Sequence[str], reference: Sequence[str]) -> tuple[float, float, float]:
+    """Precision, recall and F1 of an answer's tokens, counted with multiplicity; 1 if neither side has any."""
+    if not answer or not reference:
+        equal = float(not answer and not reference)
+        return equal, equal, equal
+    same = sum((Counter(answer) & Counter(reference)).values())
+    return same / len(answer), same / len(reference), 2 * same / (len(answer) + len(reference))

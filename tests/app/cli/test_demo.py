@@ -10,7 +10,7 @@ import pytest
 
 from knowgap.cli.demo import find_question
 from knowgap.compiling.data import load_dataset
-from knowgap.compiling.evaluation.metrics import normalize_answer
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
 
