@@ -1,20 +1,25 @@
-"""Calls to a language model: repeated after faults, with pauses of a minute at most, and none once cancelled."""
+"""Calls to a language model: repeated after faults, cancelled, and counted with their tokens and prices."""
 
 import asyncio
+import contextvars
+import functools
 import io
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import dspy
+import numpy as np
 import pytest
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from endpoint import endpoint
 from rich.console import Console
-from support import ScriptedEngine, lm_of
+from support import ScriptedEngine, lm_of, scripted_lm
 
 from knowgap.errors import LanguageModelUnreachable
 from knowgap.lms import check_reachable, make_lm, metering, quiet_dspy
 from knowgap.lms.cancelling import CallsCancelled, pause, run_cancellable
-from knowgap.lms.metering import Usage, UsageTracker, current_wait, track_usage
+from knowgap.lms.metering import Usage, UsageTracker, current_wait, dollars, token_prices, track_usage
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.iter_retgen import IterRetGen
 from knowgap.retrieval.passage import Hit, Passage
@@ -74,8 +79,9 @@ def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(ser
     lm = make_lm("openai/local", api_base=gone.api_base)
     for made, answered in (([], set()), ([1, 2, 4], {("openai/local", gone.api_base)})):
         metering._answered |= answered
-        with pytest.raises(LanguageModelUnreachable, match="does not answer at"):
+        with pytest.raises(LanguageModelUnreachable, match=f"does not answer at {gone.api_base}") as error:
             check_reachable(lm)
+        assert "\n" not in str(error.value)
         assert pauses == made
     lm.close()
 
@@ -94,32 +100,14 @@ def test_a_wait_is_known_while_it_lasts(server):
     assert current_wait() is None
 
 
-class Held(ScriptedEngine):
-    """Counts its calls, and answers none before it is told to."""
+def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again(server):
+    begun, free, ended, searches = threading.Event(), threading.Event(), threading.Event(), []
+    server.delay_of = lambda text: (begun.set(), free.wait(60), 0.0)[-1]
 
-    def __init__(self):
-        super().__init__(lambda *_: {"answer": "Tarn", "reasoning": "…"})
-        self.begun, self.free = threading.Semaphore(0), threading.Event()
-
-    def complete(self, request):
-        self.begun.release()
-        self.free.wait()
-        return super().complete(request)
-
-
-class Counting:
-    """An index that counts its searches."""
-
-    searches = 0
-
-    def search(self, queries, k):
-        self.searches += 1
-        return [[Hit(Passage("isk", "Isk", "A river."), 1.0, 1)] for _ in queries]
-
-
-def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again():
-    engine, index = Held(), Counting()
-    ended = threading.Event()
+    class Index:
+        def search(self, queries, k):
+            searches.append(queries)
+            return [[Hit(Passage("isk", "Isk", "A river."), 1.0, 1)] for _ in queries]
 
     class Ends(IterRetGen):
         def __call__(self, **inputs):
@@ -129,17 +117,17 @@ def test_a_cancelled_acall_calls_neither_the_model_nor_the_index_again():
                 ended.set()
 
     async def ask():
-        task = asyncio.ensure_future(Ends(index, iterations=3).acall(question="Where?"))
-        await asyncio.to_thread(engine.begun.acquire)
+        task = asyncio.ensure_future(Ends(Index(), iterations=3).acall(question="Where?"))
+        await asyncio.to_thread(begun.wait, 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        engine.free.set()
-        await asyncio.to_thread(ended.wait)
+        free.set()
 
-    with dspy.context(lm=lm_of(engine)):
+    with dspy.context(lm=make_lm("openai/local", api_base=server.api_base)):
         asyncio.run(ask())
-    assert (len(engine.calls), index.searches) == (1, 1)
+    assert ended.wait(60)
+    assert (len(server.bodies), len(searches)) == (1, 1)
 
 
 def test_a_cancelled_question_is_not_repeated_after_a_fault(server, monkeypatch):
@@ -179,3 +167,73 @@ def test_calls_that_a_program_makes_without_ask_are_in_its_trace():
 
     with dspy.context(lm=lm_of(ScriptedEngine(lambda *_: {"answer": "Tarn"}))):
         assert Plain()(question="Where?").trace.cost.lm_calls == 1
+
+
+def answering(**kwargs):
+    return scripted_lm(lambda *_: {"answer": "Ada"}, **kwargs)[0]
+
+
+def test_calls_from_a_cache_are_counted_apart():
+    with dspy.context(lm=answering(cache=True)), track_usage(UsageTracker(prices=(2.0, 8.0))) as tracker:
+        for _ in range(2):
+            dspy.Predict("question -> answer")(question="Who was asked twice?")
+    usage = tracker.usage
+    assert (usage.calls, usage.cached_calls, usage.asked) == (1, 1, 2)
+    assert usage.prompt_tokens == usage.cached_prompt_tokens > 0
+    assert usage.completion_tokens == usage.cached_completion_tokens > 0
+    assert usage.money == pytest.approx((2 * usage.prompt_tokens + 8 * usage.completion_tokens) / 1e6)
+    assert usage.unpriced_calls == 0
+
+
+@pytest.mark.parametrize("setting", [{}, {"disable_history": True}, {"max_history_size": 0}])
+def test_every_tracker_around_a_call_counts_it(setting):
+    with dspy.context(lm=answering(), **setting):
+        with track_usage(UsageTracker()) as outer, track_usage(UsageTracker()) as inner:
+            dspy.Predict("question -> answer")(question="Who?")
+        dspy.Predict("question -> answer")(question="Who else?")
+    assert outer.usage == inner.usage
+    assert (outer.usage.calls, outer.usage.unpriced_calls) == (1, 1)
+
+
+def test_no_history_is_kept_where_none_is_wanted():
+    """Neither by DSPy, nor by the language model and the predictor."""
+    lm, predictor = answering(), dspy.Predict("question -> answer")
+    GLOBAL_HISTORY.clear()  # DSPy keeps so many calls and no more: a full list does not grow
+
+    def ask(number):
+        with track_usage(UsageTracker()) as tracker:
+            predictor(question=f"Who is number {number}?")
+        return tracker.usage.calls
+
+    with (
+        dspy.context(lm=lm, disable_history=True),
+        track_usage(UsageTracker()) as outer,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        tasks = [functools.partial(contextvars.copy_context().run, ask, number) for number in range(300)]
+        assert [future.result() for future in [pool.submit(task) for task in tasks]] == [1] * 300
+        assert outer.usage.calls == 300
+        assert GLOBAL_HISTORY == []
+    assert lm.history == predictor.history == []
+    with dspy.context(lm=lm), track_usage(UsageTracker()):
+        predictor(question="Who is remembered?")
+    assert GLOBAL_HISTORY[-1] is lm.history[-1] is predictor.history[-1]
+
+
+def test_calls_without_usage_count_as_paid_for():
+    """A budget of calls would otherwise never end with a model that reports no tokens."""
+    tracker = UsageTracker()
+    for response in (None, ({"usage": None}, {"usage": None})):
+        tracker.append({"usage": {}, "response": response})
+    tracker.append({"usage": {"prompt_tokens": 3, "completion_tokens": None}, "cost": 0.5})
+    tracker.add(Usage(cached_calls=1))
+    expected = Usage(calls=3, cached_calls=1, prompt_tokens=3, money=0.5, unpriced_calls=2)
+    assert tracker.usage == expected
+
+
+def test_prices_come_from_the_table_of_dspy():
+    assert token_prices("openai/gpt-4o") == pytest.approx((2.5, 10.0))
+    assert token_prices("knowgap/extractive-5") == (0, 0)
+    assert token_prices("openai/unheard-of") is None
+    assert token_prices("") is None
+    assert dollars(np.array([1e6, 2e6]), np.array([0.0, 1e6]), (2.0, 3.0)).tolist() == [2.0, 7.0]

@@ -146,22 +146,12 @@ def test_an_act_outside_the_repertoire_is_refused_once_and_by_name():
     assert complete.call_count == 1
 
 
-INPUT = "Your input fields are:\n1. `question` (str): \n"
-OUTPUTS = "Your output fields are:\n{}\nAll interactions will be structured"
-
-
 @pytest.mark.parametrize(
-    ("system", "user", "problem"),
-    [
-        (None, "What is the capital of Norland?", "no field list"),
-        ("You are helpful.", "[[ ## question ## ]]\nWho?", "no field list"),
-        (INPUT + OUTPUTS.format(""), "x", "no output field"),
-        (INPUT + OUTPUTS.format("1. `answer` (str): "), "nothing of the kind", "does not serve"),
-        ("Your input fields are:\n", " ", "no field list"),
-    ],
+    ("system", "problem"),
+    [("You are helpful.", "no field list"), ("Your input fields are:\nYour output fields are:\n", "no output field")],
 )
-def test_prompts_of_no_adapter_are_refused(system, user, problem):
-    request = Request(model="knowgap/extractive-5", messages=(Message.user(user),), system=system)
+def test_prompts_of_no_adapter_are_refused(system, problem):
+    request = Request(model="knowgap/extractive-5", messages=(Message.user("Who?"),), system=system)
     for reply in (ExtractiveEngine().complete, lambda request: list(ExtractiveEngine().stream(request))):
         with pytest.raises(SignatureNotServed, match=problem):
             reply(request)
@@ -177,8 +167,8 @@ def test_it_is_saved_and_loaded_with_a_program(tmp_path):
 
 
 def test_demonstrations_are_not_read_as_evidence():
+    predict = dspy.Predict(AnswerFromPassages)
     passages = [SourcePassage(id=1, title="Blue Sea", text="Blue Sea is a film directed by Nobody Else.")]
     inputs = {"question": "Who directed Blue Sea?", "style": "short"}
-    predict = dspy.Predict(AnswerFromPassages)
     predict.demos = [dspy.Example(passages=passages, answer="Nobody Else", **inputs)]
     assert predict(passages=PASSAGES, **inputs).answer == "Ilse Morn"

@@ -42,30 +42,23 @@ def test_simple_questions(question, text, title, expected):
 
 
 def test_probabilities_are_of_different_answers_and_of_none():
-    found = read(
-        "Where was Ann Lee born?", tuple(read_all({"Ann Lee": "Ann Lee was born in Porto.", "Porto": "A port."}))
-    )
+    sentences = read_all({"Ann Lee": "Ann Lee was born in Porto.", "Porto": "A port."})
+    found = read("Where was Ann Lee born?", tuple(sentences))
     assert len({one.text for one in found}) == len(found)
     assert 0.5 < sum(one.probability for one in found) <= 1
     assert read("Where was Ann Lee born?", tuple(read_passage("Kettle", "A kettle boils.")))[0].probability < 0.3
     assert read("Where was Ann Lee born?", ()) == []
-
-
-def test_every_possible_answer_has_features_and_so_has_none():
-    spans, matrix = features("Who directed Blue Sea?", read_passage("", "Blue Sea was directed by Ilse Morn."))
+    spans, matrix = features("Where was Ann Lee born?", sentences)
     assert len(matrix) == len(spans) + 1
-    assert "Ilse Morn" in [text for text, _ in spans]
-    assert not any(text == "Blue Sea" for text, _ in spans)
+    assert {"Porto"} <= {text for text, _ in spans}.difference({"Ann Lee"})
 
 
-FILMS = read_all(
-    {
-        "Blue Sea": "Blue Sea is a 1950 film directed by Ilse Morn.",
-        "Red Sand": "Red Sand is a 1961 film directed by Ola Fisk and starring Ann Lee.",
-        "Ilse Morn": "Ilse Morn (4 May 1920 – 1 June 1999) was a Danish director. She was born in Aarhus.",
-        "Ola Fisk": "Ola Fisk (born 7 July 1931) is a Norwegian director. He was born in Bergen.",
-    }
-)
+FILMS = read_all({
+    "Blue Sea": "Blue Sea is a 1950 film directed by Ilse Morn.",
+    "Red Sand": "Red Sand is a 1961 film directed by Ola Fisk and starring Ann Lee.",
+    "Ilse Morn": "Ilse Morn (4 May 1920 – 1 June 1999) was a Danish director. She was born in Aarhus.",
+    "Ola Fisk": "Ola Fisk (born 7 July 1931) is a Norwegian director. He was born in Bergen.",
+})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -117,12 +110,9 @@ def test_statements_stand_alone(title, sentence, expected):
     assert standalone(read_sentence) == expected
 
 
-def test_a_statement_is_about_its_title_or_its_first_name():
-    titled, plain, pronoun = read_statement("Gold: Critics loved it.\nAnn Lee sang. She danced.")
-    assert [titled.title, plain.title, pronoun.title] == ["Gold", "Ann Lee", "Ann Lee"]
-
-
-def test_names_dates_and_numbers():
+def test_titles_names_dates_and_numbers():
+    about = [sentence.title for sentence in read_statement("Gold: Critics loved it.\nAnn Lee sang. She danced.")]
+    assert about == ["Gold", "Ann Lee", "Ann Lee"]
     text = "In 1940 J. R. Lee of St. Ives paid 2.5 million to the Duke of York."
     assert "Duke of York" in analyse(text).names
     assert [value_of(said) for said in (text, "2.5 million in 1940", "by Lee")] == [(1940, 0, 0), (2.5,), ()]
@@ -147,10 +137,6 @@ def test_any_text_can_be_read(text):
 
 def test_of_close_answers_that_of_a_passage_about_what_is_named_comes_first():
     rivers = {"Orleton": "Lome", "Tarnwick": "Isk", "Vennford": "Arde"}
-    sentences = [
-        sentence
-        for number, (town, river) in enumerate(rivers.items(), start=1)
-        for sentence in read_passage(town, f"{town} is a town. The River {river} flows through {town}.", number)
-    ]
+    texts = {town: f"{town} is a town. The River {river} flows through {town}." for town, river in rivers.items()}
     for town, river in rivers.items():
-        assert river in read(f"Which river flows through {town}?", tuple(sentences))[0].text
+        assert river in read(f"Which river flows through {town}?", tuple(read_all(texts)))[0].text

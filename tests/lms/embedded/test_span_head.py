@@ -33,33 +33,27 @@ def test_the_span_stands_where_it_says() -> None:
         assert all(c.certainty <= 0 for c in candidates)
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [("Who built the bridge Pont Halmay?", "Ruth Calder"), ("When was Pont Halmay built?", "1732")],
-)
-def test_it_reads_the_passage_that_answers(question: str, answer: str) -> None:
-    cheese, bridge = span_head().candidates(question, [_CHEESE, _BRIDGE])
-    assert bridge[0].margin > 0 > cheese[0].margin
-    assert answer in bridge[0].text
+def test_it_reads_the_passage_that_answers() -> None:
+    for question, answer in (
+        ("Who built the bridge Pont Halmay?", "Ruth Calder"),
+        ("When was Pont Halmay built?", "1732"),
+    ):
+        cheese, bridge = span_head().candidates(question, [_CHEESE, _BRIDGE])
+        assert bridge[0].margin > 0 > cheese[0].margin
+        assert answer in bridge[0].text
 
 
-@pytest.mark.parametrize(
-    ("question", "passages", "expected"), [("", [_BRIDGE], [[]]), ("Who?", [], []), ("Who?", [("", "")], [[]])]
-)
-def test_nothing_to_read_is_no_answer(question: str, passages: list[tuple[str, str]], expected: list[Any]) -> None:
-    assert span_head().candidates(question, passages) == expected
+def test_nothing_to_read_is_no_answer() -> None:
+    for question, passages, expected in (("", [_BRIDGE], [[]]), ("Who?", [], []), ("Who?", [("", "")], [[]])):
+        assert span_head().candidates(question, passages) == expected
 
 
-def test_a_long_passage_is_read_to_its_end() -> None:
+def test_questions_and_passages_of_any_length() -> None:
     filler = "The river is slow and brown in summer, and many birds nest in the reeds along its banks. " * 30
     [found] = span_head().candidates("Who built Pont Halmay?", [("", filler + _BRIDGE[1])])
     assert found[0].start > len(filler)
-
-
-def test_a_question_of_any_length_and_script_leaves_room_for_the_passage() -> None:
     for question in ("Who built it? " * 200, "誰" * 3000, "\u202e" * 500):
-        [found] = span_head().candidates(question, [_BRIDGE])
-        assert found
+        assert span_head().candidates(question, [_BRIDGE])[0]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
@@ -10,7 +12,7 @@ from dspy.utils.exceptions import LMError
 
 from knowgap.compiling.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
-from knowgap.lms import AsyncHFEngine, HFEngine, check_reachable, make_lm
+from knowgap.lms import HFEngine, check_reachable, make_lm
 from tests.lms.local.tiny import NO_SYSTEM, QUESTIONS, SILENT, ask, ask_together, write_chat_model
 
 
@@ -82,9 +84,10 @@ def test_models_that_know_positions_in_another_way(kind, folder, t5, tmp_path):
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(t5 if kind.startswith("Bart") else folder)
     model_class = getattr(transformers, kind)
+    small = {"n_layer": 1, "n_head": 2, "initializer_range": 0.5}
     sizes = {
-        "GPT2LMHeadModel": {"n_embd": 32, "n_layer": 1, "n_head": 2, "initializer_range": 0.5},
-        "BloomForCausalLM": {"hidden_size": 32, "n_layer": 1, "n_head": 2, "initializer_range": 0.5},
+        "GPT2LMHeadModel": {"n_embd": 32, **small},
+        "BloomForCausalLM": {"hidden_size": 32, **small},
         "BartForConditionalGeneration": {
             "d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "init_std": 0.5,
             "decoder_attention_heads": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 1,
@@ -112,12 +115,9 @@ def test_a_template_without_a_system_role_gets_it_in_the_first_turn(template, tm
     engine = HFEngine(str(folder), device="cpu", max_new_tokens=2)
     plain = engine.complete(ask("Answer.\n\nwho?", system=None)).usage.input_tokens
     assert engine.complete(ask("who?")).usage.input_tokens == plain
-
-
-def test_a_template_that_cannot_render_is_named(tmp_path):
-    folder = write_chat_model(tmp_path / "model", template="{{ raise_exception('no turns') }}")
+    broken = write_chat_model(tmp_path / "broken", template="{{ raise_exception('no turns') }}")
     with pytest.raises(LanguageModelError, match=r"chat template of .* cannot render .*no turns"):
-        HFEngine(str(folder), device="cpu").complete(ask())
+        HFEngine(str(broken), device="cpu").complete(ask())
 
 
 @pytest.mark.parametrize("kind", ["causal", "t5"])
@@ -140,12 +140,9 @@ def test_labels_get_the_probability_of_being_the_whole_reply(kind, folder, t5):
                     logits = local.model(input_ids=inputs, labels=torch.tensor([target])).logits[0]
             steps = logits.log_softmax(-1)[range(len(target)), target]
             assert scores[label] == pytest.approx(float(steps.sum()), rel=1e-4)
-    calls = [(engine.choose, question) for question in QUESTIONS[:4]]
-
-    async def together():
-        return await asyncio.gather(*(asyncio.to_thread(call, question, labels) for call, question in calls))
-
-    for scores, expected in zip(asyncio.run(together()), found.values(), strict=True):
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(lambda question: engine.choose(question, labels), found))
+    for scores, expected in zip(together, found.values(), strict=True):
         assert scores == pytest.approx(expected, rel=1e-4)
 
 
@@ -175,8 +172,6 @@ def test_a_prompt_longer_than_the_window(tmp_path):
 
 @pytest.mark.parametrize("damage", ["empty", "config", "weights", "other", "device"])
 def test_a_folder_that_is_no_model(damage, folder, tmp_path):
-    import json
-
     model = shutil.copytree(folder, tmp_path / "model")
     if damage == "empty":
         model = tmp_path / "nothing"
@@ -206,11 +201,14 @@ def test_it_answers_through_dspy(folder):
     assert lm.history[-1]["usage"]["completion_tokens"] <= 4
 
 
-def test_its_settings_are_part_of_the_key_of_the_cache(folder):
+def test_its_settings_are_saved_and_part_of_the_key_of_the_cache(folder):
     short, long = (make_lm(f"hf/{folder}", device="cpu", max_new_tokens=n) for n in (2, 6))
     for lm in (short, short, long):
         lm("who wrote it?")
     assert [lm.history[-1]["usage"].get("completion_tokens") for lm in (short, long)] == [None, 6]
+    loaded = dspy.LM.load_state(short.dump_state(), allow_custom_lm_class=True)
+    assert loaded.engine.dump_state() == short.engine.dump_state()
+    assert len(asyncio.run(loaded.acall("who wrote it?"))) == 1
     with pytest.raises(UsageError, match="takes no frequency_penalty"):
         make_lm(f"hf/{folder}", frequency_penalty=1.0)
 
@@ -224,11 +222,3 @@ def test_it_is_loaded_once_shared_by_copies_and_released(folder, tmp_path):
     engine.close()
     with pytest.raises(LanguageModelError, match="cannot be loaded"):
         engine.complete(ask())
-
-
-def test_its_settings_are_saved(folder):
-    engine = HFEngine(str(folder), device="cpu", max_new_tokens=2)
-    assert HFEngine.load_state(engine.dump_state()).dump_state() == engine.dump_state()
-    assert AsyncHFEngine.load_state(AsyncHFEngine(engine).dump_state()).dump_state() == engine.dump_state()
-    state = dspy.LM("hf/tiny", engine=engine, async_engine=AsyncHFEngine(engine)).dump_state()
-    assert dspy.LM.load_state(state, allow_custom_lm_class=True).engine.max_new_tokens == 2

@@ -23,6 +23,10 @@ def trace(*steps: s.Step, **shown: int) -> Trace:
     return Trace(program="p", question="q", steps=[search, *steps], passages=passages, shown=shown)
 
 
+def found(passage: str) -> s.Retrieved:
+    return s.Retrieved(queries=["r"], k=5, hits=[[passage]])
+
+
 def note(*passages: str) -> s.Noted:
     return s.Noted(note="…", passages=list(passages))
 
@@ -31,65 +35,32 @@ def note(*passages: str) -> s.Noted:
     ("made", "fates"),
     [
         (trace(), {"z": "not retrieved", "a": "over a cap"}),
-        (
-            trace(s.Reranked(threshold=1.0, kept={"a": 2.0, "b": 1.5}, dropped={"c": 0.5}), a=10),
-            {"a": "shown whole", "b": "over a cap", "c": "below the relevance threshold"},
-        ),
-        (
-            trace(  # dropped for one query, kept for another, but one too many
-                s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}),
-                s.Reranked(threshold=1.0, kept={"a": 2.0}, dropped={}),
-            ),
-            {"a": "over a cap"},
-        ),
+        (trace(s.Reranked(threshold=1.0, kept={"a": 2.0, "b": 1.5}, dropped={"c": 0.5}), a=10),
+         {"a": "shown whole", "b": "over a cap", "c": "below the relevance threshold"}),
+        (trace(  # dropped for one query, kept for another, but one too many
+            s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}),
+            s.Reranked(threshold=1.0, kept={"a": 2.0}, dropped={})),
+         {"a": "over a cap"}),
         (trace(s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}), a=10), {"a": "shown whole"}),
         (trace(a=4, b=10), {"a": "shown in part, cut by the sentence filter", "b": "shown whole"}),
-        (
-            trace(
-                s.Judged(what="relevance", value=False, passage="a"),
-                s.Judged(what="relevance", value=False, passage="b"),
-                s.Judged(what="relevance", value=True, passage="b"),
-                s.Judged(what="self-knowledge", value=False),
-                a=10,
-                b=10,
-            ),
-            {"a": "judged irrelevant", "b": "shown whole"},
-        ),
-        (
-            trace(s.Filtered(kept=["a"], dropped=["b", "c"]), s.Filtered(kept=["c"], dropped=["a"]), a=10, b=10, c=10),
-            {"a": "shown whole", "b": "judged irrelevant", "c": "shown whole"},
-        ),
-        (
-            trace(
-                s.Rejected(what="x", why="not entailed", passages=["a", "b"]),
-                s.Extracted(statements=["y"], sources=[["b"]]),
-                a=4,
-                b=10,
-                c=10,
-            ),
-            {"a": "rejected by entailment", "b": "shown whole", "c": "shown whole"},
-        ),
-        (
-            trace(
-                note("a"),
-                s.Retrieved(queries=["r"], k=5, hits=[["b"]]),
-                note("b", "c"),
-                s.Compared(better=False),
-                s.Retrieved(queries=["t"], k=5, hits=[["d"]]),
-                note("c", "d"),
-                s.Compared(better=True),
-                s.Retrieved(queries=["u"], k=5, hits=[["e"]]),
-                s.Compared(better=False, reason="no new note"),
-                a=10,
-                b=10,
-                c=10,
-                d=10,
-                e=10,
-            ),
-            {"a": "shown whole", "b": "note not kept", "c": "shown whole", "d": "shown whole", "e": "shown whole"},
-        ),
+        (trace(
+            s.Judged(what="relevance", value=False, passage="a"), s.Judged(what="relevance", value=False, passage="b"),
+            s.Judged(what="relevance", value=True, passage="b"), s.Judged(what="self-knowledge", value=False),
+            a=10, b=10),
+         {"a": "judged irrelevant", "b": "shown whole"}),
+        (trace(s.Filtered(kept=["a"], dropped=["b", "c"]), s.Filtered(kept=["c"], dropped=["a"]), a=10, b=10, c=10),
+         {"a": "shown whole", "b": "judged irrelevant", "c": "shown whole"}),
+        (trace(
+            s.Rejected(what="x", why="not entailed", passages=["a", "b"]),
+            s.Extracted(statements=["y"], sources=[["b"]]), a=4, b=10, c=10),
+         {"a": "rejected by entailment", "b": "shown whole", "c": "shown whole"}),
+        (trace(
+            note("a"), found("b"), note("b", "c"), s.Compared(better=False), found("d"), note("c", "d"),
+            s.Compared(better=True), found("e"), s.Compared(better=False, reason="no new note"),
+            a=10, b=10, c=10, d=10, e=10),
+         {"a": "shown whole", "b": "note not kept", "c": "shown whole", "d": "shown whole", "e": "shown whole"}),
     ],
-)
+)  # fmt: skip
 def test_each_fate(made: Trace, fates: dict[str, str]):
     assert evidence_fates(made, fates) == fates
     assert set(fates.values()) <= set(FATES)

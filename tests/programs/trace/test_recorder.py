@@ -49,15 +49,10 @@ def texts(recorder):
     return [step.text for step in recorder.steps]
 
 
-def test_recording_ends_with_its_block():
-    with recording(TraceRecorder(0.0, True)) as recorder:
-        assert current_recorder() is recorder
-    with pytest.raises(RuntimeError, match="call the program, not its forward"):
-        current_recorder()
-
-
 def test_results_and_steps_are_in_the_order_of_the_tasks(recorder):
     assert run_concurrently([]) == []
+    if not recorder.concurrent:
+        assert set(run_concurrently([threading.get_ident] * 5)) == {threading.get_ident()}
     assert run_concurrently([lambda n=n: (say(f"task {n}"), n)[1] for n in range(20)]) == list(range(20))
     assert texts(recorder) == [f"task {n}" for n in range(20)]
 
@@ -76,11 +71,6 @@ def test_steps_are_in_order_whichever_ends_first(concurrent):
 
     run_concurrently([first, lambda: say("middle"), last])
     assert texts(concurrent) == ["first", "middle", "last"]
-
-
-def test_one_by_one_uses_no_thread():
-    with recording(TraceRecorder(0.0, concurrent=False)):
-        assert set(run_concurrently([threading.get_ident] * 5)) == {threading.get_ident()}
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -144,11 +134,10 @@ def test_critical_path_is_the_longest_branch_or_the_sum(concurrent, calls, secon
     assert recorder.cost.critical_seconds == pytest.approx(seconds)
 
 
-def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks(concurrent):
+def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks_and_keeps_its_limit(concurrent):
     """DSPy's own trace, from which demonstrations are made, does not depend on who ends first."""
-    predictor = dspy.Predict("word -> echo")
+    predictor, ended = dspy.Predict("word -> echo"), [threading.Event() for _ in range(4)]
     lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
-    ended = [threading.Event() for _ in range(4)]
 
     def task(n):
         if n + 1 < len(ended):
@@ -156,20 +145,12 @@ def test_what_an_optimizer_collects_is_in_the_order_of_the_tasks(concurrent):
         predictor(word=str(n))
         ended[n].set()
 
-    with dspy.context(lm=lm, trace=[]):
-        predictor(word="before")
-        run_concurrently([lambda n=n: task(n) for n in range(4)])
-        predictor(word="after")
-        words = [inputs["word"] for _, inputs, _ in dspy.settings.trace]
-    assert words == ["before", "0", "1", "2", "3", "after"]
-
-
-def test_what_an_optimizer_collects_keeps_its_limit(recorder):
-    predictor = dspy.Predict("word -> echo")
-    lm, _ = scripted_lm(lambda _, inputs: {"echo": inputs["word"]})
-    with dspy.context(lm=lm, trace=[], max_trace_size=3):
-        run_concurrently([lambda n=n: predictor(word=str(n)) for n in range(5)])
-        assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == ["2", "3", "4"]
+    for limit, expected in ((100, ["before", "0", "1", "2", "3", "after"]), (3, ["2", "3", "after"])):
+        with dspy.context(lm=lm, trace=[], max_trace_size=limit):
+            predictor(word="before")
+            run_concurrently([lambda n=n: task(n) for n in range(4)])
+            predictor(word="after")
+            assert [inputs["word"] for _, inputs, _ in dspy.settings.trace] == expected
     with dspy.context(lm=lm, trace=None):
         assert [p.echo for p in run_concurrently([lambda: predictor(word="x")] * 2)] == ["x", "x"]
 
@@ -192,35 +173,16 @@ def test_tasks_wait_for_tasks_of_their_own(concurrent, monkeypatch, helpers):
     assert threading.active_count() == before
 
 
-def test_after_an_interrupt_no_task_begins_and_none_is_waited_for(monkeypatch):
+def test_after_an_interrupt_no_task_begins_and_those_that_run_call_nothing_any_more(monkeypatch):
     monkeypatch.setattr(recorder_module, "_free", threading.BoundedSemaphore(1))
-    both_run, released = threading.Barrier(2), threading.Event()
-    others = []
-
-    def wait():
-        caller = threading.current_thread() is threading.main_thread()
-        if not caller:
-            others.append(threading.current_thread())
-        both_run.wait(20)
-        if caller:
-            raise KeyboardInterrupt
-        assert released.wait(20)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_in_threads([wait, wait, lambda: others.append("begun later")])
-    released.set()
-    others[0].join(20)
-    assert len(others) == 1
-
-
-def test_after_an_interrupt_the_tasks_that_run_call_nothing_any_more():
-    both_run, interrupted, stopped = threading.Barrier(2), threading.Event(), threading.Event()
+    both_run, released, stopped = threading.Barrier(2), threading.Event(), threading.Event()
+    begun = []
 
     def task():
         both_run.wait(20)
         if threading.current_thread() is threading.main_thread():
             raise KeyboardInterrupt
-        assert interrupted.wait(20)
+        assert released.wait(20)
         try:
             pause(20)
         except CallsCancelled:
@@ -228,6 +190,7 @@ def test_after_an_interrupt_the_tasks_that_run_call_nothing_any_more():
             raise
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_threads([task, task])
-    interrupted.set()
+        run_in_threads([task, task, lambda: begun.append("later")])
+    released.set()
     assert stopped.wait(10)
+    assert begun == []
