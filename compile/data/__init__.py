@@ -34,8 +34,8 @@ from __future__ import annotations
 from knowgap.compiling.data.corpus import read_corpus
 from knowgap.compiling.data.dataset import FRACTIONS, SPLITS, Dataset
 from knowgap.compiling.data.indexing import build_index
-from knowgap.compiling.data.layouts.registry import LAYOUTS, detect_layout
 from knowgap.compiling.data.load import DATASETS, load_dataset
+from knowgap.compiling.data.registry import LAYOUTS, detect_layout
 
 __all__ = [
     "DATASETS",

@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from knowgap.compiling.data.records import read_lines, read_records
+from pydantic import AliasChoices, Field
+
+from knowgap.compiling.data.records import Fields, Id, read_lines, read_records
 from knowgap.errors import DataError
 from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder, shown_name
 from knowgap.retrieval.documents.reading import Reading, read_documents
@@ -93,15 +95,19 @@ def read_corpus_lines(path: Path) -> Iterator[tuple[int, Passage]]:
         raise DataError("holds no passages", path=path)
 
 
+class _Row(Fields):
+    id: Id = Field(default="", validation_alias=AliasChoices("id", "_id", "docid"))
+    title: str = ""
+    text: str = Field(validation_alias=AliasChoices("text", "contents"))
+
+
 def _read_jsonl(path: Path) -> Iterator[tuple[int, Passage]]:
     for record in read_records(path):
-        id_field = next((field for field in ("id", "_id", "docid") if field in record.data), None)
-        text_field = "contents" if "text" not in record.data and "contents" in record.data else "text"
-        title, text = record.get("title", str, "").strip(), record.need(text_field, str).strip()
+        row = record.read(_Row)
+        title, text = row.title.strip(), row.text.strip()
         if not title and not text:
-            raise record.error("is blank, and so is the title", text_field)
-        id = record.identifier(id_field) if id_field else str(record.line)
-        yield record.line, Passage(id=id, title=title, text=text)
+            raise record.error("is blank, and so is the title", "text")
+        yield record.line, Passage(id=row.id or str(record.line), title=title, text=text)
 
 
 def _read_tsv(path: Path) -> Iterator[tuple[int, Passage]]:

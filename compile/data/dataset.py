@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dspy
 
-from knowgap.compiling.data.records import Record
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.retrieval.passage import Passage
 
 SPLITS = ("train", "dev", "test")
 FRACTIONS = {"train": 0.5, "dev": 0.25, "test": 0.25}
 """Fraction of the questions in each split, where one file holds all questions."""
-Examples = Iterator[tuple[int, dspy.Example]]
-"""What the reader of a layout yields: line or record numbers, and the examples there."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class Dataset:
 
 def make_example(
     *,
-    id: str,
+    id: str = "",
     question: str,
     answers: Sequence[str],
     type: str,
@@ -87,7 +84,7 @@ def make_example(
     """Make an example whose input is `question`, with every field that programs and metrics rely on.
 
     Args:
-        id: unique within the data set.
+        id: unique within the data set; empty until one is made.
         question: what is asked.
         answers: all acceptable answers, at least one; the first becomes `answer`, all become `aliases`.
         type: kind of question.
@@ -135,14 +132,8 @@ class PassagePool:
         self._ids: dict[tuple[str, str], str] = {}
         self._passages: dict[str, Passage] = {}
 
-    def add(self, title: str, text: str, id: str | None = None, source: tuple[Record, str] | None = None) -> str:
-        """Add a passage and return its id.
-
-        Args:
-            title: may be empty.
-            text: the passage without its title.
-            id: made from the title where it is None.
-            source: record and field from which the passage comes, for the error.
+    def add(self, title: str, text: str, id: str | None = None) -> str:
+        """Add a passage and return its id, which is made from the title where none is given.
 
         Raises:
             DataError: another passage has the given id.
@@ -157,8 +148,7 @@ class PassagePool:
             self._ids[title, text] = id
         passage = Passage(id=id, title=title, text=text)
         if self._passages.setdefault(id, passage) != passage:
-            problem = f"the id {id!r} names two different passages"
-            raise source[0].error(problem, source[1]) if source else DataError(problem)
+            raise DataError(f"the id {id!r} names two different passages")
         return id
 
     @property

@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import dspy
+from pydantic import Field
 
-from knowgap.compiling.data.beir import is_beir, read_beir
 from knowgap.compiling.data.corpus import read_corpus
-from knowgap.compiling.data.dataset import SPLITS, Dataset, PassagePool, fingerprint, sample_split, split_examples
-from knowgap.compiling.data.layouts.registry import LAYOUTS, detect_layout, find_reader
+from knowgap.compiling.data.dataset import (
+    SPLITS,
+    Dataset,
+    PassagePool,
+    fingerprint,
+    make_example,
+    sample_split,
+    split_examples,
+)
+from knowgap.compiling.data.records import Fields, Id, Text, read_records
+from knowgap.compiling.data.registry import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.plugins import is_reference, split_argument
 from knowgap.retrieval.passage import Passage, document_id
@@ -116,8 +126,8 @@ def _read(
         path = Path(source)
     if layout is not None and layout not in LAYOUTS and layout != "beir":
         return _read_by_loader(str(source), layout, corpus)
-    if path.is_dir() and (layout == "beir" or (layout is None and is_beir(path))):
-        splits, passages = read_beir(path, split), corpus or list(read_corpus(path / "corpus.jsonl"))
+    if path.is_dir() and (layout == "beir" or (layout is None and _is_beir(path))):
+        splits, passages = _read_beir(path, split), corpus or list(read_corpus(path / "corpus.jsonl"))
         _check_gold_ids([(path, None, example) for part in splits.values() for example in part], passages)
         return path.name, splits, passages
     if not path.is_dir():
@@ -259,3 +269,56 @@ def _match_ids(examples: Iterable[dspy.Example], pooled: Iterable[Passage], corp
     for example in examples:
         example.gold_ids = list(dict.fromkeys(map(rename, example.gold_ids)))
         example.candidates = list(dict.fromkeys(map(rename, example.candidates)))
+
+
+class _Query(Fields):
+    id: Id = Field(alias="_id")
+    text: Text
+    metadata: dict[str, Any] = Field({})
+
+
+class _Judgement(Fields):
+    query: Text = Field(alias="query-id")
+    passage: Text = Field(alias="corpus-id")
+    score: int
+
+
+def _is_beir(folder: Path) -> bool:
+    """Whether a folder has BEIR's layout (Thakur et al., 2021): `corpus.jsonl`, `queries.jsonl`, `qrels/SPLIT.tsv`."""
+    return (folder / "queries.jsonl").is_file() and (folder / "qrels").is_dir()
+
+
+def _read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Example]]:
+    """Return the judged queries of BEIR's layout by split; queries without a judgement are left out.
+
+    A passage with a score above 0 is gold. The answer is the query's `metadata.answer`, or empty where there is none:
+    such data measure retrieval alone.
+    """
+    queries = {(query := record.read(_Query)).id: query for record in read_records(folder / "queries.jsonl")}
+    names = [name for name in SPLITS if split in (None, name)]
+    files = {name: file for name in names if (file := folder / "qrels" / f"{name}.tsv").is_file()}
+    if not files:
+        raise DataError(f"holds none of {', '.join(f'{name}.tsv' for name in names)}", path=folder / "qrels")
+    gold: dict[str, dict[str, list[str]]] = {name: {} for name in files}
+    judged: dict[str, str] = {}
+    for name, file in files.items():
+        for record in read_records(file):
+            row = record.read(_Judgement)
+            if row.query not in queries:
+                raise record.error(f"{row.query!r} is not among the queries", "query-id")
+            if judged.setdefault(row.query, name) != name:
+                raise record.error(f"the query {row.query!r} is judged in {judged[row.query]}.tsv as well", "query-id")
+            gold[name].setdefault(row.query, []).extend([row.passage] if row.score > 0 else [])
+    return {
+        name: [
+            make_example(
+                id=id,
+                question=queries[id].text,
+                answers=[str(queries[id].metadata.get("answer") or "")],
+                type="retrieval",
+                gold_ids=ids,
+            )
+            for id, ids in part.items()
+        ]
+        for name, part in gold.items()
+    }

@@ -1,8 +1,8 @@
 """Read records from files one at a time, and name every fault by file, line or record, and field.
 
 `read_records` reads JSON Lines, JSON arrays and tables, and never holds more than one record in memory; files that end
-in `.gz` are decompressed as they are read. It yields a `Record`: a JSON object and its place, with methods that check
-the types of its fields.
+in `.gz` are decompressed as they are read. It yields a `Record`: a JSON object and its place, whose fields are checked
+by a pydantic model, a subclass of `Fields`.
 
 All functions raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
 form, at the first line or record where it shows; and for a field that is missing or of another type.
@@ -21,12 +21,47 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import ijson
 import ujson
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError, model_validator
 
 from knowgap.errors import DataError, shorten
+
+
+class Fields(BaseModel):
+    """Base of the fields that a kind of record has; others are ignored, and null counts as missing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {name: value for name, value in data.items() if value is not None}
+        return data
+
+
+FieldsT = TypeVar("FieldsT", bound=Fields)
+
+
+def _visible(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank")
+    return text.strip()
+
+
+def _identifier(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or not str(value).strip():
+        raise ValueError(f"must be a string or a whole number, is {_shorten(value)}")
+    return str(value)
+
+
+Text = Annotated[str, AfterValidator(_visible)]
+"""A string that is not blank, without white space around it."""
+Id = Annotated[str, BeforeValidator(_identifier)]
+"""A string or whole number, as a string."""
+Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+"""A list of strings, or one string as a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,66 +82,22 @@ class Record:
         """Make an error that names this record's place."""
         return DataError(problem, path=self.path, line=self.line, field=field)
 
-    def get(self, field: str, kind: type | tuple[type, ...], default: Any = None) -> Any:
-        """Return a field's value, checked to be of the `kind`; `default` where the field is missing or null."""
-        value = self.data.get(field)
-        if value is None:
-            return default
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-            expected = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
-            raise self.error(f"must be {expected}, is {type(value).__name__}: {_shorten(value)}", field)
-        return value
+    def replace(self, data: dict[str, Any]) -> Record:
+        """Make a record of other data at the same place."""
+        return Record(data, self.path, self.line)
 
-    def need(self, field: str, kind: type | tuple[type, ...]) -> Any:
-        """Like `get`, for a field that must be there."""
-        value = self.get(field, kind)
-        if value is None:
-            fields = ", ".join(sorted(self.data)) or "none"
-            raise self.error(f"is missing; the record's fields are {fields}", field)
-        return value
-
-    def text(self, field: str) -> str:
-        """Return a string that must be there and not blank, without white space around it."""
-        value = self.need(field, str).strip()
-        if not value:
-            raise self.error("is blank", field)
-        return value
-
-    def texts(self, field: str) -> list[str]:
-        """Return a list of strings, or one string as a list; an empty list where the field is missing."""
-        value = self.get(field, (list, str), [])
-        values = [value] if isinstance(value, str) else value
-        for item in values:
-            if not isinstance(item, str):
-                raise self.error(f"must hold strings only, holds {_shorten(item)}", field)
-        return values
-
-    def identifier(self, field: str) -> str:
-        """Return a string or whole number that must be there, as a string."""
-        value = str(self.need(field, (str, int)))
-        if not value.strip() or isinstance(self.data[field], bool):
-            raise self.error(f"must be a string or a whole number, is {_shorten(self.data[field])}", field)
-        return value
-
-    def object(self, field: str) -> Record:
-        """Return the JSON object in a field, which must be there, as a record with this one's place."""
-        return Record(self.need(field, dict), self.path, self.line)
-
-    def objects(self, field: str, *, optional: bool = False) -> list[Record]:
-        """Return a list of JSON objects as records with this one's place; a missing `optional` field is empty."""
-        values = self.get(field, list, []) if optional else self.need(field, list)
-        for value in values:
-            if not isinstance(value, dict):
-                raise self.error(f"must hold JSON objects, holds {_shorten(value)}", field)
-        return [Record(value, self.path, self.line) for value in values]
-
-    def triples(self, field: str, *, optional: bool = False) -> list[list[str]]:
-        """Return a list of [subject, relation, object]; a missing `optional` field is empty."""
-        values = self.get(field, list, []) if optional else self.need(field, list)
-        for value in values:
-            if not isinstance(value, list) or len(value) != 3 or not all(isinstance(part, str) for part in value):
-                raise self.error(f"must hold [subject, relation, object], holds {_shorten(value)}", field)
-        return values
+    def read(self, kind: type[FieldsT]) -> FieldsT:
+        """Return the fields of a kind of record, or raise a `DataError` for the first one that is missing or wrong."""
+        try:
+            return kind.model_validate(self.data)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+        problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        if first["type"] == "missing":
+            problem = f"is missing; the record's fields are {', '.join(sorted(self.data)) or 'none'}"
+        elif first["type"] != "value_error":
+            problem += f", is {_shorten(first['input'])}"
+        raise self.error(problem, ".".join(map(str, first["loc"])) or None)
 
 
 def _shorten(value: Any) -> str:

@@ -149,16 +149,16 @@ BAD = {
     "gold_ids": [5],
     "id": [True],
     "evidences": [[["a", "b"]]],
-    "decomposition": [["a"]],
+    "decomposition": [[5]],
 }
 
 
 @pytest.mark.parametrize(
     ("rows", "problem"),
     [
-        *(([{}, {name: value}], rf"mine.jsonl:2 \({name}\): ") for name, values in BAD.items() for value in values),
+        *(([{}, {name: value}], rf"mine.jsonl:2 \({name}[.)]") for name, values in BAD.items() for value in values),
         ([{"id": "a"}, {"id": "a"}], r"mine.jsonl:2: the id 'a' stood before, in mine.jsonl:1"),
-        ([{"context": [{"id": "p", "text": n}]} for n in "12"], r"mine.jsonl:2 \(context\): the id 'p' names two diff"),
+        ([{"context": [{"id": "p", "text": n}]} for n in "12"], r"mine.jsonl:2: the id 'p' names two diff"),
         ([{"gold_ids": ["absent"], "context": ["text"]}], r"mine.jsonl:1 \(gold_ids\): 'absent' is not in the corpus"),
     ],
 )

@@ -41,7 +41,7 @@ def test_faults_are_named_by_file_and_record(tmp_path, text, problem):
 def test_other_json_than_an_array_is_refused(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text(f'{{"item": [{ROW}]}}')
-    with pytest.raises(DataError, match=r"mine.json:1 \(context\): is missing"):
+    with pytest.raises(DataError, match=r"mine.json:1 \(_id\): is missing"):
         load_dataset(path, layout="hotpotqa")
     assert [record.line for record in read_records(path, key="item")] == [1]
     with pytest.raises(DataError, match='holds no records under the key "Data"'):

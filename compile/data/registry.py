@@ -1,30 +1,25 @@
-"""The known file layouts, and how to tell which one a file has."""
+"""The table of layouts, which of them a file has, and loaders from outside."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from knowgap.compiling.data.dataset import Examples, PassagePool
-from knowgap.compiling.data.layouts.asqa import read_asqa
-from knowgap.compiling.data.layouts.crud import TASKS, read_crud
-from knowgap.compiling.data.layouts.hotpotqa import read_hotpotqa
-from knowgap.compiling.data.layouts.multiple_choice import read_multiple_choice
-from knowgap.compiling.data.layouts.musique import read_musique
-from knowgap.compiling.data.layouts.nq_open import read_nq_open
-from knowgap.compiling.data.layouts.popqa import read_popqa
-from knowgap.compiling.data.layouts.strategyqa import read_strategyqa
-from knowgap.compiling.data.layouts.triviaqa import read_triviaqa
-from knowgap.compiling.data.layouts.twowiki import read_twowiki
-from knowgap.compiling.data.own_questions import read_by_loader, read_own_questions
-from knowgap.compiling.data.records import read_records, stream_keys
+import dspy
+
+from knowgap.compiling.data import layouts
+from knowgap.compiling.data.dataset import PassagePool, question_id
+from knowgap.compiling.data.records import Record, read_records, stream_keys
 from knowgap.errors import DataError, UsageError
 from knowgap.plugins import find
 
+Examples = Iterator[tuple[int, dspy.Example]]
+"""Line or record numbers, and the examples there."""
 Reader = Callable[[Any, PassagePool], Examples]
 
 
@@ -33,14 +28,32 @@ class Layout:
     """A file layout.
 
     Args:
-        reader: yields line (or record) number and example, and adds their passages to the pool.
         about: one line on what it is.
+        row: the fields of a record.
         fits: tells whether a file has this layout from its first record.
+        records: yields the records of a file, and puts passages from files beside it into the pool.
     """
 
-    reader: Reader
     about: str
+    row: type[layouts.Question]
     fits: Callable[[Mapping[str, Any]], bool]
+    records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
+
+    def read(self, path: Path, pool: PassagePool) -> Examples:
+        """Yield line or record numbers and examples of a file; its passages go into the pool."""
+        return _examples(self.records(path, pool), self.row, pool)
+
+
+def _examples(records: Iterable[Record], row: type[layouts.Question], pool: PassagePool) -> Examples:
+    seen: Counter[str] = Counter()
+    for record in records:
+        question = record.read(row)
+        try:
+            example = question.example(pool)
+        except DataError as error:
+            raise record.error(error.problem) from error
+        example.id = example.id or question_id(example.question, seen)
+        yield record.line, example
 
 
 def _has(*fields: str) -> Callable[[Mapping[str, Any]], bool]:
@@ -49,57 +62,70 @@ def _has(*fields: str) -> Callable[[Mapping[str, Any]], bool]:
 
 def _from_a_book(record: Mapping[str, Any]) -> bool:
     """Whether a multiple-choice record is OpenBookQA's: by its own fields, or by its ids such as `7-980`."""
-    return "answerKey" in record and (
-        "question_stem" in record or "fact1" in record or bool(re.fullmatch(r"\d+-\d+", str(record.get("id"))))
-    )
+    own = "question_stem" in record or "fact1" in record or re.fullmatch(r"\d+-\d+", str(record.get("id")))
+    return "answerKey" in record and bool(own)
 
 
 LAYOUTS: dict[str, Layout] = {
     "2wikimultihopqa": Layout(
-        read_twowiki,
         "2 to 4 hops over Wikipedia, with evidence triples (official JSON)",
+        layouts.TwoWiki,
         _has("supporting_facts", "context", "evidences"),
+        layouts.two_wiki_records,
     ),
     "hotpotqa": Layout(
-        read_hotpotqa,
         "two hops over Wikipedia, distractor or full-wiki (official JSON)",
+        layouts.HotpotQA,
         _has("supporting_facts", "context"),
     ),
     "musique": Layout(
-        read_musique,
         "2 to 4 hops composed of single hops, with aliases (official JSON Lines)",
+        layouts.MuSiQue,
         _has("paragraphs", "question_decomposition"),
     ),
     "strategyqa": Layout(
-        read_strategyqa,
         "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
+        layouts.StrategyQA,
         lambda record: "qid" in record and isinstance(record.get("answer"), bool),
+        layouts.strategyqa_records,
     ),
-    "asqa": Layout(read_asqa, "ambiguous questions with long answers (ALCE's JSON)", _has("sample_id", "qa_pairs")),
-    "triviaqa": Layout(read_triviaqa, "trivia, with many aliases (official JSON, no passages)", _has("Data")),
+    "asqa": Layout("ambiguous questions with long answers (ALCE's JSON)", layouts.ASQA, _has("sample_id", "qa_pairs")),
+    "triviaqa": Layout(
+        "trivia, with many aliases (official JSON, no passages)",
+        layouts.TriviaQA,
+        _has("Data"),
+        lambda path, pool: read_records(path, key="Data"),
+    ),
     "crud": Layout(
-        read_crud,
         "questions on one to three news reports, in Chinese (official JSON)",
-        lambda record: bool(TASKS.keys() & record.keys()),
+        layouts.CRUD,
+        lambda record: bool(layouts.CRUD_TASKS.keys() & record.keys()),
+        layouts.crud_records,
     ),
     "popqa": Layout(
-        read_popqa, "questions on long-tail entities (official TSV, no passages)", _has("question", "possible_answers")
+        "questions on long-tail entities (official TSV, no passages)",
+        layouts.PopQA,
+        _has("question", "possible_answers"),
     ),
     "openbookqa": Layout(
-        read_multiple_choice, "elementary science, multiple choice (official JSON Lines, no passages)", _from_a_book
+        "elementary science, multiple choice (official JSON Lines, no passages)",
+        layouts.Question,
+        _from_a_book,
+        layouts.choice_records,
     ),
     "arc_challenge": Layout(
-        read_multiple_choice,
         "school science, multiple choice (official JSON Lines, no passages)",
+        layouts.Question,
         _has("question", "answerKey"),
+        layouts.choice_records,
     ),
     "nq_open": Layout(
-        read_nq_open,
         "questions of search-engine users (official JSON Lines, no passages)",
+        layouts.NQOpen,
         lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
     ),
     "jsonl": Layout(
-        read_own_questions, "your own questions (JSON Lines: question, answer, …)", _has("question", "answer")
+        "your own questions (JSON Lines: question, answer, …)", layouts.OwnQuestion, _has("question", "answer")
     ),
 }
 
@@ -117,11 +143,23 @@ def find_reader(name: str) -> Reader:
         UsageError: a loader from outside that cannot be imported, or is none.
     """
     if name in LAYOUTS:
-        return LAYOUTS[name].reader
+        return LAYOUTS[name].read
     loader = find("layout", name, LAYOUTS)
     if not callable(loader):
         raise UsageError(f"layout {name}: is {type(loader).__name__}; a loader is a function of a path")
-    return functools.partial(read_by_loader, cast("Any", loader), name)
+    return functools.partial(_read_by_loader, cast("Any", loader), name)
+
+
+def _read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str, pool: PassagePool) -> Examples:
+    def records() -> Iterator[Record]:
+        for number, item in enumerate(loader(path), start=1):
+            fields = item.toDict() if isinstance(item, dspy.Example) else item
+            if not isinstance(fields, Mapping):
+                problem = f"{name} must yield a dictionary for each question, and yielded {type(item).__name__}"
+                raise DataError(problem, path=path, line=number)
+            yield Record(dict(fields), Path(path), number)
+
+    return _examples(records(), layouts.LoadedQuestion, pool)
 
 
 def detect_layout(path: Path) -> str:
@@ -131,13 +169,12 @@ def detect_layout(path: Path) -> str:
         DataError: the record fits no layout or cannot be read.
     """
     try:
-        record = next(read_records(path)).data
+        record: Mapping[str, Any] = next(iter(read_records(path))).data
     except DataError:
         # One object over several lines, with the questions under one of its keys?
-        for key in stream_keys(path):
-            if name := _fitting({key: ()}):
-                return name
-        raise
+        if not (key := next(filter(lambda key: _fitting({key: ()}), stream_keys(path)), None)):
+            raise
+        record = {key: ()}
     if name := _fitting(record):
         return name
     fields = ", ".join(sorted(record)) or "none"

@@ -1,1 +1,0 @@
-"""Readers of public file layouts, one file each, listed in `registry`."""
