@@ -8,7 +8,7 @@ the same to a reader.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,15 +21,10 @@ from pydantic import ValidationError
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.delegating_program import AnyProgram, DelegatingProgram
-from knowgap.compiling.evaluation.provenance import (
-    Provenance,
-    connection_options,
-    provenance_of,
-    retriever_facts,
-    state_of,
-)
+from knowgap.compiling.evaluation.provenance import Provenance, connection_options, provenance_of, state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.model_card import model_card
+from knowgap.compiling.study.summary import StudyFacts
 from knowgap.errors import ArtifactError, CheckpointError, KnowgapError, UsageError, ValueOutOfBounds, shorten
 from knowgap.lms.trained import load_trained
 from knowgap.programs import PROGRAMS, get_saved_program, is_program_name, program_reference
@@ -40,8 +35,7 @@ from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import restore_folder, write_file, write_folder
 
-_EMPTY = {"data": {}, "evaluations": {}, "demonstrations": {}, "cost": {}, "compared": [], "created": ""}
-_PREDICTOR_KEYS = ("traces", "train", "demos", "signature", "fields")
+_PREDICTOR_KEYS = ("traces", "train", "demos", "signature")
 
 
 def save(
@@ -49,11 +43,9 @@ def save(
     folder: str | Path,
     *,
     lm: dspy.BaseLM | str | None = None,
-    index: Any = None,
-    data: Dataset | Mapping[str, Any] | None = None,
+    data: Dataset | None = None,
     evaluations: Mapping[str, Evaluation] | None = None,
-    cost: Mapping[str, Any] | None = None,
-    compared: Sequence[Mapping[str, Any]] = (),
+    study: StudyFacts | None = None,
 ) -> Path:
     """Write a program to a folder that `load` reads.
 
@@ -64,11 +56,9 @@ def save(
         program: of a class in `knowgap.programs.PROGRAMS`, or in any importable module.
         folder: the folder of the artifact.
         lm: the language model the program was compiled with, or its name; default: the one DSPy is configured with.
-        index: the index the program was compiled with; default: the program's own.
         data: the data set the program was compiled on.
         evaluations: scores to keep with the program, by a label such as "test after"; each knows its split.
-        cost: what compiling cost, as JSON values by name.
-        compared: the programs among which this one was chosen, as JSON values by name, in the columns of the card.
+        study: the study that found the program, whose cost is kept, and the programs that were compared.
 
     Returns:
         The folder.
@@ -95,12 +85,10 @@ def save(
         "demonstrations": {name: len(each.demos) for name, each in program.named_predictors() if each.demos},
         "data": _data_facts(data),
         "evaluations": {label: evaluation.summary() for label, evaluation in (evaluations or {}).items()},
-        "cost": dict(cost or {}),
-        "compared": [dict(row) for row in compared],
+        "cost": {} if study is None else study.spent.model_dump(),
+        "compared": [] if study is None else study.compared(),
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
     }
-    if index is not None:
-        config["retriever"] = retriever_facts(index)
     state = {**state_of(program), "metadata": {"dependency_versions": get_dependency_versions()}}
     options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
     with write_folder(target) as unfinished:
@@ -156,9 +144,9 @@ def load(
     >>> knowgap.load(folder).name
     'direct'
     """
-    path, cls = Path(folder), artifact_class(folder, expect)
-    config = read_config(path)
-    state = _read_json(path / "program.json")
+    path = Path(folder)
+    config, state = _read_together(path)
+    cls = _class_of(path, config, expect)
     given = {part: m for part, m in (("reranker", reranker), ("entailment", entailment)) if m is not None}
     for part in [*given, *sub_models]:
         if part not in (*cls.part_names, *cls.sub_models):
@@ -166,10 +154,10 @@ def load(
     given |= _load_sub_models(path, cls, config["sub_models"], sub_models)
     program = cls(as_retriever(retriever, quality=quality), **given)
     try:
-        program.load_state(_known_state(program, state, path))
+        program.load_state(_known_state(program, state))
     except ValueOutOfBounds as error:
         raise ArtifactError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # DSPy meets values of another shape
+    except (KeyError, TypeError, ValueError, AttributeError) as error:  # values of another shape
         if isinstance(error, KnowgapError):
             raise
         raise ArtifactError(f"{path / 'program.json'} is damaged: {error!r}") from error
@@ -181,11 +169,27 @@ def load(
 
 def artifact_class(folder: str | Path, expect: str | type[Program] | None = None) -> type[Program]:
     """The class of the program in an artifact; raises `ArtifactError` as `load` does."""
-    name = read_config(folder)["program"]
+    return _class_of(Path(folder), read_config(folder), expect)
+
+
+def _class_of(path: Path, config: Mapping[str, Any], expect: str | type[Program] | None) -> type[Program]:
     try:
-        return get_saved_program(name, expect)
+        return get_saved_program(config["program"], expect)
     except UsageError as error:
-        raise ArtifactError(f"{folder}: {error}") from error
+        raise ArtifactError(f"{path}: {error}") from error
+
+
+def _read_together(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The configuration and the state of one artifact, even if another process replaces the folder meanwhile.
+
+    The configuration holds the digest of the state. If it is another one after the state was read, both are read again.
+    """
+    config = read_config(path)
+    while True:
+        state = _read_json(path / "program.json")
+        before, config = config, read_config(path)
+        if config == before:
+            return config, state
 
 
 def _load_sub_models(
@@ -223,56 +227,57 @@ def read_config(folder: str | Path) -> dict[str, Any]:
         raise ArtifactError(f"{path} is not an artifact: it has no config.json")
     config = _read_json(path / "config.json")
     if not is_program_name(config.get("program")):
-        raise ArtifactError(
-            f"{path} holds the unknown program {config.get('program')!r}: known are {', '.join(PROGRAMS)}"
-        )
+        known = ", ".join(PROGRAMS)
+        raise ArtifactError(f"{path} holds the unknown program {config.get('program')!r}: known are {known}")
     try:
         origin = Provenance.model_validate({name: value for name, value in config.items() if name != "data"})
     except ValidationError as error:
-        place = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ArtifactError(f"{path / 'config.json'} is damaged: {place}: {error.errors()[0]['msg']}") from None
-    return {**_EMPTY, **origin.model_dump(), **config}
+        raise ArtifactError(f"{path / 'config.json'} is damaged: {error.errors()[0]['msg']}") from None
+    return {**origin.model_dump(), **config}
 
 
-def _known_state(program: Program, state: dict[str, Any], path: Path) -> dict[str, Any]:
+def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
     """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
-        part = state.get(name)
-        if isinstance(part, dict) and isinstance(parameter, Setting):
+        part = state[name]
+        if isinstance(parameter, Setting):
             kept[name] = {"value": part["value"]}
-        elif isinstance(part, dict) and all(isinstance(part.get(key), list) for key in ("traces", "train", "demos")):
-            kept[name] = {key: part[key] for key in _PREDICTOR_KEYS if key in part} | {"lm": None}
         else:
-            raise ArtifactError(f"{path / 'program.json'} is damaged: it has no {name} that could be loaded")
+            kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
+            if "fields" in part:
+                kept[name]["fields"] = part["fields"]
     return kept
 
 
 def _warn_of_differences(config: dict[str, Any], now: Provenance) -> None:
-    name = config["program"]
-    compared = [
-        ("index", config["retriever"].get("digest"), now.retriever.get("digest")),
-        ("corpus", config["retriever"].get("corpus_digest"), now.retriever.get("corpus_digest")),
-        ("quality of the index", config["retriever"].get("quality"), now.retriever.get("quality")),
-        ("reranker", config["reranker"], now.reranker),
-        ("entailment model", config["entailment"], now.entailment),
-        *(
-            (f"sub-model {argument}", facts.get("digest"), now.sub_models.get(argument, {}).get("digest"))
-            for argument, facts in config["sub_models"].items()
-        ),
-        ("language model", config["lm"], now.lm),
-        (f"file of {name}", *(facts.get("program", {}).get("sha256") for facts in (config["outside"], now.outside))),
-        ("DSPy version", config["versions"].get("dspy"), now.versions.get("dspy")),
-    ]
-    for what, before, after in compared:
-        if before and after and before != after:
-            before, after = (text if len(text) < 60 else text[:12] for text in (before, after))
-            warnings.warn(f"this {name} was compiled with another {what}: {before}, not {after}", stacklevel=3)
+    name, after = config["program"], _compared(now.model_dump())
+    for what, old in _compared(config).items():
+        new = after.get(what)
+        if old and new and old != new:
+            old, new = (text if len(text) < 60 else text[:12] for text in (old, new))
+            warnings.warn(f"this {name} was compiled with another {what}: {old}, not {new}", stacklevel=3)
 
 
-def _data_facts(data: Any) -> dict[str, Any]:
-    if data is None or isinstance(data, Mapping):
-        return dict(data or {})
+def _compared(origin: Mapping[str, Any]) -> dict[str, str | None]:
+    """What a program is compiled for, by what a warning calls it."""
+    retriever = origin["retriever"]
+    return {
+        "index": retriever.get("digest"),
+        "corpus": retriever.get("corpus_digest"),
+        "quality of the index": retriever.get("quality"),
+        "reranker": origin["reranker"],
+        "entailment model": origin["entailment"],
+        **{f"sub-model {argument}": facts.get("digest") for argument, facts in origin["sub_models"].items()},
+        "language model": origin["lm"],
+        "file of the program": origin["outside"].get("program", {}).get("sha256"),
+        "DSPy version": origin["versions"].get("dspy"),
+    }
+
+
+def _data_facts(data: Dataset | None) -> dict[str, Any]:
+    if data is None:
+        return {}
     splits = {name: len(examples) for name, examples in data.splits.items()}
     return {"name": data.name, "fingerprint": data.fingerprint, "splits": splits, "passages": len(data.corpus)}
 

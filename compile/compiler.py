@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
@@ -22,11 +23,13 @@ from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.run import StudyResult, run_study
 from knowgap.compiling.thresholds.delta_calibration import Calibration, calibrate_delta
 from knowgap.compiling.thresholds.reanchor import ThresholdCalibration, calibrate_thresholds
-from knowgap.errors import UnknownName, UsageError
+from knowgap.errors import LanguageModelError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
 
 P = TypeVar("P", bound=Program)
+
+_LOG = logging.getLogger("knowgap")
 
 WAYS = {
     "study": "searches hyperparameters and demonstrations together, of one program or several",
@@ -99,8 +102,8 @@ def compile(
 
     The optimizer "study" runs an Optuna study of hyperparameters and demonstrations. The same call continues a study:
     `n_trials` counts all its finished trials, and what a process was running when it died is run again. Several
-    processes may make the call at the same time, on one machine over a file, on many over a database server. They share
-    the trials; see `knowgap.compiling.study.shared`.
+    processes may make the call at the same time, on one machine over a file, on many over a database server; see
+    `knowgap.compiling.study.shared`.
 
     The optimizers of `knowgap.compiling.demonstrations.optimizers.OPTIMIZERS` are DSPy's. They find demonstrations or
     instructions and leave hyperparameters alone. "calibrate" sets δ to the largest value at which `share` of the
@@ -184,7 +187,8 @@ def compile(
         raise UnknownName.among("optimizer", optimizer, [*WAYS, *OPTIMIZERS])
     if output is None:
         return found
-    return _score_and_save(found, dataset, metrics, limit, lm, seed, num_threads, Path(output), progress)
+    more = {"limit": limit, "lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
+    return score_and_save(found, dataset, metrics, Path(output), **more)
 
 
 def _training_questions(
@@ -204,44 +208,50 @@ def _refuse(options: dict[str, Any], optimizer: str, *known: str) -> None:
             raise UnknownName.among(f"argument of compile with the optimizer {optimizer}", name, names)
 
 
-def _score_and_save(
+def score_and_save(
     found: Compiled[P],
     dataset: Dataset | Sequence[dspy.Example],
     metrics: Metrics,
-    limit: int | None,
-    lm: dspy.BaseLM | None,
-    seed: int,
-    num_threads: int,
     folder: Path,
-    progress: Progress | None,
+    *,
+    limit: int | None = None,
+    lm: dspy.BaseLM | None = None,
+    lm_before: dspy.BaseLM | None = None,
+    seed: int = 0,
+    num_threads: int = 4,
+    progress: Progress | None = None,
 ) -> Compiled[P]:
-    """Score both programs on dev and on the held-out test split, and save the improved one with its scores."""
+    """Score both programs on dev and on the held-out test split, and save the improved one with its scores.
+
+    Arguments are those of `compile`. `lm_before` is the language model of the program as it was, if another one was
+    finetuned; if it writes nothing that the program can read, there are no scores before.
+    """
     evaluations: dict[str, Evaluation] = {}
     splits = [split for split in ("dev", "test") if split in dataset.splits] if isinstance(dataset, Dataset) else [""]
     for split in splits:
-        for label, program in (("before", found.before), ("after", found.program)):
+        for label, program, model in (("before", found.before, lm_before or lm), ("after", found.program, lm)):
             name = f"{split} {label}".strip()
-            evaluations[name] = evaluate(
-                program,
-                dataset,
-                metrics,
-                split=split,
-                limit=limit,
-                lm=lm,
-                num_threads=num_threads,
-                seed=seed,
-                traces=True,
-                progress=progress,
-            )
+            common: dict[str, Any] = {"split": split, "limit": limit, "lm": model, "num_threads": num_threads}
+            try:
+                evaluations[name] = evaluate(
+                    program, dataset, metrics, seed=seed, traces=True, progress=_named(progress, name), **common
+                )
+            except LanguageModelError as error:
+                if model is not lm_before:
+                    raise
+                _LOG.warning("no scores before: %s", error)
+                continue
             evaluations[name].save(folder / "evaluations" / f"{name}.json")
-    study = found.study
     artifact = save(
         found.program,
         folder / "artifact",
         lm=resolve_lm(lm, found.program),
         data=dataset if isinstance(dataset, Dataset) else None,
         evaluations=evaluations,
-        cost=None if study is None else study.spent.model_dump(),
-        compared=[each.row(study.metric) for each in study.by_program()] if study and len(study.bases) > 1 else [],
+        study=found.study,
     )
-    return Compiled(found.program, found.before, study, found.calibration, evaluations, artifact)
+    return replace(found, evaluations=evaluations, artifact=artifact)
+
+
+def _named(progress: Progress | None, name: str) -> Progress | None:
+    return progress and (lambda done, total, what: progress(done, total, f"{name}: {what}"))

@@ -20,6 +20,7 @@ from knowgap.errors import UnknownName, UsageError
 if TYPE_CHECKING:
     import dspy
 
+    from knowgap.compiling import Compiled
     from knowgap.programs.base import Program
 
 _WITHOUT_TEACHER = ("labeled", "calibrate", "reanchor")
@@ -101,12 +102,12 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
             demos = "none" if generated else options.demos
             _study(job, programs, folder, options, context.obj, demos=demos, teacher_lm=teacher_lm)
         else:
-            improved = _optimize(job, programs[0], optimizer, teacher_lm, settings)
-            score_and_save(job, programs[0], improved, folder)
+            score_and_save(job, _optimize(job, programs[0], optimizer, teacher_lm, settings), folder)
 
 
 def _study(job: Job, programs: list[Program], folder: Path, options: CompileOptions, command: Any, **more: Any) -> None:
     """Run a study, show it, score and save what it found; or only share its trials as a worker."""
+    from knowgap.compiling import Compiled
     from knowgap.compiling.study.local_processes import is_local_worker
     from knowgap.reports.report import write_report
 
@@ -114,18 +115,15 @@ def _study(job: Job, programs: list[Program], folder: Path, options: CompileOpti
     if is_local_worker():
         return
     show_study(tuned)
-    several = len(programs) > 1
-    compared = [each.row(tuned.metric) for each in tuned.by_program()] if several else []
-    spent = tuned.spent.model_dump()
-    evaluations = score_and_save(job, programs[0], tuned.program, folder, spent, compared=compared)
-    if several:
-        page = write_report(tuned, folder / "report.html", evaluations=evaluations, cost=study_config(options).cost)
+    scored = score_and_save(job, Compiled(tuned.program, programs[0], tuned), folder)
+    if len(programs) > 1:
+        page = write_report(tuned, folder / "report.html", evaluations=scored.evaluations, cost=tuned.cost)
         out.print(f"score against cost of all trials, as a picture: {page}", markup=False)
 
 
 def _optimize(
     job: Job, program: Program, optimizer: str, teacher_lm: dspy.LM | None, settings: dict[str, str]
-) -> Program:
+) -> Compiled[Program]:
     """Improve a program by another optimizer than a study."""
     from knowgap.compiling import compile
 
@@ -144,7 +142,7 @@ def _optimize(
             **{name: _parse(text) for name, text in settings.items()},
         )
     out.print(compiled.summary, markup=False)
-    return compiled.program
+    return compiled
 
 
 def _parse(text: str) -> Any:
@@ -163,6 +161,7 @@ def _finetune_config(settings: dict[str, Any], seed: int) -> Any:
 
 def _finetune(job: Job, program: Program, folder: Path, config: Any, teacher_lm: dspy.LM | None) -> None:
     """Finetune the model of a job on the training questions, score and save; in a dry run, say what that takes."""
+    from knowgap.compiling import Compiled
     from knowgap.compiling.training.finetune import finetune_program, local_engine
 
     local_engine(job.lm)
@@ -183,7 +182,7 @@ def _finetune(job: Job, program: Program, folder: Path, config: Any, teacher_lm:
             progress=report,
         )
     remark(f"trained {finetuned.training.folder}: {finetuned.training.steps} steps")
-    score_and_save(job, program, finetuned.program, folder, lm=finetuned.lm)
+    score_and_save(job, Compiled(finetuned.program, program), folder, lm=finetuned.lm)
 
 
 COMMANDS = {"compile": compile_}

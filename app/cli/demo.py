@@ -83,10 +83,9 @@ def demo(
             tuned.program,
             output_dir / "artifact",
             lm=lm,
-            index=retriever,
             data=dataset,
             evaluations=evaluations,
-            cost=tuned.spent.model_dump(),
+            study=tuned,
         )
         _ask_loaded(load(artifact, retriever=retriever), dataset.splits["test"][0], lm, artifact, output_dir)
 

@@ -41,8 +41,8 @@ def estimate_compile(
         programs: the programs, of which only a study takes several.
         devset: the dev questions.
         trainset: the training questions.
-        optimizer: see `compile`.
-        demos: whether a study chooses demonstrations, see `compile`.
+        optimizer: as for `compile`.
+        demos: as for `compile`.
         n_trials: number of trials of a study.
         lm: the language model.
         config: says how many demonstrations a set of a study has.
@@ -57,27 +57,24 @@ def estimate_compile(
         UnknownName: no such optimizer.
         UsageError: no questions, or an optimizer whose calls depend on what a language model writes.
     """
-    config, n_dev, train = config or StudyConfig(), len(check_examples(devset, "devset")), len(trainset)
+    n_dev, train, (first, *others) = len(check_examples(devset, "devset")), len(trainset), programs
 
-    def cost(
-        program: Program, questions: int, names: Sequence[str] = metrics[:1], times: int = 1, shown: int = 0
-    ) -> Estimate:
-        return estimate(program, questions, names, lm=lm, prices=prices, times=times, demos=shown)
+    def cost(program: Program, questions: int, times: int = 1, shown: int = 0) -> Estimate:
+        return estimate(program, questions, metrics[:1], lm=lm, prices=prices, times=times, demos=shown)
 
-    first = programs[0]
-    scored = cost(first, scoring, metrics)
+    def score(program: Program) -> Estimate:
+        return estimate(program, scoring, metrics, lm=lm, prices=prices)
+
     if optimizer != "study":
-        return {first.name: cost(first, _asked(optimizer, train, n_dev), shown=_SHOWN_DEMOS) + scored}
+        return {first.name: cost(first, _asked(optimizer, train, n_dev), shown=_SHOWN_DEMOS) + score(first)}
     made = train if shows_demos(demos, lm) else 0
-    shown = config.max_demos if made else 0
-    if len(programs) == 1:
-        return {first.name: cost(first, n_dev, times=n_trials, shown=shown) + cost(first, made) + scored}
+    shown = (config or StudyConfig()).max_demos if made else 0
+    if not others:
+        return {first.name: cost(first, n_dev, n_trials, shown) + cost(first, made) + score(first)}
     found = {each.name: cost(each, n_dev, shown=shown) + cost(each, made) for each in programs}
     dearest = max(programs, key=lambda each: found[each.name].calls)
     rest = n_trials - len(programs)
-    return found | {
-        f"{rest} other trials": cost(dearest, n_dev, times=rest, shown=shown) + cost(dearest, scoring, metrics)
-    }
+    return found | {f"{rest} other trials": cost(dearest, n_dev, rest, shown) + score(dearest)}
 
 
 def _asked(optimizer: str, train: int, dev: int) -> int:

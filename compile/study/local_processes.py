@@ -13,7 +13,6 @@ LOCAL_WORKER = "KNOWGAP_LOCAL_WORKER"
 """The environment variable that tells a process that it was started by `local_workers`."""
 
 _SECONDS_TO_END = 30
-_ERROR_PREFIX = "error:"
 
 
 def is_local_worker() -> bool:
@@ -42,29 +41,18 @@ def local_workers(count: int, command: Sequence[str] | None = None) -> Iterator[
         started = []
         for _ in range(0 if is_local_worker() else count):
             errors = stack.enter_context(tempfile.TemporaryFile())
-            environment = {**os.environ, LOCAL_WORKER: "1"}
-            process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
-            )
+            environment, null = {**os.environ, LOCAL_WORKER: "1"}, subprocess.DEVNULL
+            process = subprocess.Popen(command, env=environment, stdin=null, stdout=null, stderr=errors)
             stack.callback(_terminate, process)
             started.append((process, errors))
         yield problems
         for process, errors in started:
-            if process.wait():
+            if code := process.wait():
                 errors.seek(0)
-                problems.append(_error_message(errors.read().decode(errors="replace"), process.returncode))
-
-
-def _error_message(text: str, code: int) -> str:
-    """The last error message of the command line in `text`, all its lines; without one, the last line."""
-    lines = text.strip().splitlines()
-    if code < 0:
-        return f"a worker ended by signal {-code}"
-    if not lines:
-        return f"a worker ended with code {code}"
-    starts = [number for number, line in enumerate(lines) if line.startswith(_ERROR_PREFIX)]
-    message = " ".join(lines[starts[-1] :]) if starts else lines[-1]
-    return message.removeprefix(_ERROR_PREFIX).strip()
+                text = "\n" + errors.read().decode(errors="replace").strip()
+                _, found, message = text.rpartition("\nerror:")
+                words = (message if found else text.splitlines()[-1]).split()
+                problems.append(" ".join(words) or f"a worker ended with code {code}")
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:

@@ -166,6 +166,10 @@ class StudyFacts:
             summaries.append(ProgramTrials(name, len(own), best, spent))
         return sorted(summaries, key=lambda each: (each.best is None, rank(each.best, self.cost) if each.best else ()))
 
+    def compared(self) -> list[dict[str, str | int]]:
+        """What the study found of each program, by the headings of a table; empty if there was one program."""
+        return [each.row(self.metric) for each in self.by_program()] if len(self.programs) > 1 else []
+
     @property
     def front(self) -> list[TrialResult]:
         """The complete trials that no other beats in both score and cost, cheapest first."""

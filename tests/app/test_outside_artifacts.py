@@ -67,7 +67,7 @@ def test_the_folder_of_an_artifact_is_not_imported_from(artifact, folder):
 def test_another_version_of_the_module_is_warned_of(artifact, folder):
     with (folder / "mine.py").open("a") as file:
         file.write("# changed\n")
-    with pytest.warns(UserWarning, match="was compiled with another file of mine:Again"):
+    with pytest.warns(UserWarning, match="was compiled with another file of the program"):
         load(artifact, expect="mine:Again")
 
 

@@ -37,7 +37,7 @@ def artifact(compiled, examples, tmp_path, lm):
     lm.kwargs.update(api_key="sk-secret", api_base="http://10.0.0.1:8000", temperature=0.0)
     data = Dataset("houses", {"train": examples[:4], "dev": [], "test": examples[4:]}, [], "f" * 64)
     found = {"test": evaluate(compiled, data, ["exact_match", "f1"], split="test", lm=reading_lm()[0])}
-    return save(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found, cost={"lm_calls": 12})
+    return save(compiled, tmp_path / "artifact", lm=lm, data=data, evaluations=found)
 
 
 def edit(path: Path, change) -> None:
@@ -147,55 +147,61 @@ def test_the_quality_of_the_index(tmp_path, examples, lm):
         load(artifact, retriever=index, quality="fast")
 
 
+def refused(folder, message, error=ArtifactError, **more):
+    with pytest.raises(error, match=message) as caught:
+        load(folder, **more)
+    assert "\n" not in str(caught.value)
+
+
 def test_every_refusal_is_one_clear_line(artifact, index, tmp_path):
-    def refused(message, error=ArtifactError, **more):
-        with pytest.raises(error, match=message) as caught:
-            load(more.pop("folder", artifact), retriever=index, **more)
-        assert "\n" not in str(caught.value)
+    refused(tmp_path / "none", "no such folder")
+    refused(tmp_path, "has no config.json")
+    refused(artifact, "holds the program 'rag', not 'migres'", expect="migres")
+    refused(artifact, "holds the program 'rag', not 'direct'", expect=Direct)
+    for part in ("reranker", "entailment"):
+        message = f"holds the program 'rag', which has no {part}: leave it out"
+        refused(artifact, message, UsageError, retriever=index, **{part: "embedded"})
+    refused(artifact, "no-index", IndexMissing, retriever=tmp_path / "no-index")
 
-    def refused_after(file, change, message):
-        whole = {path: path.read_text() for path in artifact.iterdir()}
-        edit(artifact / file, change)
-        refused(message)
-        for path, text in whole.items():
-            path.write_text(text)
 
-    refused("no such folder", folder=tmp_path / "none")
-    refused("has no config.json", folder=tmp_path)
-    refused("holds the program 'rag', not 'migres'", expect="migres")
-    refused("holds the program 'rag', not 'direct'", expect=Direct)
-    refused("holds the program 'rag', which has no reranker: leave it out", UsageError, reranker="embedded")
-    refused("holds the program 'rag', which has no entailment: leave it out", UsageError, entailment="embedded")
-    with pytest.raises(IndexMissing):
-        load(artifact, retriever=tmp_path / "no-index")
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("config.json", lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
+        ("config.json", lambda c: c.update(retriever=3), "config.json is damaged"),
+        ("program.json", lambda s: s["top_k"].update(value=99), "top_k=99 is out of bounds"),
+        ("program.json", lambda s: s["top_k"].clear(), "program.json is damaged"),
+        ("program.json", lambda s: s.pop("answer"), "program.json is damaged"),
+        ("program.json", lambda s: s["answer"].update(signature=None), "program.json is damaged"),
+    ],
+)
+def test_a_damaged_file_is_named(artifact, index, file, change, message):
+    whole = (artifact / file).read_text()
+    (artifact / file).write_text(whole[:100])
+    refused(artifact, f"{file} is damaged", retriever=index)
+    (artifact / file).write_text(whole)
+    edit(artifact / file, change)
+    refused(artifact, message, retriever=index)
+    (artifact / file).unlink()
+    refused(artifact, file, retriever=index)
 
-    for name in ("program.json", "config.json"):
-        whole = (artifact / name).read_text()
-        for content in (whole[:100], "[1, 2]"):
-            (artifact / name).write_text(content)
-            refused(f"{name} is damaged")
-        (artifact / name).write_text(whole)
-    (artifact / "program.json").rename(tmp_path / "elsewhere")
-    refused("program.json cannot be read")
-    (tmp_path / "elsewhere").rename(artifact / "program.json")
-    for change, message in (
-        (lambda c: c.update(program="migraine"), "unknown program 'migraine'"),
-        (lambda c: c.update(retriever=3), "is damaged: retriever: "),
-    ):
-        refused_after("config.json", change, message)
-    for change, message in (
-        (lambda s: s["top_k"].update(value=99), "top_k=99 is out of bounds"),
-        (lambda s: s["top_k"].update(value="five"), "top_k='five' is out of bounds"),
-        (lambda s: s["top_k"].clear(), "program.json is damaged"),
-        (lambda s: s.update(top_k=3), "has no top_k that could be loaded"),
-        (lambda s: s.pop("answer"), "has no answer that"),
-        (lambda s: s["answer"].pop("demos"), "has no answer that"),
-        (lambda s: s["answer"].update(demos="x"), "has no answer that"),
-        (lambda s: s["answer"].update(signature=None), "program.json is damaged"),
-        (lambda s: s["answer"].update(fields={"x": 1}), "program.json is damaged"),
-    ):
-        refused_after("program.json", change, message)
-    assert load(artifact, retriever=index).top_k == 7
+
+def test_an_artifact_replaced_while_it_is_read_is_not_mixed(artifact, compiled, monkeypatch):
+    """The folder is replaced after its configuration was read and before its state is: both are of the new one."""
+    from knowgap.compiling import artifact as module
+
+    read, replaced = module._read_json, []
+
+    def replace_before_the_state(path):
+        if path.name == "program.json" and not replaced:
+            replaced.append(path)
+            save(compiled.configure(top_k=3), artifact, lm="test/newer")
+        return read(path)
+
+    monkeypatch.setattr(module, "_read_json", replace_before_the_state)
+    config, state = module._read_together(artifact)
+    assert replaced
+    assert (config["lm"], config["hyperparameters"]["top_k"], state["top_k"]["value"]) == ("test/newer", 3, 3)
 
 
 def test_a_program_without_a_retriever(tmp_path):

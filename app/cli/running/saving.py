@@ -1,79 +1,53 @@
-"""Score a program before and after it was improved, and save it."""
+"""Score a program before and after it was improved, save it, and show the scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from knowgap.cli.display import out, remark
+from knowgap.cli.display import out, progress
 from knowgap.cli.evaluate import Job, show_comparisons, show_scores
-from knowgap.errors import LanguageModelError
 
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compiling import Evaluation
-    from knowgap.programs.base import Program
-
-__all__ = ["score_and_save"]
+    from knowgap.compiling import Compiled
 
 
-def score_and_save(
-    job: Job,
-    before: Program,
-    after: Program,
-    folder: Path,
-    spent: dict[str, Any] | None = None,
-    *,
-    lm: dspy.LM | None = None,
-    compared: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Evaluation]:
-    """Score both programs on dev and on the held-out test split, show the scores, and save the improved program.
+def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM | None = None) -> Compiled[Any]:
+    """Score both programs on dev and on the held-out test split, save the improved one, and show the scores.
 
-    Args:
-        job: the data, the metrics, and the language model of both programs.
-        before: the program as it was.
-        after: the improved program.
-        folder: where the scores and the artifact go.
-        spent: what improving it cost.
-        lm: the language model of the improved program, if it was finetuned. The one before may then be unable to write
-            what a program can read, which is said.
-        compared: what a study of several programs found of each.
-
-    Returns:
-        The evaluations by label, such as "test after".
+    `lm` is the language model of the improved program, if it was finetuned.
     """
-    from knowgap.compiling import save
+    from knowgap.compiling.compiler import score_and_save
 
-    evaluations: dict[str, Evaluation] = {}
-    improved = job if lm is None else replace(job, lm=lm)
+    with progress(f"scoring on {job.dataset.name}") as report:
+        scored = score_and_save(
+            found,
+            job.dataset,
+            job.metrics,
+            folder,
+            limit=job.options.limit,
+            lm=lm or job.lm,
+            lm_before=job.lm if lm is not None else None,
+            seed=job.options.seed,
+            num_threads=job.options.num_threads,
+            progress=report,
+        )
+    before, after = found.before.name, found.program.name
+    labels = (
+        {"before": "before", "after": "after"}
+        if before == after
+        else {"before": f"before: {before}", "after": f"after: {after}"}
+    )
     for split, meaning in (("dev", "the split it was chosen on"), ("test", "held out: no choice was made on it")):
-        results = {}
-        for label, program, asked in (("before", before, job), ("after", after, improved)):
-            try:
-                result = asked.evaluate(program, split, f"{program.name} {label}", traces=True)
-            except LanguageModelError as error:
-                if asked is improved:
-                    raise
-                remark(f"no scores before: {error}")
-                continue
-            result.save(folder / "evaluations" / f"{split} {label}.json")
-            shown = label if before.name == after.name else f"{label}: {program.name}"
-            results[shown] = evaluations[f"{split} {label}"] = result
+        results = {
+            shown: scored.evaluations[f"{split} {label}"]
+            for label, shown in labels.items()
+            if f"{split} {label}" in scored.evaluations
+        }
         show_scores(f"{job.dataset.name}, {split} split ({meaning})", results)
         if len(results) > 1:
             show_comparisons(results, job.metrics[0])
-    artifact = save(
-        after,
-        folder / "artifact",
-        lm=improved.lm,
-        index=job.retriever,
-        data=job.dataset,
-        evaluations=evaluations,
-        cost=spent,
-        compared=compared,
-    )
-    out.print(f"saved in {artifact}", markup=False)
-    return evaluations
+    out.print(f"saved in {scored.artifact}", markup=False)
+    return scored

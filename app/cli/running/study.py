@@ -149,7 +149,7 @@ def show_study(tuned: StudyResult[Any]) -> None:
 
 def _show_programs(tuned: StudyResult[Any]) -> None:
     """Show what the study found of each program, and the Pareto front of score and cost over all of them."""
-    found = [each.row(tuned.metric) for each in tuned.by_program()]
+    found = tuned.compared()
     chosen = [" (chosen)" if row["program"] == tuned.best.program else "" for row in found]
     rows = [[f"{row['program']}{mark}", *[*row.values()][1:]] for row, mark in zip(found, chosen, strict=True)]
     caption = "no score: every trial of the program was stopped early" if any(not row[2] for row in rows) else ""

@@ -27,7 +27,7 @@ def test_every_process_runs_the_command(tmp_path):
     [
         ("import sys; sys.exit('no such study')", "no such study"),
         ("import os; os._exit(3)", "a worker ended with code 3"),
-        ("import os; os.kill(os.getpid(), 9)", "a worker ended by signal 9"),
+        ("import os; os.kill(os.getpid(), 9)", "a worker ended with code -9"),
         (
             "import sys; print('1/4', 'error: no such', 'study', sep='\\n', file=sys.stderr); sys.exit(2)",
             "no such study",
