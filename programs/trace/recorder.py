@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -131,11 +132,7 @@ class TraceRecorder:
 
 
 def current_recorder() -> TraceRecorder:
-    """The recorder of the question that is being answered in this thread.
-
-    Raises:
-        RuntimeError: no question is being answered.
-    """
+    """The recorder of the question that is being answered in this thread."""
     recorder = _RECORDER.get()
     if recorder is None:
         raise RuntimeError("no question is being answered here: call the program, not its forward")
@@ -201,27 +198,25 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
         BaseException: the error of the first task that failed, after all have ended. If this thread is interrupted,
             no further task begins, and those that run are not waited for, and call no model and no index.
     """
-    waiting = deque(enumerate([(contextvars.copy_context(), task) for task in tasks]))
-    results: dict[int, T] = {}
-    errors: dict[int, BaseException] = {}
-    interrupted = threading.Event()
+    jobs = deque((Future[T](), contextvars.copy_context(), task) for task in tasks)
+    futures, interrupted = [future for future, _, _ in jobs], threading.Event()
+
+    def run(future: Future[T], context: contextvars.Context, task: Callable[[], T]) -> None:
+        try:
+            future.set_result(context.run(run_cancellable, interrupted, task))
+        except BaseException as error:
+            future.set_exception(error)
+            if not isinstance(error, Exception):  # an interrupt, or the end of the process
+                jobs.clear()
+                raise
 
     def work() -> None:
-        while waiting:
-            try:
-                position, (context, task) = waiting.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                results[position] = context.run(run_cancellable, interrupted, task)
-            except BaseException as error:
-                errors[position] = error
-                if not isinstance(error, Exception):  # an interrupt, or the end of the process
-                    waiting.clear()
-                    raise
+        while jobs:
+            with suppress(IndexError):  # another thread took the last one
+                run(*jobs.popleft())
 
     def help_out() -> None:
-        with suppress(BaseException):  # it is among the errors
+        with suppress(BaseException):  # its future holds it
             work()
         _free.release()
 
@@ -235,8 +230,6 @@ def run_in_threads(tasks: Sequence[Callable[[], T]]) -> list[T]:
             helper.join()
     except BaseException:
         interrupted.set()
-        waiting.clear()
+        jobs.clear()
         raise
-    for _, error in sorted(errors.items()):
-        raise error
-    return [results[position] for position in range(len(tasks))]
+    return [future.result() for future in futures if future.done()]

@@ -14,7 +14,6 @@ from endpoint import endpoint
 from support import OverlapRetriever, scripted_lm
 
 from knowgap.programs.base import Program
-from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Noted
 from knowgap.retrieval.passage import Passage
@@ -149,20 +148,22 @@ def mlflow(tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")  # those of MLflow
-def test_questions_at_once_are_a_tree_each_in_mlflow(mlflow):
+def test_questions_at_once_are_a_tree_each_in_mlflow_without_a_key(mlflow, tmp_path):
     program = TwoBranches(OverlapRetriever(PASSAGES), together=8)  # all branches of four questions at once
     questions = [f"What flows through town {n}?" for n in range(4)]
-    lm = scripted_lm(lambda *_: RULE)[0]
+    with endpoint() as server:
+        settings = {"api_base": server.api_base, "cache": False}
+        lm = dspy.LM("openai/m", api_key="sk-of-the-model", **settings)
+        program.reader.lm = dspy.LM("openai/m", api_key="sk-of-the-reader", **settings)
 
-    def ask(question):
-        with dspy.context(lm=lm):
-            return program(question=question)
+        def ask(question):
+            with dspy.context(lm=lm):
+                return program(question=question)
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(ask, questions))
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(ask, questions))
     mlflow.flush_trace_async_logging()
     traces = mlflow.search_traces(return_type="list")
-    assert len(traces) == 4
     for trace in traces:
         spans = trace.data.spans
         [root] = [span for span in spans if span.parent_id is None]
@@ -171,22 +172,8 @@ def test_questions_at_once_are_a_tree_each_in_mlflow(mlflow):
         [search] = [span for span in spans if span.span_type == "RETRIEVER"]
         assert (search.inputs["queries"], search.inputs["iteration"]) == ([root.inputs["question"]], 1)
         calls = [span for span in spans if span.span_type == "CHAT_MODEL"]
-        assert len(calls) == 2
-        assert all(root.inputs["question"] in json.dumps(call.inputs) for call in calls)
+        assert [root.inputs["question"] in json.dumps(call.inputs) for call in calls] == [True] * 2
     assert {trace.data.spans[0].inputs["question"] for trace in traces} == set(questions)
-
-
-@pytest.mark.filterwarnings("ignore")  # those of MLflow
-def test_no_key_is_in_the_store_of_mlflow(mlflow, tmp_path):
-    with endpoint() as server:
-        lm = dspy.LM("openai/m", api_base=server.api_base, api_key="sk-of-the-model", cache=False)
-        program = TwoBranches(OverlapRetriever(PASSAGES))
-        program.reader.lm = dspy.LM("openai/m", api_base=server.api_base, api_key="sk-of-the-reader", cache=False)
-        with dspy.context(lm=lm):
-            program(question="What flows through Tarn?")
-            dspy.Predict("question -> answer")(question="What flows through Wick?")
-            Direct()(question="What flows through Wick?")
-    mlflow.flush_trace_async_logging()
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert b"What flows through Wick?" in stored
+    assert questions[0].encode() in stored
     assert b"sk-of-the" not in stored
