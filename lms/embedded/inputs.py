@@ -147,33 +147,22 @@ def listed(text: str) -> list[str]:
     return found or ([text] if text.strip() and text.strip() != "N/A" else [])
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which XML 1.0 does not have
+
+
 def write_reply(prompt: Prompt, values: Mapping[str, Any]) -> str:
     """Write a reply in the prompt's format from JSON-ready values."""
     if prompt.style == "json":
         return json.dumps(dict(values), ensure_ascii=False)
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in values.items()
+    }
     if prompt.style == "xml":
-        return "\n\n".join(_xml(name, value) for name, value in values.items())
-    fields = "\n\n".join(f"[[ ## {name} ## ]]\n{_text(value)}" for name, value in values.items())
-    return f"{fields}\n\n[[ ## completed ## ]]"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value.replace("[[ ##", "[ ##")  # a field marker inside a value would cut the reply
-    return json.dumps(value, ensure_ascii=False)
-
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # which XML 1.0 does not have
-
-
-def _xml(tag: str, value: Any) -> str:
-    if isinstance(value, list):
-        inner = "".join(_xml("item", item) for item in value)
-    elif isinstance(value, dict):
-        inner = "".join(_xml(key, item) for key, item in value.items())
-    else:
-        inner = escape(_CONTROL.sub(" ", value if isinstance(value, str) else json.dumps(value)))
-    return f"<{tag}>{inner}</{tag}>"
+        return "\n\n".join(f"<{name}>{escape(_CONTROL.sub(' ', text))}</{name}>" for name, text in texts.items())
+    # A field marker inside a value would cut the reply.
+    fields = [f"[[ ## {name} ## ]]\n{text.replace('[[ ##', '[ ##')}" for name, text in texts.items()]
+    return "\n\n".join([*fields, "[[ ## completed ## ]]"])
 
 
 def count_tokens(text: str) -> int:
