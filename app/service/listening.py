@@ -8,15 +8,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import uvicorn
 from typing_extensions import Self
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from knowgap.errors import MissingDependency, UsageError
-
-try:
-    import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError as error:
-    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
+from knowgap.errors import UsageError
 
 _MAX_CONNECTIONS = 256
 _HEAD_TIMEOUT = 10.0  # seconds

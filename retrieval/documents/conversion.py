@@ -18,7 +18,6 @@ import threading
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from typing_extensions import Self
@@ -28,7 +27,6 @@ from knowgap.retrieval.documents.folder import Unreadable
 SECONDS = 300.0
 """A file that takes longer is left out."""
 
-_LIBRARIES = {"PDF": "pypdfium2", "Word": "markitdown", "PowerPoint": "markitdown", "Excel": "markitdown"}
 _MEMORY = 6 * 2**30  # address space in bytes, most of which the libraries only reserve
 _UNPACKED = 2**30  # bytes in an Office file, which is an archive
 _TEXT = 64_000_000  # characters
@@ -59,9 +57,10 @@ class Converter:
         seconds: how long a file may take.
     """
 
+    _process: subprocess.Popen[bytes] | None = None
+
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -76,9 +75,6 @@ class Converter:
             Unreadable: it is damaged, encrypted, without text, too large for its time and memory, or of a kind for
                 which the extra `documents` is not installed.
         """
-        library = _LIBRARIES.get(kind)
-        if library is not None and find_spec(library) is None:
-            raise Unreadable(f"is a {kind} file, which needs `pip install 'knowgap[documents]'`")
         answer = self._ask(kind, content)
         if "problem" in answer:
             raise Unreadable(answer["problem"])

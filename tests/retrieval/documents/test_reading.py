@@ -10,7 +10,7 @@ import pytest
 from document_files import archive, pdf, sheet, slides, word
 
 from knowgap.errors import DataError
-from knowgap.retrieval.documents import conversion, folder
+from knowgap.retrieval.documents import folder
 from knowgap.retrieval.documents.conversion import Converter
 from knowgap.retrieval.documents.folder import Unreadable, open_folder
 from knowgap.retrieval.documents.reading import Reading, read_documents
@@ -136,7 +136,7 @@ def test_names_cannot_command_a_terminal(tmp_path: Path):
     for name in (b"a\x1b[31m\n.txt", b"b\xff.txt"):
         (tmp_path / os.fsdecode(name)).write_text("A text.", encoding="utf-8")
     found, _ = read(tmp_path)
-    assert list(found) == [r"a\x1b[31m\x0a.txt", r"b\udcff.txt"]
+    assert list(found) == [r"a\x1b[31m\n.txt", r"b\udcff.txt"]
     [(passage, _)] = found[r"b\udcff.txt"].placed
     assert passage.title == r"b\udcff"
 
@@ -173,8 +173,9 @@ def test_a_converter_that_dies_costs_one_file():
         assert converter.convert("HTML", b"<p>Two.").text == "Two."
 
 
-def test_without_the_extra_the_file_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+def test_without_the_extra_the_file_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "pypdfium2.py").write_text("raise ImportError('none')")
+    monkeypatch.syspath_prepend(tmp_path)
     with Converter() as converter:
         with pytest.raises(Unreadable, match=r"is a PDF file, which needs `pip install 'knowgap\[documents\]'`"):
             converter.convert("PDF", b"")
