@@ -12,7 +12,7 @@ from support import UNREADABLE, scripted_lm
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.questions.records import KINDS
-from knowgap.compiling.questions.writing import estimate_questions, write_questions
+from knowgap.compiling.questions.writing import RepetitionFilter, estimate_questions, write_questions
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG
@@ -264,3 +264,20 @@ def test_real_paragraphs(data, tmp_path):
     assert not index.missing_ids([id for example in questions for id in example.gold_ids])
     used = [id for example in questions for id in {*example.gold_ids}]
     assert len({*used}) > 0.8 * len(used), "spread over the documents"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "repeats"),
+    [
+        ("What is the birthplace of Ada Venn?", "the  Tarn.", True),
+        ("where was Ada  Venn born?", "Wick", True),  # the same words: one of the answers is wrong
+        ("When was Ada Venn born?", "1890", False),
+        ("Where was the designer of the Orle Bridge born?", "Tarn", False),
+        ("Where was Jon Reth born?", "Tarn", False),
+    ],
+)
+def test_similar_words_with_the_same_answer_repeat(question, answer, repeats):
+    earlier = RepetitionFilter()
+    assert not earlier.repeats("Where was Ada Venn born?", "Tarn")
+    assert earlier.repeats(question, answer) is repeats
+    assert earlier.repeats(question, answer)
