@@ -32,17 +32,9 @@ class Answer(dict[str, Any]):
 
 
 class Answering:
-    """A program that answers the questions of a service.
+    """A program that answers the questions of a service, and counts them and their cost in Prometheus' registry.
 
-    Args:
-        program: the program, with its index.
-        lm: the language model that it asks.
-        max_questions: how many questions are answered at the same time.
-        deadline: seconds within which a question is answered.
-        metrics: Prometheus' registry, in which questions and their cost are counted.
-
-    Attributes:
-        name: the program's name, which stands for a model's.
+    The other arguments are those of `Server`. `name` is the program's, and stands for a model's.
     """
 
     def __init__(

@@ -19,16 +19,7 @@ _HEAD_TIMEOUT = 10.0  # seconds
 
 
 class HTTPServer(uvicorn.Server):
-    """Serves an ASGI application until it is stopped.
-
-    Args:
-        application: the application.
-        host: the address to listen on.
-        port: the port; 0 takes a free one.
-        grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
-
-    Attributes:
-        url: where it listens.
+    """Serves an ASGI application at `url` until it is stopped; the arguments are those of `Server`.
 
     Raises:
         UsageError: the address cannot be used.
@@ -63,8 +54,7 @@ class HTTPServer(uvicorn.Server):
     def serve_forever(self, announce: Callable[[], object] = lambda: None) -> None:
         """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM.
 
-        Args:
-            announce: called once requests are taken and Ctrl-C ends the server in order.
+        `announce` is called once requests are taken and Ctrl-C ends the server in order.
         """
         self._announce = announce
         try:

@@ -78,12 +78,7 @@ class Problem(Exception):
 
 
 class Patience:
-    """Waits for results in the name of a client, until the client disconnects or its time is over.
-
-    Args:
-        gone: returns when nobody waits for the answer any more.
-        seconds: how long the answer may take in all.
-    """
+    """Waits for results, until `gone` returns (nobody waits for the answer any more) or so many seconds are over."""
 
     def __init__(self, gone: Callable[[], Awaitable[object]], seconds: float) -> None:
         self._gone, self._seconds = gone, seconds
@@ -152,13 +147,7 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 class Guard:
-    """Middleware: refuses requests without the key (401), and those of another site's page in a browser (403).
-
-    Args:
-        app: the application behind it.
-        key: as for `Server`.
-        only_loopback: answer only to loopback names.
-    """
+    """Middleware: refuses requests without the key (401), and to a server on loopback by another name (403)."""
 
     def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool) -> None:
         self._app, self._key, self._only_loopback = app, key, only_loopback

@@ -46,13 +46,7 @@ class SearchRequest(BaseModel):
 
 
 class Searching:
-    """An index that answers the searches of a service.
-
-    Args:
-        retriever: the index.
-        metrics: Prometheus' registry, in which searches are counted.
-        deadline: seconds within which a search is answered, waiting included.
-    """
+    """An index that answers the searches of a service, waiting included, within so many seconds."""
 
     def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
         self._retriever, self._deadline = retriever, deadline
@@ -74,12 +68,7 @@ class Searching:
     async def search(self, asked: SearchRequest, gone: Callable[[], Awaitable[object]]) -> bytes:
         """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
 
-        Args:
-            asked: the request.
-            gone: returns when nobody waits for the answer any more.
-
-        Raises:
-            Problem: there is no answer.
+        `gone` returns when nobody waits for the answer any more. A `Problem` says why there is no answer.
         """
         outcome = "answered"
         try:

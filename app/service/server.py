@@ -190,14 +190,9 @@ class _Events(StreamingResponse):
 
     @classmethod
     async def begin(cls, items: AsyncGenerator[StepTold | Answer, None], written: Any) -> _Events:
-        """Wait for the first step, so that a question that cannot be asked is answered with its status.
+        """Wait for the first item, so that a question that cannot be asked is answered with its status.
 
-        Args:
-            items: the steps and the answer.
-            written: makes the texts of the events from them.
-
-        Raises:
-            Problem: there is no first step.
+        `written` makes the texts of the events from the items.
         """
         first = await anext(items)
 

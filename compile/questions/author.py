@@ -63,11 +63,7 @@ class Author:
         )
 
     def draft(self, material: Material) -> Draft:
-        """Write a question and check it.
-
-        Raises:
-            LanguageModelError: the language model refuses whatever it is asked, such as a wrong key.
-        """
+        """Write a question and check it; raises a `LanguageModelError` that every other draft would meet, too."""
         draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
         try:
             draft.dropped = self._compose(draft, material) or _flaw(draft) or self._check(draft, material.passages)
@@ -125,7 +121,7 @@ class Author:
 
 
 class _Unreadable(Exception):
-    """A reply that cannot be read."""
+    pass
 
 
 def _writing_inputs(material: Material) -> dict[str, Any]:

@@ -33,13 +33,7 @@ _ARTICLES = ("the", "a", "an")
 
 
 class Material(NamedTuple):
-    """One passage, or two with what links them.
-
-    Attributes:
-        kind: of the question that is written from it.
-        passages: the gold passages.
-        link: the entity that both speak of; empty for a single passage, and for neighbours in retrieval.
-    """
+    """The gold passages of a question of some kind: one, or two with the entity that links them, if one does."""
 
     kind: str
     passages: tuple[Passage, ...]
@@ -52,15 +46,9 @@ class Material(NamedTuple):
 
 
 class Corpus:
-    """The passages of an index, as sources of questions.
+    """The passages of an index, as sources of questions, and the index to search for those that belong together.
 
-    Args:
-        retriever: searched for passages that belong together.
-        passages: read once; at most 5,000 of them are kept in memory, and all titles.
-        seed: of the order.
-
-    Raises:
-        UsageError: no passage is long enough to ask about.
+    Passages are read once; at most 5,000 of them are kept in memory, and all titles. The seed decides their order.
     """
 
     def __init__(self, retriever: Retriever, passages: Iterable[Passage], seed: int = 0) -> None:

@@ -67,9 +67,6 @@ def open_folder(root: str | Path) -> Folder:
 
     Hidden files and folders, symbolic links (which may lead out of the folder, or in circles), what is not a regular
     file, and files of unknown kinds are left out, and counted.
-
-    Raises:
-        DataError: there is no such folder.
     """
     root = Path(root)
     if not root.is_dir():
@@ -117,11 +114,7 @@ def _reason_to_leave_out(path: Path) -> str | None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file, without following a symbolic link.
-
-    Raises:
-        Unreadable: it is larger than `LARGEST_FILE`, empty, not a regular file, or the system refuses it.
-    """
+    """The content of a regular file, without following a symbolic link; raises `Unreadable`."""
     try:
         # Not to wait for a pipe, and not to follow a link, that has taken the place of the file since it was found.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | _BINARY)

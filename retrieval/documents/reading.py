@@ -87,14 +87,9 @@ class ReadFile(NamedTuple):
 def read_documents(
     folder: Folder, splitter: Splitter, reading: Reading, known: dict[str, FileRecord] | None = None
 ) -> Iterator[ReadFile]:
-    """Read the files of a folder in the order of their names.
+    """Read the files of a folder in the order of their names, and keep `reading` up to date.
 
-    Args:
-        folder: its files.
-        splitter: makes passages of their texts.
-        reading: is kept up to date.
-        known: the files as they were recorded; one whose content has not changed is not read again, and a file that
-            could not be read is named again.
+    A file whose content is that of its record in `known` is not read again; its problem is named again.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
@@ -141,11 +136,7 @@ def _read_file(
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """The text of a file, and the encoding where it had to be guessed.
-
-    Raises:
-        Unreadable: it is not text.
-    """
+    """The text of a file, and the encoding where it had to be guessed."""
     encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
     guessed = ""
     try:

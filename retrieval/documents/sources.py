@@ -80,23 +80,14 @@ def _telling_of_full_disks(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What is recorded of a file.
-
-    Args:
-        digest: SHA-256 of its content; None if it could not be read.
-        problem: why it has no passages, or only those of an earlier version; empty if it has all.
-    """
+    """The SHA-256 of a file, None if it could not be read, and why it has no passages of this version, if it has none."""
 
     digest: str | None
     problem: str = ""
 
 
 class Sources:
-    """The sources of the passages of an index, which any thread may read.
-
-    Args:
-        path: the file.
-    """
+    """The sources of the passages of an index, in a file that any thread may read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -48,12 +48,9 @@ class Splitter:
     """Splits texts into passages of a limited number of tokens.
 
     Args:
-        window: of the encoder that the passages are for; None if there is none or it is not known. Tokens are then
-            those of the embedded encoder, and those of a short text are not counted.
+        window: of the encoder that the passages are for; None stands for the embedded encoder's, with which the tokens
+            of a short text are not counted.
         tokens: a passage has at most so many, from 32; less where the window is smaller.
-
-    Raises:
-        ValueOutOfBounds: tokens.
     """
 
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
@@ -98,7 +95,7 @@ class Splitter:
         Args:
             file: its name, with the folders that it is in.
             text: what it says.
-            markdown: whether that is Markdown, with headings that become part of the titles.
+            markdown: whether headings become part of the titles.
             unit: what the numbers of its pages count: "page" or "slide".
             by_name: whether every title begins with the name of the file, even if one heading stands above all others.
         """
