@@ -80,7 +80,7 @@ def _telling_of_full_disks(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """The SHA-256 of a file, None if it could not be read, and why it has no passages of this version, if it has none."""
+    """The SHA-256 of a file (None if it could not be read), and why its text is not in the index, if it is not."""
 
     digest: str | None
     problem: str = ""
