@@ -122,10 +122,11 @@ def write_questions(
     index, wanted, lm = as_retriever(retriever), _shares(n, kinds), resolve_lm(lm)
     if lm_name(lm) == EXTRACTIVE:
         raise UsageError(f"{CANNOT_WRITE}: pass another language model, lm=make_lm(…)")
-    if not isinstance(index, Iterable):
+    passages: Any = index
+    if not isinstance(passages, Iterable):
         name = getattr(index, "name", type(index).__name__)
         raise UsageError(f"{name} does not list its passages: name the folder of an index")
-    corpus, path = Corpus(index, index, seed), Path(output)
+    corpus, path = Corpus(index, passages, seed), Path(output)
     made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
     drafts = path.with_name(f"{path.name}.drafts")
     if path.exists() and not drafts.exists():
