@@ -32,7 +32,7 @@ from knowgap.compiling.evaluation.statistics import mean_interval, paired_compar
 from knowgap.lms import extractive_lm
 from knowgap.lms.embedded.span_head import span_head
 from knowgap.retrieval import ColBERTIndex, EmbeddedEntailment, EmbeddedReranker
-from knowgap.retrieval.entailment.words import name_runs
+from knowgap.retrieval.entailment.features import name_runs
 from knowgap.signatures import STYLES, AnswerFromPassages, SourcePassage
 
 PARTS = ("reading", "relevance", "entailment")

@@ -14,8 +14,7 @@ from dspy.predict.parameter import Parameter
 from typing_extensions import Self
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.rerankers.pair_scores import is_bge_base
-from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 
 T = TypeVar("T")
 

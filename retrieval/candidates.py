@@ -34,7 +34,7 @@ class CandidateRetriever(NeverCopied):
     def __init__(self, passages: Iterable[Passage], *, reranker: Reranker | None = None) -> None:
         self._passages = list(MemoryStore(passages))
         if reranker is None:
-            from knowgap.retrieval.rerankers.embedded import EmbeddedReranker
+            from knowgap.retrieval.rerankers.relevance import EmbeddedReranker
 
             reranker = EmbeddedReranker()
         self._reranker = reranker

@@ -23,7 +23,7 @@ from bundled_models.reading_examples import (
     squad_examples,
 )
 from knowgap.errors import DataError
-from knowgap.retrieval.entailment.words import name_runs, negated
+from knowgap.retrieval.entailment.features import name_runs, negated
 from knowgap.retrieval.lexical import FUNCTION_WORDS
 from knowgap.retrieval.minilm import sentence_encoder
 from knowgap.retrieval.sentences import split_sentences

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
+
+import numpy as np
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import (
@@ -13,7 +15,7 @@ from knowgap.retrieval.colbert.checkpoint import (
     prepare_checkpoint,
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
-from knowgap.retrieval.colbert.maxsim import VECTORS
+from knowgap.retrieval.colbert.maxsim import VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import start_build
@@ -22,6 +24,7 @@ from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality, settings_of
 from knowgap.retrieval.index.vector_index import VectorIndex
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.storage.progress import Progress, no_progress
 
 
@@ -136,3 +139,35 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
 
     def _load_encoder(self) -> TokenEncoder:
         return load_recorded_encoder(self.path, self.manifest, self._checkpoint, self._device)
+
+
+class MaxSimReranker(PairScorer):
+    """MaxSim of query and text under the checkpoint of a ColBERT index.
+
+    Args:
+        index: its checkpoint encodes queries and texts; the texts need not be its passages.
+        default_threshold: δ, if known. There is no general one, since scores grow with the number of query tokens.
+    """
+
+    def __init__(self, index: ColBERTIndex, *, default_threshold: float | None = None) -> None:
+        super().__init__()
+        self._index = index
+        self.name = f"MaxSim with {index.manifest.checkpoint['name']}"
+        self.default_threshold = default_threshold
+        self.scale = "sums of cosines over query tokens"
+
+    @cached
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The MaxSim of each (query, text) pair; 0 for a blank query."""
+        encoder = self._index.encoder
+        texts = list(dict.fromkeys(text for _, text in pairs))
+        row = {text: i for i, text in enumerate(texts)}
+        vectors = TokenVectors(*encoder.encode_passages(texts))
+        positions: dict[str, list[int]] = {}
+        for position, (query, _) in enumerate(pairs):
+            if query.strip():
+                positions.setdefault(query, []).append(position)
+        scores = np.zeros(len(pairs))
+        for query, own in positions.items():
+            scores[own] = vectors.rescore(encoder.encode_query(query), np.array([row[pairs[i][1]] for i in own]))
+        return scores.tolist()

@@ -17,8 +17,8 @@ from knowgap.errors import CheckpointError
 from knowgap.retrieval.entailment.features import FEATURES, EntailmentFeatures
 from knowgap.retrieval.lexical import Stemmed, content_words
 from knowgap.retrieval.minilm import MINILM_DIGEST, sentence_encoder
-from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
 from knowgap.retrieval.rerankers.relevance import coverage
+from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from knowgap.storage.files import json_digest, write_json
 
 _NAME = "entailment.json"
@@ -49,10 +49,7 @@ class EntailmentWeights:
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> EntailmentWeights:
-        """Read weights.
-
-        Args:
-            folder: where `save` wrote them; None takes those that come with the package.
+        """Read the weights that `save` wrote to a folder; None takes those that come with the package.
 
         Raises:
             CheckpointError: the file is missing or damaged, or belongs to another encoder.

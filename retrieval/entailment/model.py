@@ -1,12 +1,21 @@
-"""What a program needs of an entailment model, and entailment models by name."""
+"""What a program needs of an entailment model, models by name, and those that Transformers loads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from scipy.special import expit, softmax
+
+from knowgap.errors import CheckpointError
 from knowgap.plugins import make
+from knowgap.retrieval.device import bfloat16_on, choose_device
+from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder, loading_model, predict_logits
+from knowgap.retrieval.rerankers.reranker import PairScorer, cached
+
+_BATCH_SIZE = 16
+_MAX_TOKENS = 2048
 
 
 @runtime_checkable
@@ -38,12 +47,9 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
         CheckpointError: no such model.
         UsageError: a model from outside that cannot be imported or made, or is none.
     """
-    from knowgap.retrieval.entailment.cross_encoder import NLICrossEncoder
-    from knowgap.retrieval.entailment.embedded import EmbeddedEntailment
-    from knowgap.retrieval.entailment.t5 import T5TrueNLI
-    from knowgap.retrieval.rerankers.cross_encoder import loading_model
-
     if str(name) == "embedded":
+        from knowgap.retrieval.entailment.embedded import EmbeddedEntailment
+
         return EmbeddedEntailment()
     if outside := make("entailment model", name, EntailmentModel):
         return outside
@@ -52,3 +58,88 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
 
         is_t5 = AutoConfig.from_pretrained(str(name)).is_encoder_decoder
     return T5TrueNLI(name, device=device) if is_t5 else NLICrossEncoder(name, device=device)
+
+
+class NLICrossEncoder(PairScorer):
+    """A cross-encoder trained on natural language inference, such as `cross-encoder/nli-deberta-v3-base`.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub. One of its labels must be called entailment, or it must
+            have a single label.
+        device: where to compute; None takes a GPU if there is one.
+
+    Raises:
+        CheckpointError: no such model, or its labels do not say which of them is entailment.
+    """
+
+    def __init__(self, model: str | Path, *, device: str | None = None) -> None:
+        super().__init__()
+        self.name = str(model)
+        self.default_threshold = 0.5
+        self._model = load_cross_encoder(model, device=device)
+        labels = {int(i): str(label).lower() for i, label in self._model.config.id2label.items()}
+        entailment = [i for i, label in labels.items() if label.startswith("entail")]
+        if len(labels) > 1 and len(entailment) != 1:
+            raise CheckpointError(f"{self.name}: none of its labels is entailment: {', '.join(labels.values())}")
+        self._entailment_label = entailment[0] if entailment else 0
+
+    @cached
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The probability of the label entailment for each (premise, hypothesis) pair."""
+        logits = predict_logits(self._model, pairs)
+        if logits.shape[1] == 1:
+            return expit(logits[:, 0]).tolist()
+        return softmax(logits, axis=1)[:, self._entailment_label].tolist()
+
+
+class T5TrueNLI(PairScorer):
+    """TRUE (Honovich et al. 2022), `google/t5_xxl_true_nli_mixture`: a T5 that answers 1 or 0. MIGRES and ALCE use it.
+
+    The probability is that of "1" against "0" as the first token of the answer. The published model has eleven billion
+    parameters, 45 GB in 32 bits; it is loaded in bfloat16 if the processor computes in it. Smaller models of the same
+    form work too.
+
+    Args:
+        model: a folder, or a name on the Hugging Face hub.
+        device: where to compute; None takes a GPU if there is one.
+
+    Raises:
+        CheckpointError: no such model.
+    """
+
+    def __init__(self, model: str | Path, *, device: str | None = None) -> None:
+        import torch
+
+        super().__init__()
+        self.name = str(model)
+        self.default_threshold = 0.5
+        self._device = choose_device(device)
+        with loading_model(model):
+            from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+            dtype = torch.bfloat16 if bfloat16_on(self._device) else torch.float32
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(self.name)
+            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.name, dtype=dtype)
+        self._model.to(self._device).eval()
+        no, yes = (self._tokenizer(answer, add_special_tokens=False)["input_ids"][:1] for answer in ("0", "1"))
+        if not no or not yes or no == yes:
+            raise CheckpointError(f"{self.name}: its tokenizer does not tell the answers 0 and 1 apart")
+        self._answer_ids = no + yes
+
+    @cached
+    def entails(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The probability of the answer 1 for each (premise, hypothesis) pair."""
+        import torch
+
+        by_length = sorted(range(len(pairs)), key=lambda i: sum(map(len, pairs[i])))
+        probabilities = [0.0] * len(pairs)
+        for start in range(0, len(by_length), _BATCH_SIZE):
+            batch = by_length[start : start + _BATCH_SIZE]
+            texts = [f"premise: {pairs[i][0]} hypothesis: {pairs[i][1]}" for i in batch]
+            inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=_MAX_TOKENS, return_tensors="pt")
+            first = torch.full((len(batch), 1), self._model.config.decoder_start_token_id, device=self._device)
+            with torch.inference_mode():
+                logits = self._model(**inputs.to(self._device), decoder_input_ids=first).logits[:, 0, self._answer_ids]
+            for i, probability in zip(batch, logits.float().softmax(-1)[:, 1].tolist(), strict=True):
+                probabilities[i] = probability
+        return probabilities

@@ -20,7 +20,7 @@ ENGINES = {
     "colbert": "knowgap.retrieval.colbert.index:ColBERTIndex",
     "dense": "knowgap.retrieval.dense:DenseIndex",
     "hybrid": "knowgap.retrieval.hybrid:HybridIndex",
-    "qdrant": "knowgap.retrieval.qdrant.index:QdrantIndex",
+    "qdrant": "knowgap.retrieval.qdrant:QdrantIndex",
 }
 """Engine name → `module:class`; the class has `open(path)`."""
 

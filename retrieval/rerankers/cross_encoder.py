@@ -1,4 +1,4 @@
-"""Cross-encoders of sentence-transformers: loading, batching, and the reranker made of one."""
+"""Cross-encoders of sentence-transformers: loading, batching, the reranker made of one; and rerankers by name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
+from knowgap.plugins import make
 from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision
-from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached, is_bge_base
+from knowgap.retrieval.rerankers.reranker import PairScorer, Reranker, cached, is_bge_base
 
 if TYPE_CHECKING:
     import torch
@@ -53,16 +54,30 @@ class CrossEncoderReranker(PairScorer):
         return predict_logits(self._model, pairs)[:, 0].tolist()
 
 
-def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | None = None) -> Any:
-    """Load a `sentence_transformers.CrossEncoder`.
+def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
+    """Load a reranker by name.
 
     Args:
-        model: a folder or a hub name.
+        name: `embedded`, or the folder or hub name of a cross-encoder; or one from outside: `module:Name`, or what an
+            installed package offers under that name in the group `knowgap.rerankers`.
         device: where to compute; None takes a GPU if there is one.
-        labels: the number of scores per pair that the model must have; None accepts any.
 
     Raises:
-        CheckpointError: no such model, or one with another number of scores.
+        CheckpointError: no such model.
+        UsageError: a model from outside that cannot be imported or made, or is none.
+    """
+    if str(name) == "embedded":
+        from knowgap.retrieval.rerankers.relevance import EmbeddedReranker
+
+        return EmbeddedReranker()
+    return make("reranker", name, Reranker) or CrossEncoderReranker(name, device=device)
+
+
+def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | None = None) -> Any:
+    """Load a `sentence_transformers.CrossEncoder` by folder or hub name.
+
+    Raises:
+        CheckpointError: no such model, or one that does not give as many scores per pair as `labels` says.
     """
     import torch
 

@@ -1,12 +1,17 @@
-"""What a program needs of a reranker, and rerankers by name."""
+"""What a program needs of a reranker, and the cache that models of pairs of texts have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
-from knowgap.plugins import make
+from knowgap.retrieval.lru_cache import LRUCache
+from knowgap.retrieval.passage import NeverCopied
+
+ScorePairs = TypeVar("ScorePairs", bound=Callable[[Any, Sequence[tuple[str, str]]], list[float]])
+_CACHED_PAIRS = 262_144
 
 
 @runtime_checkable
@@ -29,21 +34,23 @@ class Reranker(Protocol):
         ...
 
 
-def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
-    """Load a reranker by name.
+class PairScorer(NeverCopied):
+    """Base of models that score pairs of texts."""
 
-    Args:
-        name: `embedded`, or the folder or hub name of a cross-encoder; or one from outside: `module:Name`, or what an
-            installed package offers under that name in the group `knowgap.rerankers`.
-        device: where to compute; None takes a GPU if there is one.
+    def __init__(self) -> None:
+        self.cache: LRUCache[tuple[str, str], float] = LRUCache(_CACHED_PAIRS)
 
-    Raises:
-        CheckpointError: no such model.
-        UsageError: a model from outside that cannot be imported or made, or is none.
-    """
-    from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
-    from knowgap.retrieval.rerankers.embedded import EmbeddedReranker
 
-    if str(name) == "embedded":
-        return EmbeddedReranker()
-    return make("reranker", name, Reranker) or CrossEncoderReranker(name, device=device)
+def cached(compute: ScorePairs) -> ScorePairs:
+    """Decorate a method of a `PairScorer` so that it computes distinct pairs only, and only those not in the cache."""
+
+    @functools.wraps(compute)
+    def score(self: PairScorer, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        return self.cache.get(pairs, functools.partial(compute, self))
+
+    return cast("ScorePairs", score)
+
+
+def is_bge_base(reranker: object) -> bool:
+    """Whether a reranker, or its folder or hub name, is BGE-reranker-base, on whose logits MIGRES states thresholds."""
+    return Path(str(getattr(reranker, "name", reranker))).name.casefold() == "bge-reranker-base"

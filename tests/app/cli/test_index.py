@@ -103,7 +103,7 @@ def test_an_index_of_another_format_version_is_built_again_in_the_cache_folder(k
 
 @needs_qdrant
 def test_builds_on_a_qdrant_server(knowgap, checkpoint: str):
-    from tests.retrieval.qdrant.qdrant_server import QdrantServer
+    from tests.retrieval.qdrant_server import QdrantServer
 
     with closing(QdrantServer()) as server:
         layout = {"url": server.url, "checkpoint": checkpoint, "collection": "docs", "shards": 4, "replicas": 2}

@@ -7,7 +7,7 @@ import pytest
 from knowgap.errors import CheckpointError
 from knowgap.retrieval import EmbeddedEntailment, NLICrossEncoder, T5TrueNLI, make_entailment
 from knowgap.retrieval.entailment.embedded import EntailmentWeights
-from knowgap.retrieval.entailment.words import name_runs, read_words
+from knowgap.retrieval.entailment.features import name_runs, read_words
 from tests.retrieval.conformance import corpus
 from tests.retrieval.tiny import write_cross_encoder, write_t5
 

@@ -11,7 +11,7 @@ from knowgap.retrieval import (
     MaxSimReranker,
     make_reranker,
 )
-from knowgap.retrieval.rerankers.pair_scores import PairScorer, cached
+from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 from tests.retrieval.conformance import QUERIES, corpus
 from tests.retrieval.tiny import write_colbert, write_cross_encoder
 

@@ -12,13 +12,13 @@ from knowgap.errors import (
     ValueOutOfBounds,
 )
 from knowgap.retrieval import ColBERTIndex, open_index
-from knowgap.retrieval.qdrant.index import QdrantIndex
+from knowgap.retrieval.qdrant import QdrantIndex
 from tests.retrieval.conformance import NEW, QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_colbert
 
 pytest.importorskip("qdrant_client", reason="Qdrant is an extra: pip install 'knowgap[qdrant]'")
 
-from tests.retrieval.qdrant.qdrant_server import QdrantServer
+from tests.retrieval.qdrant_server import QdrantServer
 
 
 @pytest.fixture

@@ -9,28 +9,43 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import threading
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing
+import uuid
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from knowgap.errors import DataError, IndexDamaged, UsageError, ValueOutOfBounds
+import numpy as np
+
+from knowgap.errors import (
+    DataError,
+    IndexDamaged,
+    IndexFolderError,
+    IndexMissing,
+    MissingDependency,
+    UsageError,
+    ValueOutOfBounds,
+)
 from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.device import choose_device
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.index.passage_store import Where
+from knowgap.retrieval.index.passage_store import PassageStore, Where
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split, rank_hits
-from knowgap.retrieval.qdrant.collection import connect, fill, import_qdrant, key_for, point_id, pool, reporting, upsert
 from knowgap.retrieval.window import warn_of_cut
-from knowgap.storage.progress import Progress
+from knowgap.storage.progress import Progress, no_progress
 
-_PASSAGES_PER_REQUEST = 256
+_PASSAGES_PER_REQUEST = 64
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_NAMESPACE = uuid.UUID("6b6e6f77-6761-5000-8000-000000000000")
 _TIES = 16  # hits asked for beyond k, so that equal scores at the cut are ordered by id
 _DECIMALS = 4
 
@@ -41,17 +56,9 @@ class QdrantIndex(NeverCopied):
     window_of = staticmethod(checkpoint_window)
 
     def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        url: str,
-        client: Any,
-        *,
-        checkpoint: str | Path | None,
-        device: str | None,
+        self, path: Path, manifest: Manifest, url: str, client: Any, checkpoint: str | Path | None, device: str | None
     ) -> None:
-        self.path, self.manifest = path, manifest
-        self.url, self.client = url, client
+        self.path, self.manifest, self.url, self.client = path, manifest, url, client
         self._collection: str = manifest.settings["collection"]
         self._checkpoint, self._device = checkpoint, device
         self._encoder: TokenEncoder | None = None
@@ -87,9 +94,9 @@ class QdrantIndex(NeverCopied):
             checkpoint: see `ColBERTIndex.build`.
             dim: see `ColBERTIndex.build`.
             device: where to encode; None takes a CUDA GPU if there is one.
-            shards: into how many parts a cluster divides the collection, from 1, best a multiple of its nodes; None
-                leaves it to the server, which takes one per node. It cannot easily be changed later.
-            replicas: how many copies of each part the cluster keeps, from 1; None leaves it to the server.
+            shards: into how many parts a cluster divides the collection, best a multiple of its nodes; None takes one
+                per node. It cannot easily be changed later.
+            replicas: how many copies of each part the cluster keeps; None leaves it to the server.
             overwrite: replace another index at the path, and the collection.
             progress: called after each batch of passages.
 
@@ -102,37 +109,31 @@ class QdrantIndex(NeverCopied):
             IndexFolderError: the collection is there already.
             MissingDependency: qdrant-client is not installed.
         """
-        import_qdrant()
+        _client_class()  # whether it is installed
         layout = {"shard_number": shards, "replication_factor": replicas}
         if any(number is not None and number < 1 for number in layout.values()):
             raise ValueOutOfBounds(f"shards = {shards!r}, replicas = {replicas!r}: at least 1")
         if url is None:
             raise UsageError("a Qdrant index is kept by a server: give its URL (--engine-option url=https://HOST:6333)")
-        device, key = choose_device(device), key_for(url, api_key, named=True)
+        device, key = choose_device(device), _key_for(url, api_key, named=True)
 
         def check(folder: Path) -> None:
-            with closing(connect(url, key)) as client:
+            with closing(_connect(url, key)) as client:
                 _check_collection(folder, client, collection)
 
         with start_build(path, overwrite=overwrite, check=check) as build:
             store = build.store(passages)
-            job = {
-                "corpus": build.corpus_digest,
-                "checkpoint": str(checkpoint),
-                "dim": dim,
-                "url": url,
-                "collection": collection,
-                **layout,
-            }
-            state = EncodingState.resume(build, job)
+            job = {"checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
+            state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job, **layout})
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
             manifest = build.manifest("qdrant", store, settings, "collection", checkpoint=recorded)
             if not build.already_built(manifest):
-                options: dict[str, Any] = {"layout": layout, "overwrite": overwrite, "progress": progress}
-                with closing(connect(url, key)) as client:
-                    fill(client, collection, store, encoder, state, **options)
+                with closing(_connect(url, key)) as client, _reporting(url):
+                    if not state.passages:
+                        _create(client, collection, state, encoder.dim, layout, overwrite=overwrite)
+                    _fill(client, collection, store, encoder, state, progress or no_progress)
             shutil.rmtree(build.segment)  # the points hold the passages
             build.finish(manifest, leave_out=[STATE])
         return cls.open(path, url=url, api_key=api_key, checkpoint=checkpoint, device=device)
@@ -160,20 +161,19 @@ class QdrantIndex(NeverCopied):
         Raises:
             IndexMissing: nothing is at that path, or no server answers.
             IndexForeign, IndexDamaged: see `Manifest.read`.
-            UsageError: a key that may not be sent (`key_for`).
+            UsageError: a key for a server that was not named, or that would go over plain HTTP.
             MissingDependency: qdrant-client is not installed.
         """
-        import_qdrant()
         path = Path(path)
         manifest = Manifest.read(path, engine="qdrant")
         server = url or manifest.settings["url"]
-        client = connect(server, key_for(server, api_key, named=url is not None))
+        client = _connect(server, _key_for(server, api_key, named=url is not None))
         try:
             _check_collection(path, client, manifest.settings["collection"])
         except IndexDamaged:
             client.close()
             raise
-        return cls(path, manifest, server, client, checkpoint=checkpoint, device=device)
+        return cls(path, manifest, server, client, checkpoint, device)
 
     @property
     def encoder(self) -> TokenEncoder:
@@ -205,8 +205,8 @@ class QdrantIndex(NeverCopied):
 
     def missing_ids(self, ids: Iterable[str]) -> list[str]:
         """Those of the ids that neither a passage has nor a document that was split into passages."""
-        points = {point_id(name): name for name in ids}
-        with reporting(self.url):
+        points = {_point_id(name): name for name in ids}
+        with _reporting(self.url):
             found = self.client.retrieve(self._collection, list(points), with_payload=False)
         known = {str(record.id) for record in found}
         return not_split([name for point, name in points.items() if point not in known], (each.id for each in self))
@@ -243,14 +243,14 @@ class QdrantIndex(NeverCopied):
             ids = [passage.id for passage in self if (ids is None or passage.id in ids) and where(passage)]
         chosen = None
         if ids is not None:
-            chosen = models.Filter(must=[models.HasIdCondition(has_id=[point_id(name) for name in ids])])
+            chosen = models.Filter(must=[models.HasIdCondition(has_id=[_point_id(name) for name in ids])])
         for query in filter(str.strip, hits):
             vectors = self.encoder.encode_query(query)
             request: dict[str, Any] = {"query": vectors.tolist(), "using": "tokens", "query_filter": chosen}
             if pooled is not None and ids is None:
                 limit = max(pooled, 10 * k)
-                request["prefetch"] = models.Prefetch(query=pool(vectors), using="pooled", limit=limit)
-            with reporting(self.url):
+                request["prefetch"] = models.Prefetch(query=vectors.mean(axis=0).tolist(), using="pooled", limit=limit)
+            with _reporting(self.url):
                 answer = self.client.query_points(self._collection, limit=k + _TIES, with_payload=True, **request)
             scored = ((Passage.from_dict(point.payload), round(point.score, _DECIMALS)) for point in answer.points)
             hits[query] = rank_hits(scored, k)
@@ -270,12 +270,12 @@ class QdrantIndex(NeverCopied):
             DataError: an id that the index already has, or that comes twice.
         """
         new = list(passages)
-        points = [point_id(passage.id) for passage in new]
+        points = [_point_id(passage.id) for passage in new]
         if len(set(points)) < len(points):
             raise DataError("an id is used twice; ids must be unique", field="id")
         if new and not replace and (known := self.client.retrieve(self._collection, points, with_payload=True)):
             raise DataError(f"the id {known[0].payload['id']!r} is already in use; ids must be unique", field="id")
-        warn_of_cut(upsert(self.client, self._collection, new, self.encoder), len(new), self.encoder.window)
+        warn_of_cut(_upload(self.client, self._collection, new, self.encoder), len(new), self.encoder.window)
         if new:
             self._record_change("add", [[passage.id, passage.title, passage.text] for passage in new])
         return len(new)
@@ -291,7 +291,7 @@ class QdrantIndex(NeverCopied):
         """
         from qdrant_client import models
 
-        points = [point_id(name) for name in sorted(set(ids))]
+        points = [_point_id(name) for name in sorted(set(ids))]
         known = self.client.retrieve(self._collection, points, with_payload=True)
         if known:
             selector = models.PointIdsList(points=[record.id for record in known])
@@ -316,3 +316,120 @@ class QdrantIndex(NeverCopied):
 def _check_collection(folder: Path, client: Any, collection: str) -> None:
     if not client.collection_exists(collection):
         raise IndexDamaged(f"{folder}: the collection {collection!r} is gone; build it again")
+
+
+def _key_for(url: str, api_key: str | None, *, named: bool) -> str | None:
+    """The key to send to a server: the argument, or the environment variable QDRANT_API_KEY.
+
+    None goes to a server that the user has not named, in this call or as QDRANT_URL.
+    """
+    parts, known = urlsplit(url), urlsplit(os.environ.get("QDRANT_URL", ""))
+    if parts.username or parts.password:
+        raise UsageError(f"{url}: leave out user name and password; the server's key is read from QDRANT_API_KEY")
+    if not named and (known.scheme, known.hostname, known.port) != (parts.scheme, parts.hostname, parts.port):
+        if api_key is not None:
+            raise UsageError(f"api_key: name the server that it is for, url={url!r} or QDRANT_URL")
+        return None
+    key = api_key or os.environ.get("QDRANT_API_KEY")
+    if key and parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise UsageError(f"{url}: the key would go over plain HTTP; use https, or unset QDRANT_API_KEY")
+    return key
+
+
+def _client_class() -> Any:
+    try:
+        from qdrant_client import QdrantClient
+    except ImportError as error:
+        raise MissingDependency("qdrant-client is not installed; `pip install 'knowgap[qdrant]'`") from error
+    return QdrantClient
+
+
+def _connect(url: str, key: str | None) -> Any:
+    """A client of a server, which has answered.
+
+    Raises:
+        IndexMissing: no server answers.
+        MissingDependency: qdrant-client is not installed.
+    """
+    client_class = _client_class()
+    with _reporting(url), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Api key is used")  # `_key_for` decides
+        client = client_class(url=url, api_key=key, check_compatibility=False)
+        client.get_collections()
+    return client
+
+
+@contextmanager
+def _reporting(url: str) -> Iterator[None]:
+    """Turn the errors of a connection into `IndexMissing`, which names the server."""
+    from qdrant_client.http.exceptions import ApiException
+
+    try:
+        yield
+    except (ApiException, ConnectionError) as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise IndexMissing(f"{url}: Qdrant does not answer ({reason})") from error
+
+
+def _create(
+    client: Any,
+    collection: str,
+    state: EncodingState,
+    dim: int,
+    layout: Mapping[str, int | None],
+    *,
+    overwrite: bool,
+) -> None:
+    """Make a collection, in the place of one that may be overwritten or that the same build has made."""
+    from qdrant_client import models
+
+    if client.collection_exists(collection):
+        if not overwrite and not state.collection:
+            raise IndexFolderError(f"the collection {collection!r} is there already; choose another, or overwrite it")
+        client.delete_collection(collection)
+    state.save(collection=True)
+    tokens = models.VectorParams(
+        size=dim,
+        distance=models.Distance.DOT,  # a query's vectors carry weights, which the cosine would undo
+        datatype=models.Datatype.FLOAT16,
+        on_disk=True,
+        hnsw_config=models.HnswConfigDiff(m=0),
+        multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+    )
+    vectors = {"tokens": tokens, "pooled": models.VectorParams(size=dim, distance=models.Distance.COSINE)}
+    client.create_collection(collection, vectors_config=vectors, on_disk_payload=True, **layout)
+
+
+def _fill(
+    client: Any, collection: str, store: PassageStore, encoder: TokenEncoder, state: EncodingState, report: Progress
+) -> None:
+    """Encode the missing passages into a collection; the state of the build is saved after each request."""
+    for start in range(state.passages, len(store), _PASSAGES_PER_REQUEST):
+        report(start, len(store), "encoding passages")
+        end = min(start + _PASSAGES_PER_REQUEST, len(store))
+        cut = _upload(client, collection, [store[i] for i in range(start, end)], encoder)
+        state.save(passages=end, cut=state.cut + cut)
+    report(len(store), len(store), "encoding passages")
+    warn_of_cut(state.cut, len(store), encoder.window)
+
+
+def _upload(client: Any, collection: str, passages: Sequence[Passage], encoder: TokenEncoder) -> int:
+    """Encode passages and put them into a collection; how many of them are longer than the encoder's window."""
+    from qdrant_client import models
+
+    def points() -> Iterator[models.PointStruct]:
+        for start in range(0, len(passages), _PASSAGES_PER_REQUEST):
+            batch = passages[start : start + _PASSAGES_PER_REQUEST]
+            vectors, lengths = encoder.encode_passages([str(passage) for passage in batch])
+            pieces = np.split(vectors.astype(np.float32), np.cumsum(lengths)[:-1])
+            for passage, piece in zip(batch, pieces, strict=True):
+                vector = {"tokens": piece.tolist(), "pooled": piece.mean(axis=0).tolist()}
+                yield models.PointStruct(id=_point_id(passage.id), vector=vector, payload=passage.to_dict())
+
+    client.upload_points(collection, points(), batch_size=_PASSAGES_PER_REQUEST, wait=True)
+    return encoder.window.cut([str(passage) for passage in passages])
+
+
+def _point_id(passage_id: str) -> str:
+    """The UUID of a passage's point."""
+    return str(uuid.uuid5(_NAMESPACE, passage_id.encode("utf-8", "surrogatepass").hex()))

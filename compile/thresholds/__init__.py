@@ -1,0 +1,1 @@
+"""Thresholds fitted to training questions."""

@@ -1,1 +1,0 @@
-"""An index in Qdrant."""
