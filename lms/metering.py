@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import dspy
-import numpy as np
 from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
@@ -25,7 +24,6 @@ from pydantic import BaseModel, ConfigDict
 
 from knowgap.lms.cancelling import check_cancelled, pause
 
-N = TypeVar("N", float, np.ndarray)
 T = TypeVar("T")
 
 Prices = tuple[float, float]
@@ -39,17 +37,12 @@ class Usage(BaseModel):
     """Calls to a language model, their tokens and their price.
 
     Attributes:
-        calls: calls that reached the language model.
-        cached_calls: calls answered from a cache instead.
+        calls: calls that reached the language model, which the tokens and the money are of.
+        cached_calls: calls answered from a cache instead, with tokens as far as their replies say.
         cut: calls of either kind whose reply ended at the limit of tokens.
-        prompt_tokens: of the calls that reached it.
-        completion_tokens: of the calls that reached it.
-        cached_prompt_tokens: of the calls answered from a cache, as far as their replies say.
-        cached_completion_tokens: likewise.
-        money: US dollars for the calls that reached it, as far as prices are known.
+        money: US dollars, as far as prices are known.
         unpriced_calls: calls whose price is not known.
-        uncounted_calls: calls of models that went around the meter: what they used and cost is not known. They are in
-            no other number.
+        uncounted_calls: calls of models that went around the meter; they are in no other number.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -212,7 +205,7 @@ def token_prices(model: str) -> Prices | None:
     return None if prompt is None or completion is None else (prompt * 1e6, completion * 1e6)
 
 
-def dollars(prompt_tokens: N, completion_tokens: N, prices: Prices) -> N:
+def dollars(prompt_tokens: Any, completion_tokens: Any, prices: Prices) -> Any:
     """The price of tokens in US dollars: of numbers, or of arrays of them."""
     return (prompt_tokens * prices[0] + completion_tokens * prices[1]) / 1e6
 
@@ -277,11 +270,7 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
 
     Faults that may pass are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between
     two attempts are 1, 2, 4, … seconds, or what the endpoint asks for, a minute at most. A server that refuses
-    connections and has never answered is not waited for.
-
-    Args:
-        lm: the model that answers.
-        request: makes the request once, without DSPy's own repetitions (`metered(lm, num_retries=0)`).
+    connections and has never answered is not waited for. `request` makes the request once, without DSPy's repetitions.
 
     Raises:
         LMError: the last attempt failed, or the fault would not pass.
@@ -294,15 +283,14 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
             check_cancelled()
             try:
                 reply = request()
+                _answered.add(key)
+                return reply
             except LMError as error:
                 passes = is_retryable_lm_error(error) or is_garbled(error)
                 absent = key not in _answered and _refuses_connections(error)
                 if attempt >= lm.num_retries or absent or not passes:
                     raise
                 seconds = 2.0**attempt if error.retry_after is None else error.retry_after
-            else:
-                _answered.add(key)
-                return reply
             pause(min(seconds, _LONGEST_PAUSE))
             attempt += 1
 

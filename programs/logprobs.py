@@ -55,12 +55,7 @@ def ask_for_tokens(
 ) -> TokenReply:
     """Ask the language model for a reply with token log-probabilities; ask again without if the backend refuses.
 
-    Args:
-        program: the program that asks.
-        predictor: one of the program's.
-        with_tokens: False asks without log-probabilities from the start.
-        temperature: None leaves it to the language model's settings.
-        **inputs: inputs of the predictor's signature.
+    With `with_tokens` False, it asks without from the start; a temperature of None is the language model's own.
     """
     config = {} if temperature is None else {"temperature": temperature}
     if with_tokens:

@@ -52,7 +52,7 @@ class HFEngine(InProcessEngine):
         """Reply to one request, with token log-probabilities if `request.config.logprobs` is set.
 
         Raises:
-            LanguageModelError: the model cannot be loaded.
+            LanguageModelError: the model cannot be loaded, or its chat template renders no such conversation.
             ContextWindowExceededError: the prompt is longer than the model's window.
         """
         config = request.config
@@ -105,11 +105,7 @@ class HFEngine(InProcessEngine):
         return self._run([Job(ids, continuations=continuations) for ids in prompts])
 
     def write(self, prompts: Sequence[list[int]], limit: int) -> list[str]:
-        """The most likely text after each prompt of tokens: at most `limit` tokens, or as many as the window leaves.
-
-        Raises:
-            ContextWindowExceededError: a prompt is longer than the model's window.
-        """
+        """The most likely text after each prompt of tokens: at most `limit` tokens, or as many as the window leaves."""
         local = self.load()
         replies = self._run([Job(ids, local.room(len(ids), limit)) for ids in prompts])
         return [local.tokenizer.decode(reply.tokens, skip_special_tokens=True) for reply in replies]
@@ -121,11 +117,7 @@ class HFEngine(InProcessEngine):
         return batcher.run(jobs)
 
     def load(self) -> LocalModel:
-        """The model, which is loaded at the first call.
-
-        Raises:
-            LanguageModelError: the model cannot be loaded.
-        """
+        """The model, which is loaded at the first call."""
         with self._lock:
             if self._batcher is None:
                 local = load_model(self.path_or_id, self.settings["device"], self.settings["dtype"])

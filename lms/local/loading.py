@@ -47,9 +47,6 @@ class LocalModel:
 
         A chat template that refuses the system role, or leaves it out, gets the system prompt at the beginning of the
         first user turn. Without a chat template, the turns are joined with blank lines.
-
-        Raises:
-            LanguageModelError: the chat template cannot render the conversation.
         """
         if not self.tokenizer.chat_template:
             return self.text_ids("\n\n".join(turn["content"] for turn in turns) + "\n\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,9 +29,8 @@ class Cost(BaseModel):
     of language-model calls that wait for one another.
 
     `knowledge_tokens` is the consumption of external knowledge (MIGRES, table 5): the words of titles and texts of
-    retrieved passages that the model reads, as far as they are left after filtering or summarising. They count once
-    per call, in which the model may also summarise or judge passages, or repeat an unreadable reply. Questions,
-    instructions, demonstrations and what the model wrote itself do not count. A tokenizer of word pieces counts more.
+    retrieved passages that the model reads, once per call. Questions, instructions, demonstrations and what the model
+    wrote itself do not count.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -56,6 +56,16 @@ class Cost(BaseModel):
     def all_unreadable(self) -> bool:
         """Whether the language model was asked and no reply could be read."""
         return 0 < self.lm_calls == self.unreadable
+
+    def __str__(self) -> str:
+        spoilt = f"{self.unreadable} unreadable, {self.cut} cut off, " if self.unreadable or self.cut else ""
+        around = f"{self.uncounted_calls} uncounted calls, " if self.uncounted_calls else ""
+        return (
+            f"{self.lm_calls} LM calls ({self.cached_calls} from cache, {spoilt}{self.critical_calls} in sequence), "
+            f"{around}{self.prompt_tokens + self.completion_tokens} tokens\n"
+            f"{self.retrievals} retrievals, {self.passages} passages read, {self.knowledge_tokens} knowledge tokens, "
+            f"{self.seconds:.2f} s"
+        )
 
 
 class Trace(BaseModel):
@@ -120,45 +130,30 @@ class Trace(BaseModel):
     __str__ = __repr__
 
     def __rich__(self) -> Tree:
-        return _tree(self)
+        """A tree of iterations, branches and steps, and the cost at the end."""
+        from rich.text import Text
+        from rich.tree import Tree
+
+        def plain(line: str, style: str = "") -> Text:
+            # Text of models and passages must not act as markup or as control characters of the terminal.
+            return Text(_CONTROL.sub(" ", line), style=style)
+
+        colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
+        root = Tree(Text.assemble(plain(self.question, "bold"), "  ", plain(self.program, "dim")))
+        for iteration, of_iteration in itertools.groupby(self.steps, lambda step: step.iteration):
+            node = root.add(plain(f"iteration {iteration}", "bold")) if iteration else root
+            for branch, steps in itertools.groupby(of_iteration, lambda step: step.branch):
+                place = node.add(plain(branch, "dim")) if branch else node
+                for step in steps:
+                    headline, *details = describe_step(self, step)
+                    told = place.add(plain(headline, colours.get(step.kind, "")))
+                    for line in details:
+                        told.add(plain(line))
+        root.add(Text(str(self.cost), style="dim"))
+        return root
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Trace:
         return self.model_copy()
-
-
-def _tree(trace: Trace) -> Tree:
-    """Make a rich tree of a trace: iterations, branches, steps, and the cost at the end."""
-    from rich.text import Text
-    from rich.tree import Tree
-
-    def plain(line: str, style: str = "") -> Text:
-        # Text of models and passages must not act as markup or as control characters of the terminal.
-        return Text(_CONTROL.sub(" ", line), style=style)
-
-    colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
-    root = Tree(Text.assemble(plain(trace.question, "bold"), "  ", plain(trace.program, "dim")))
-    iteration_node, branch_node = root, root
-    iteration, branch = 0, ""
-    for step in trace.steps:
-        if step.iteration != iteration:
-            iteration, branch = step.iteration, ""
-            iteration_node = branch_node = root.add(plain(f"iteration {iteration}", "bold"))
-        if step.branch != branch:
-            branch = step.branch
-            branch_node = iteration_node.add(plain(branch, "dim")) if branch else iteration_node
-        headline, *details = describe_step(trace, step)
-        step_node = branch_node.add(plain(headline, colours.get(step.kind, "")))
-        for line in details:
-            step_node.add(plain(line))
-    cost = trace.cost
-    spoilt = f"{cost.unreadable} unreadable, {cost.cut} cut off, " if cost.unreadable or cost.cut else ""
-    calls = f"{cost.lm_calls} LM calls ({cost.cached_calls} from cache, {spoilt}{cost.critical_calls} in sequence), "
-    calls += f"{cost.uncounted_calls} uncounted calls, " if cost.uncounted_calls else ""
-    calls += f"{cost.prompt_tokens + cost.completion_tokens} tokens"
-    reading = f"{cost.retrievals} retrievals, {cost.passages} passages read, {cost.knowledge_tokens} knowledge tokens, "
-    reading += f"{cost.seconds:.2f} s"
-    root.add(Text(f"{calls}\n{reading}", style="dim"))
-    return root
 
 
 def _title(trace: Trace, passage_id: str) -> str:
