@@ -102,7 +102,7 @@ def get_saved_program(name: str, expect: str | type[Program] | None = None) -> t
     if name not in PROGRAMS and wanted is None and not offered and module not in sys.modules:
         raise UsageError(
             f"holds the program {name}, which is not part of knowgap, and runs the module {module}; if you trust "
-            f"it, name it as well: --program {name}, or in Python expect={name!r}"
+            f"it, name it as well: --program {name}:FOLDER, or in Python expect={name!r}"
         )
     return get_program(name)
 

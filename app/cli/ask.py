@@ -17,7 +17,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, remark, show_table
-from knowgap.cli.documents.reading import find_sources
+from knowgap.cli.reading import find_sources
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 from knowgap.plugins import is_reference, list_installed
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from knowgap.programs.base import Program
     from knowgap.programs.prediction import Citation
     from knowgap.retrieval.documents.sources import Source
-
-__all__ = ["COMMANDS", "ask", "ls", "mcp", "serve"]
 
 _KEY = "KNOWGAP_SERVE_KEY"
 
@@ -45,28 +43,24 @@ def ls(
     from knowgap.compiling.evaluation.metrics import METRICS
     from knowgap.programs import PROGRAMS, get_program
 
-    offered = {
-        "programs": list_installed("program", PROGRAMS, _first_line),
-        "datasets": list_installed("layout", DATASETS, _first_line),
-        "metrics": list_installed("metric", METRICS, _first_line),
-        "retrievers": list_installed("retriever", (), _first_line),
-        "rerankers": list_installed("reranker", ("embedded",), _first_line),
-        "entailment models": list_installed("entailment model", ("embedded",), _first_line),
+    own: dict[str, dict[str, str]] = {
+        "program": {name: _first_line(get_program(name)) for name in PROGRAMS},
+        "layout": dict(DATASETS),
+        "metric": {name: _first_line(metric) for name, metric in METRICS.items()},
+        "retriever": {},
+        "reranker": {},
+        "entailment model": {},
     }
-    if what in PROGRAMS or what in offered["programs"] or is_reference(what):
+    lists = {f"{kind}s": names | list_installed(kind, names, _first_line) for kind, names in own.items()}
+    lists["datasets"] = lists.pop("layouts")
+    lists["costs"] = {name: cost.summary for name, cost in COSTS.items()}
+    lists["optimizers"] = {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()}
+    if what in lists["programs"] or is_reference(what):
         _describe_program(what, as_json)
         return
-    lists: dict[str, dict[str, str]] = {
-        "programs": {name: _first_line(get_program(name)) for name in PROGRAMS},
-        "datasets": dict(DATASETS),
-        "metrics": {name: _first_line(metric) for name, metric in METRICS.items()},
-        "costs": {name: cost.summary for name, cost in COSTS.items()},
-        "optimizers": {name: optimizer.summary for name, optimizer in OPTIMIZERS.items()},
-    }
-    lists |= {kind: lists.get(kind, {}) | names for kind, names in offered.items() if names}
     if what != "all" and what not in lists:
-        raise UnknownName.among("program or list", what, [*lists, *PROGRAMS, *offered["programs"]])
-    chosen = lists if what == "all" else {what: lists[what]}
+        raise UnknownName.among("program or list", what, [*lists, *lists["programs"]])
+    chosen = {name: entries for name, entries in lists.items() if what == name or (what == "all" and entries)}
     if as_json:
         out.print_json(json.dumps(chosen))
         return
@@ -112,15 +106,12 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
         IndexMissing: a real language model is to be asked, and neither an index nor a data set is named.
     """
     checked = factories.check_program(options)
-    real_lm = options.lm not in (None, "extractive")
-    if checked.retrieves and real_lm and options.folder is None and options.data is None:
+    if checked.retrieves and options.lm not in (None, "extractive") and not (options.folder or options.data):
         raise IndexMissing(
             "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
             "with --data sample"
         )
-    lm = factories.load_lm(
-        options.lm, options.api_base, options.lm_option, options.artifact, generator=checked.generator
-    )
+    lm = factories.load_lm(options, factories.artifact_of(options.program)[1], generator=checked.generator)
     with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
         yield checked.make(retriever, lm), lm
 
@@ -155,21 +146,22 @@ def ask(
 
 
 def _show_answer(question: str, prediction: Any, sources: dict[str, Source], as_json: bool) -> None:
+    passages, citations = prediction.passages, prediction.citations
     if as_json:
-        passages: list[dict[str, Any]] = [passage.to_dict() for passage in prediction.passages]
-        for passage in passages:
-            passage |= {"source": sources[passage["id"]].to_dict()} if passage["id"] in sources else {}
-        trace = prediction.trace.model_dump(mode="json")
-        citations = [citation.to_dict() for citation in prediction.citations]
-        answer = {"question": question, "answer": prediction.answer, "passages": passages, "citations": citations}
-        answer["trace"] = trace
+        places = {name: {"source": source.to_dict()} for name, source in sources.items()}
+        answer = {
+            "question": question,
+            "answer": prediction.answer,
+            "passages": [{**passage.to_dict(), **places.get(passage.id, {})} for passage in passages],
+            "citations": [citation.to_dict() for citation in citations],
+            "trace": prediction.trace.model_dump(mode="json"),
+        }
         out.print_json(json.dumps(answer))
         return
     out.print(prediction.trace)
-    titles = ", ".join(passage.title or passage.id for passage in prediction.passages)
+    titles = ", ".join(passage.title or passage.id for passage in passages)
     read = f"  [dim]({escape(titles)})[/dim]" if titles else ""
     out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{read}")
-    citations = prediction.citations
     for citation in citations:
         statement = f"{citation.statement} " if len(citations) > 1 else ""
         out.print(f"  {escape(statement)}[dim]({escape(_support(citation, sources))})[/dim]")
@@ -196,13 +188,12 @@ def serve(
     search_only: Annotated[
         bool, Option("--search-only", help="Serve the index alone, at /search, without a program.")
     ] = False,
-    host: o.Host = "127.0.0.1",
+    host: Annotated[
+        str, Option("--host", help="Address to listen on; the default is this machine only.")
+    ] = "127.0.0.1",
     port: Annotated[int, Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8894,
     max_questions: Annotated[
-        int,
-        Option(
-            "--max-questions", min=1, help="How many questions are answered at the same time; further ones get 429."
-        ),
+        int, Option("--max-questions", min=1, help="Questions answered at the same time; further ones get 429.")
     ] = 32,
     timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
     grace: Annotated[float, Option("--grace", min=0, help="Seconds that requests in progress get at the end.")] = 60.0,

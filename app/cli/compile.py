@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ _WITHOUT_TEACHER = ("labeled", "calibrate", "reanchor")
 
 
 @dataclass(frozen=True)
-class CompileOptions(o.StudyOptions, o.ProgramsOptions):
+class CompileOptions(o.StudyOptions):
     """A program, or several, and how it is improved."""
 
     optimizer: Annotated[
@@ -90,7 +90,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     if len(checked) > 1 and optimizer != "study":
         raise UsageError(f"--optimizer {optimizer}: compiles one program, and --program names several")
     if options.teacher is not None:
-        teacher_lm = factories.load_lm(options.teacher, options.api_base, options.lm_option, asks=not options.dry_run)
+        teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as job:
         programs = [each.make(job.retriever, job.lm) for each in checked]
         folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}")

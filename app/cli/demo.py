@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -17,12 +17,10 @@ from knowgap.cli.running.study import run_study, show_study
 if TYPE_CHECKING:
     import dspy
 
-    from knowgap.compiling import Evaluation, StudyResult
+    from knowgap.compiling import Evaluations, StudyResult
     from knowgap.programs.base import Program
 
-__all__ = ["COMMANDS", "demo", "find_question", "tune_candidates"]
-
-_METHODS = ("migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
+_METHODS = ("rag", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 _CANDIDATES = ("rag", "blend_filter")  # one hyperparameter; several switches
 _RANGES = {"top_k": (3, 20)}  # longer prompts would take most of the demo's time
 _SNIPPET = """
@@ -31,68 +29,71 @@ dspy.configure(lm=knowgap.make_lm("extractive"))
 program = knowgap.load("{artifact}", retriever="{index}")
 prediction = program(question="{question}")
 print(prediction.answer)
-"""
+
+prints: {answer}   (the encyclopedia says: {reference})"""
 
 
 def demo(
-    output_dir: Annotated[Path, typer.Option("--output-dir", "-o", help="Folder for what the demo makes.")] = Path(
+    output_dir: Annotated[Path, Option("--output-dir", "-o", help="Folder for what the demo makes.")] = Path(
         "demo-output"
     ),
-    n_trials: Annotated[int, typer.Option("--n-trials", min=1, help="Trials of each study.")] = 5,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Questions of the dev and test splits.")] = 50,
-    num_threads: Annotated[int, typer.Option("--num-threads", min=1, help="Questions answered at once.")] = 2,
+    n_trials: Annotated[int, Option("--n-trials", min=1, help="Trials of each study.")] = 5,
+    limit: Annotated[int, Option("--limit", "-n", min=1, help="Questions of the dev and test splits.")] = 50,
+    num_threads: Annotated[int, Option("--num-threads", min=1, help="Questions answered at once.")] = 2,
 ) -> None:
     """Run the main job offline on the bundled sample: index, ask, compile and tune, compare, save, load.
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
+    import dspy
+
     from knowgap.compiling import load, save
     from knowgap.compiling.data import load_dataset
     from knowgap.compiling.evaluation.shared_cache import CachedRetriever
-    from knowgap.programs import get_program
     from knowgap.retrieval.index.engines import open_or_build
 
-    _step(1, "the sample: a fictional encyclopedia, so that an answer can only come from retrieval")
-    dataset = load_dataset("sample")
+    _step("1. the sample: a fictional encyclopedia, so that an answer can only come from retrieval")
+    dataset, index = load_dataset("sample"), output_dir / "index"
     sizes = ", ".join(f"{len(examples)} {name}" for name, examples in dataset.splits.items())
     out.print(f"{len(dataset.corpus)} passages; questions: {sizes}", markup=False)
 
-    _step(2, "documents → ColBERT index")
+    _step("2. documents → ColBERT index")
     with progress("indexing") as report:
-        opened = open_or_build(output_dir / "index", dataset.corpus, "colbert", progress=report)
-    out.print(f"index in {output_dir / 'index'}", markup=False)
+        opened = open_or_build(index, dataset.corpus, "colbert", progress=report)
+    out.print(f"index in {index}", markup=False)
     with factories.closing(opened):
         retriever = CachedRetriever(opened)  # all programs search for the questions themselves
-        lm = factories.load_lm(None)
         options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
-        job = Job(options, dataset, ["f1", "exact_match"], lm, retriever)
+        job = Job(options, dataset, ["f1", "exact_match"], factories.load_lm(options), retriever)
 
-        _step(3, "a question that retrieving once does not answer, and looking for what is missing does")
-        _show_question(
-            dataset.questions("dev", limit), get_program("rag")(retriever), get_program("migres")(retriever), lm
-        )
+        _step("3. a question that retrieving once does not answer, and looking for what is missing does")
+        _show_question(job)
 
-        _step(4, "compiled: an Optuna study of each of two programs on the dev split; the one that gains more is kept")
-        before, tuned = tune_candidates(job, options, output_dir)
+        _step("4. compiled: an Optuna study of each of two programs on the dev split; the one that gains more is kept")
+        before, tuned = _tune_candidates(job, options, output_dir)
 
-        _step(5, "compared on the test split, which nothing above has seen")
+        _step("5. compared on the test split, which nothing above has seen")
         evaluations = _compare(job, before, tuned.program)
 
-        _step(6, "saved, and loaded again")
+        _step("6. saved, and loaded again")
         artifact = save(
             tuned.program,
             output_dir / "artifact",
-            lm=lm,
+            lm=job.lm,
             data=dataset,
-            evaluations=evaluations,
+            evaluations={"test before": evaluations[before.name], "test after": evaluations[f"{before.name} tuned"]},
             study=tuned,
         )
-        _ask_loaded(load(artifact, retriever=retriever), dataset.splits["test"][0], lm, artifact, output_dir)
+        example = dataset.splits["test"][0]
+        with dspy.context(lm=job.lm):
+            answer = load(artifact, retriever=retriever)(question=example.question).answer
+        shown = {"question": example.question, "answer": answer, "reference": example.answer}
+        out.print(_SNIPPET.format(artifact=artifact.resolve(), index=index.resolve(), **shown), markup=False)
 
 
-def _step(number: int, what: str) -> None:
+def _step(what: str) -> None:
     out.print()
-    out.print(f"[bold]{number}. {what}")
+    out.print(f"[bold]{what}")
 
 
 def find_question(
@@ -118,16 +119,15 @@ def find_question(
     return None
 
 
-def _show_question(examples: Sequence[dspy.Example], base: Program, program: Program, lm: dspy.LM) -> None:
-    """Show the first question that `program` alone answers: its trace, both answers and the reference."""
-    found = find_question(examples, base, program, lm)
+def _show_question(job: Job) -> None:
+    """Show the first question that MIGRES alone answers: its trace, both answers and the reference."""
+    base, program = (_programs(job, name)[name] for name in ("rag", "migres"))
+    examples = job.dataset.questions("dev", job.options.limit)
+    found = find_question(examples, base, program, job.lm)
     if found is None:
-        out.print(
-            f"none: {program.name} answers no question of {len(examples)} that {base.name} does not", markup=False
-        )
+        out.print(f"none: migres answers no question of {len(examples)} that rag does not", markup=False)
         return
     number, of_base, of_program = found
-    example = examples[number]
     out.print(
         f"the first such question of the dev split (number {number + 1}), chosen after both were asked; "
         "step 5 counts wins and losses",
@@ -135,38 +135,34 @@ def _show_question(examples: Sequence[dspy.Example], base: Program, program: Pro
     )
     out.print(of_program.trace)
     rows = [
-        [base.name, of_base.answer, of_base.trace.cost.lm_calls],
-        [program.name, of_program.answer, of_program.trace.cost.lm_calls],
-        ["the encyclopedia", example.answer, ""],
+        ["rag", of_base.answer, of_base.trace.cost.lm_calls],
+        ["migres", of_program.answer, of_program.trace.cost.lm_calls],
+        ["the encyclopedia", examples[number].answer, ""],
     ]
     show_table("the answers", ["who", "answer", "LM calls"], rows)
 
 
-def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tuple[Program, StudyResult[Program]]:
-    """Tune two programs on the dev split; return the one that gains more there, as it was, and its study."""
+def _programs(job: Job, *names: str) -> dict[str, Program]:
     from knowgap.programs import get_program
+
+    return {name: get_program(name)(job.retriever) for name in names}
+
+
+def _tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tuple[Program, StudyResult[Program]]:
+    """Tune two programs on the dev split; return the one that gains more there, as it was, and its study."""
     from knowgap.reports.rendering import format_gain
 
-    programs = {name: get_program(name)(job.retriever) for name in _CANDIDATES}
+    programs = _programs(job, *_CANDIDATES)
     studies = {
         name: run_study(job, [program], output_dir, options, demos="auto", ranges=_RANGES)
         for name, program in programs.items()
     }
     rows = []
     for name, tuned in studies.items():
-        spent, gain = tuned.spent, tuned.gain()
+        spent, scores = tuned.spent, [f"{tuned.paper.score:.3f}", f"{tuned.best.score:.3f}"]
         tokens = spent.prompt_tokens + spent.completion_tokens
-        cached = spent.cached_prompt_tokens + spent.cached_completion_tokens
-        rows.append(
-            [
-                name,
-                f"{tuned.paper.score:.3f}",
-                f"{tuned.best.score:.3f}",
-                format_gain(gain),
-                spent.calls + spent.cached_calls,
-                tokens + cached,
-            ]
-        )
+        tokens += spent.cached_prompt_tokens + spent.cached_completion_tokens
+        rows.append([name, *scores, format_gain(tuned.gain()), spent.calls + spent.cached_calls, tokens])
     columns = ["program", "before", "best", "gain [95% interval]", "LM calls", "tokens"]
     show_table("f1 on dev, which flatters what was chosen there; and what the studies cost", columns, rows)
     chosen = max(studies, key=lambda name: studies[name].gain().difference)
@@ -179,31 +175,18 @@ def tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tupl
     return programs[chosen], studies[chosen]
 
 
-def _compare(job: Job, before: Program, tuned: Program) -> dict[str, Evaluation]:
-    """Show all methods on the test split; return the evaluations of the tuned program before and after."""
+def _compare(job: Job, before: Program, tuned: Program) -> Evaluations:
+    """Evaluate all methods, and the tuned program, on the test split, and show how they compare."""
     from knowgap.programs import get_program
 
-    programs = {"direct": get_program("direct")()}
-    programs |= {name: get_program(name)(job.retriever) for name in ("rag", *_METHODS)}
     label = f"{before.name} tuned"
-    programs[label] = tuned
-    results = {name: job.evaluate(program, "test", name) for name, program in programs.items()}
+    programs = {"direct": get_program("direct")(), **_programs(job, *_METHODS), label: tuned}
+    results = job.evaluate(programs, "test")
     number = len(results["rag"].records)
     show_scores(f"sample, test split, {number} questions, embedded extractive reader", results)
-    show_comparisons({name: results[name] for name in ("rag", *_METHODS)}, "f1")
+    show_comparisons({name: results[name] for name in _METHODS}, "f1")
     show_comparisons({before.name: results[before.name], label: results[label]}, "f1")
-    return {"test before": results[before.name], "test after": results[label]}
-
-
-def _ask_loaded(program: Program, example: dspy.Example, lm: dspy.LM, artifact: Path, output_dir: Path) -> None:
-    """Show how Python loads the saved program, and what the loaded program answers."""
-    import dspy
-
-    index = (output_dir / "index").resolve()
-    code = _SNIPPET.format(artifact=artifact.resolve(), index=index, question=example.question)
-    with dspy.context(lm=lm):
-        answer = program(question=example.question).answer
-    out.print(f"{code}\nprints: {answer}   (the encyclopedia says: {example.answer})", markup=False)
+    return results
 
 
 COMMANDS = {"demo": demo}

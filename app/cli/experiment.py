@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
-import typer
+from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
@@ -16,92 +15,56 @@ from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import show_estimates
 from knowgap.errors import UsageError
 
-if TYPE_CHECKING:
-    from knowgap.compiling.experiments.table import ExperimentTable
-
-__all__ = ["COMMANDS", "experiment"]
-
 
 @dataclass(frozen=True)
-class Setup:
+class ExperimentOptions(o.ModelOptions):
     """What the rows of a table are run with."""
 
     data_path: Annotated[
         list[str] | None,
-        typer.Option("--data-path", "-d", help="A data set's file or folder, as NAME=PATH. Can be repeated."),
+        Option("--data-path", "-d", help="A data set's file or folder, as NAME=PATH. Can be repeated."),
     ] = None
     corpus: Annotated[
-        list[str] | None, typer.Option("--corpus", help="A data set's passages, as NAME=PATH. Can be repeated.")
+        list[str] | None, Option("--corpus", help="A data set's passages, as NAME=PATH. Can be repeated.")
     ] = None
     index: Annotated[
-        list[str] | None, typer.Option("--index", "-i", help="A data set's index, as NAME=FOLDER. Can be repeated.")
+        list[str] | None, Option("--index", "-i", help="A data set's index, as NAME=FOLDER. Can be repeated.")
     ] = None
-    lm: o.Lm = None
-    api_base: o.ApiBase = None
-    lm_option: o.LmOption = None
     row_lm: Annotated[
         list[str] | None,
-        typer.Option("--row-lm", help="What stands for a paper's language model, as THEIRS=MODEL. Can be repeated."),
+        Option("--row-lm", help="What stands for a paper's language model, as THEIRS=MODEL. Can be repeated."),
     ] = None
-    engine: Annotated[
-        str | None, typer.Option("--engine", envvar="KNOWGAP_ENGINE", help="Index engine, instead of the table's.")
-    ] = None
+    engine: o.Engine = None
     quality: o.Quality = None
     parts: o.Parts = None
-    rows: Annotated[list[str] | None, typer.Option("--row", "-r", help="A row to run. Can be repeated.")] = None
-    baseline: Annotated[str | None, typer.Option("--baseline", help="The row that others are tested against.")] = None
+    rows: Annotated[list[str] | None, Option("--row", "-r", help="A row to run. Can be repeated.")] = None
+    baseline: Annotated[str | None, Option("--baseline", help="The row that others are tested against.")] = None
     as_paper: Annotated[
         list[str] | None,
-        typer.Option("--as-paper", help="What you know to be the paper's own: corpus, questions or models."),
+        Option("--as-paper", help="What you know to be the paper's own: corpus, questions or models."),
     ] = None
     limit: o.Limit = None
-
-    def arguments(self, table: ExperimentTable, folder: Path, seed: int, *, asks: bool) -> dict[str, Any]:
-        """The arguments of `run_experiment`; names are checked before a language model is asked."""
-        from knowgap.compiling.experiments.cells import ExperimentSetup
-
-        arguments: dict[str, Any] = {
-            "output": folder,
-            "data": factories.named_values(self.data_path, "--data-path"),
-            "corpora": factories.named_values(self.corpus, "--corpus"),
-            "indexes": factories.named_values(self.index, "--index"),
-            "engine": self.engine,
-            "quality": self.quality,
-            "rows": self.rows or None,
-            "limit": self.limit,
-            "seed": seed,
-            "as_paper": self.as_paper or (),
-            **factories.load_parts(self.parts, ["reranker", "entailment"]),
-        }
-        row_lms = factories.named_values(self.row_lm, "--row-lm")
-        unused = ExperimentSetup(**arguments, lms=cast("Any", row_lms)).check(table, self.baseline)
-        if unused:
-            remark(f"without effect on this run: {', '.join(f'--part {name}' for name in unused)}")
-        load = functools.partial(factories.load_lm, api_base=self.api_base, lm_option=self.lm_option, asks=asks)
-        arguments["lm"] = load(self.lm or table.lm or None)
-        arguments["lms"] = {name: load(lm) for name, lm in row_lms.items()}
-        return arguments
+    dry_run: o.DryRun = False
+    measure: o.Measure = False
+    prices: o.Prices = None
+    ray_address: Annotated[
+        str | None, Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", help="Ray cluster, or local.")
+    ] = None
+    seed: o.Seed = 0
+    num_threads: o.Threads = 4
+    output_dir: o.OutputDir = None
 
 
 @o.grouped
 def experiment(
-    table: Annotated[str, typer.Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
+    table: Annotated[str, Argument(help="A table: a name of `knowgap experiment --list`, or a TOML file.")] = "",
     *,
-    list_tables: Annotated[bool, typer.Option("--list", help="List the tables that come with knowgap.")] = False,
-    setup: Setup,
-    dry_run: o.DryRun = False,
-    measure: o.Measure = False,
-    prices: o.Prices = None,
-    ray_address: Annotated[
-        str | None,
-        typer.Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", help="Ray cluster, or local."),
-    ] = None,
-    seed: o.Seed = 0,
-    num_threads: o.Threads = 4,
-    output_dir: o.OutputDir = None,
+    list_tables: Annotated[bool, Option("--list", help="List the tables that come with knowgap.")] = False,
+    options: ExperimentOptions,
     as_json: o.Json = False,
 ) -> None:
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
+    from knowgap.compiling.experiments.cells import ExperimentSetup
     from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
     from knowgap.compiling.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
@@ -113,26 +76,42 @@ def experiment(
         raise UsageError(
             "name a table (`knowgap experiment --list` shows those that come with knowgap), or a TOML file"
         )
-    opened = read_table(table)
-    folder = output_dir or Path(f"experiment-{opened.name}")
-    if measure and not dry_run:
+    if options.measure and not options.dry_run:
         raise UsageError("--measure: goes with --dry-run")
-    arguments = setup.arguments(opened, folder, seed, asks=not dry_run or measure)
-    if dry_run:
-        estimates = estimate_experiment(opened, measure=measure, prices=prices, **arguments)
-        show_estimates(
-            {" on ".join(cell): found for cell, found in estimates.items()}, arguments["lm"], as_json, of="cell"
-        )
+    opened = read_table(table)
+    folder = options.output_dir or Path(f"experiment-{opened.name}")
+    setup: dict[str, Any] = {
+        "output": folder,
+        "data": factories.named_values(options.data_path, "--data-path"),
+        "corpora": factories.named_values(options.corpus, "--corpus"),
+        "indexes": factories.named_values(options.index, "--index"),
+        "rows": options.rows or None,
+        "as_paper": options.as_paper or (),
+        **{name: getattr(options, name) for name in ("engine", "quality", "limit", "seed")},
+        **factories.load_parts(options.parts, ["reranker", "entailment"]),
+    }
+    row_lms = factories.named_values(options.row_lm, "--row-lm")
+    unused = ExperimentSetup(**setup, lms=cast("Any", row_lms)).check(opened, options.baseline)
+    if unused:
+        remark(f"without effect on this run: {', '.join(f'--part {name}' for name in unused)}")
+    names = {"": options.lm or opened.lm or None, **row_lms}
+    asks = not options.dry_run or options.measure
+    lms = {name: factories.load_lm(replace(options, lm=lm), asks=asks) for name, lm in names.items()}
+    setup |= {"lm": lms.pop(""), "lms": lms}
+    if options.dry_run:
+        estimates = estimate_experiment(opened, measure=options.measure, prices=options.prices, **setup)
+        labelled = {" on ".join(cell): found for cell, found in estimates.items()}
+        show_estimates(labelled, setup["lm"], as_json, of="cell")
         return
     with progress(opened.name) as report:
         result = run_experiment(
             opened,
-            baseline=setup.baseline,
-            num_threads=num_threads,
+            baseline=options.baseline,
+            num_threads=options.num_threads,
             progress=report,
-            prices=prices,
-            ray_address=ray_address,
-            **arguments,
+            prices=options.prices,
+            ray_address=options.ray_address,
+            **setup,
         )
     write_experiment_report(result, folder)
     if as_json:

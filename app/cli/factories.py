@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,38 +50,31 @@ def cache_folder() -> Path:
 
 
 def load_lm(
-    name: str | None,
-    api_base: str | None = None,
-    lm_option: Sequence[str] | None = None,
-    artifact: Path | None = None,
-    *,
-    asks: bool = True,
-    generator: Any = None,
+    options: o.ModelOptions, artifact: Path | None = None, *, asks: bool = True, generator: Any = None
 ) -> dspy.LM:
-    """Load a language model and check that it answers; without a name, the embedded reader, which is said.
+    """Load the language model of the options and check that it answers; by default the embedded reader, which is said.
 
-    DSPy caches its answers on disk.
+    Options of the model on the command line come before those in the environment, and these before those of an
+    artifact that was compiled with the same model.
 
     Args:
-        name: as for `make_lm`.
-        api_base: the endpoint of an OpenAI-compatible server.
-        lm_option: the values of --lm-option. They come before those in the environment, and these before those of the
-            artifact.
-        artifact: a compiled program; the options of its language model are taken over if it is this one.
+        options: the model's name and options.
+        artifact: a compiled program.
         asks: False for a model that is only named.
-        generator: answers in place of a language model, which is refused.
+        generator: answers in place of a language model.
     """
     import dspy
 
     from knowgap.lms import check_reachable, make_lm, quiet_dspy
     from knowgap.lms.providers import parse_options
 
+    name = options.lm
     if generator is not None:
         if name is not None:
             remark(f"the generator {generator.name} answers, and {name} is not asked")
         quiet_dspy()
         return generator.lm
-    given = parse_options(named_values(lm_option, "--lm-option"))
+    given = parse_options(named_values(options.lm_option, "--lm-option"))
     if name not in (None, "extractive"):
         written = os.environ.get(_LM_OPTIONS, "").split()
         given = {**parse_options(named_values(written, _LM_OPTIONS)), **given}
@@ -91,7 +83,7 @@ def load_lm(
         remark(_EMBEDDED_NOTICE)
     quiet_dspy(cache_folder() / "lm")
     dspy.configure(disable_history=True)  # it would keep every prompt in memory; the traces tell the same
-    lm = make_lm(name or "extractive", api_base=api_base, **given)
+    lm = make_lm(name or "extractive", api_base=options.api_base, **given)
     if asks:
         check_reachable(lm)
     return lm
@@ -108,19 +100,18 @@ def _saved_options(artifact: Path, name: str | None, given: Mapping[str, Any]) -
         return {}
     options = {key: check_option(key, value) for key, value in saved.items() if key != "endpoint" and key not in given}
     if options:
-        shown = " ".join(f"{key}={value}" for key, value in options.items())
-        remark(f"options of {name} in {artifact}: {shown}")
+        remark(f"options of {name} in {artifact}: {' '.join(f'{key}={value}' for key, value in options.items())}")
     return options
 
 
-def load_data(options: o.DataOptions) -> Dataset:
-    """Load the data set of the options."""
+def load_data(options: o.IndexOptions, undivided_as: str | None = None) -> Dataset:
+    """Load the data set of the options, by default the sample, which is said; or all of it as one split."""
     from knowgap.compiling.data import load_dataset
 
     if options.data is None:
         remark(_SAMPLE_NOTICE)
-    split = options.split if isinstance(options, o.SplitOptions) and options.whole else None
-    return load_dataset(options.data or "sample", corpus=options.corpus, seed=options.seed, split_as=split)
+    corpus, seed = (options.corpus, options.seed) if isinstance(options, o.DataOptions) else (None, 0)
+    return load_dataset(options.data or "sample", corpus=corpus, seed=seed, split_as=undivided_as)
 
 
 @contextmanager
@@ -145,33 +136,26 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
     from knowgap.retrieval import open_index as open_folder
     from knowgap.retrieval.index.engines import outside_retriever
 
-    place, quality = options.folder, options.quality
+    place, engine, quality = options.folder, options.engine, options.quality
     if place is None:
-        retriever = _open_own_index(options, dataset)
+        retriever: Any = _open_own_index(options, dataset or load_data(options))
     else:
-        is_url = place.startswith(("http://", "https://"))
-        outside = None if is_url else outside_retriever(place)
-        if is_url or outside is not None:
-            opens = "`knowgap serve`, which opens the index of" if is_url else "the folder of an index, not with"
-            for name, value in (("engine", options.engine), ("quality", quality)):
-                if value is not None:
-                    raise UsageError(f"--{name} {value}: goes with {opens} {place}")
-            retriever = outside or RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
+        if place.startswith(("http://", "https://")):
+            retriever = RemoteRetriever(place, key=os.environ.get("KNOWGAP_INDEX_KEY") or None)
         else:
-            retriever = open_folder(place, engine=options.engine, quality=quality)
+            retriever = outside_retriever(place)
+        for name, value in (("engine", engine), ("quality", quality)):
+            if retriever is not None and value is not None:
+                raise UsageError(f"--{name} {value}: goes with the folder of an index, not with {place}")
+        retriever = retriever or open_folder(place, engine=engine, quality=quality)
     with closing(retriever):
         yield retriever
 
 
-def _open_own_index(options: o.IndexOptions, dataset: Dataset | None) -> Retriever:
+def _open_own_index(options: o.IndexOptions, dataset: Dataset) -> Retriever:
     """Open the index of a data set's own passages; build it if there is none."""
-    from knowgap.compiling.data import load_dataset
     from knowgap.retrieval.index.engines import open_or_build
 
-    if dataset is None:
-        if options.data is None:
-            remark(_SAMPLE_NOTICE)
-        dataset = load_dataset(options.data or "sample")
     if not dataset.corpus:
         raise IndexMissing(
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
@@ -232,28 +216,34 @@ def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
         names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
     if not names:
         raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
-    for option, value in (("--artifact", options.artifact), ("--preset", options.preset), ("--set", options.settings)):
+    for option, value in (("--preset", options.preset), ("--set", options.settings)):
         if value:
             raise UsageError(f"{option}: goes with one program, and --program names several")
-    chosen = {name: _program_options(name, names) for name in names}
-    takers = {name: {*(kind := program_class_of(each)).part_names, *kind.sub_models} for name, each in chosen.items()}
-    for piece in options.parts or ():
-        if not any(piece.partition("=")[0] in parts for parts in takers.values()):
-            raise UsageError(f"--part {piece}: none of the programs has one")
+    parts = named_values(options.parts, "--part")
+    takers = {name: {*(kind := program_class_of(name)).part_names, *kind.sub_models} for name in names}
+    for name in parts:
+        if not any(name in taken for taken in takers.values()):
+            raise UsageError(f"--part {name}={parts[name]}: none of the programs has one")
     return {
-        name: replace(each, parts=[piece for piece in options.parts or () if piece.partition("=")[0] in takers[name]])
-        for name, each in chosen.items()
+        name: o.ProgramOptions(name, parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]])
+        for name in names
     }
 
 
-def _program_options(name: str, named: Sequence[str]) -> o.ProgramOptions:
-    """The options of a program or of an artifact folder; one from outside is imported if it is named as well."""
-    if not Path(name, "config.json").exists():
-        return o.ProgramOptions(program=name)
-    from knowgap.compiling import read_config
+def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
+    """What --program names: a program or None, and the folder of a compiled one or None.
 
-    held = read_config(name)["program"]
-    return o.ProgramOptions(artifact=Path(name), program=held if held in named else None)
+    `module:Name:FOLDER` is a compiled program from outside.
+    """
+    from knowgap.plugins import split_argument
+    from knowgap.programs import PROGRAMS
+
+    if program is None or program in PROGRAMS:
+        return program, None
+    if Path(program).is_dir():
+        return None, Path(program)
+    name, folder = split_argument(program)
+    return name, None if folder is None else Path(folder)
 
 
 class CheckedProgram(NamedTuple):
@@ -282,17 +272,20 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
         ArtifactError: the artifact cannot be loaded.
     """
     from knowgap.compiling import load
+    from knowgap.plugins import reference_of, source_of
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
-    artifact = options.artifact
+    _, artifact = artifact_of(options.program)
+    program_class = program_class_of(options.program)
+    if artifact is not None and not program_class.__module__.startswith("knowgap."):
+        remark(f"the program {reference_of(program_class)} of {artifact} runs {source_of(program_class)}")
     if artifact is not None and options.preset is not None:
-        raise UsageError(f"--preset {options.preset}: goes with --program; {artifact} has its own settings")
-    program_class = program_class_of(options)
+        raise UsageError(f"--preset {options.preset}: {artifact} has its own settings")
     named = named_values(options.parts, "--part")
     for name, where in named.items():
         if name not in (*program_class.part_names, *program_class.sub_models):
             raise UsageError(f"--part {name}={where}: the program {program_class.name} has no {name}")
-    if artifact is None and options.preset is not None:
+    if options.preset is not None:
         program_class.preset(options.preset)
     models = load_parts(options.parts)
 
@@ -316,18 +309,12 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))
 
 
-def program_class_of(options: o.ProgramOptions) -> type[Program]:
-    """The class that --program names, or that the artifact holds; one from outside is named beside the artifact."""
-    from knowgap.compiling.artifact import artifact_class, read_config
-    from knowgap.plugins import is_reference, source_of
-    from knowgap.programs import PROGRAMS, get_program
+def program_class_of(program: str | None) -> type[Program]:
+    """The class that --program names, or that the artifact holds; one from outside is named with the artifact."""
+    from knowgap.compiling.artifact import artifact_class
+    from knowgap.programs import get_program
 
-    artifact, named = options.artifact, options.program
+    name, artifact = artifact_of(program)
     if artifact is None:
-        return get_program(named or _DEFAULT_PROGRAM)
-    name = read_config(artifact)["program"]
-    if not is_reference(name):
-        return artifact_class(artifact)
-    program_class = artifact_class(artifact, None if named is None or named in PROGRAMS else named)
-    remark(f"the program {name} of {artifact} runs {source_of(program_class) or 'code that was given'}")
-    return program_class
+        return get_program(name or _DEFAULT_PROGRAM)
+    return artifact_class(artifact, name)

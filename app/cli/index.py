@@ -15,7 +15,7 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, show_table
-from knowgap.cli.documents.reading import find_sources, said_of_update, show_reading
+from knowgap.cli.reading import find_sources, said_of_update, show_reading
 from knowgap.errors import UsageError
 from knowgap.plugins import is_reference
 

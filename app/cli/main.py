@@ -14,9 +14,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from knowgap.cli import ask, compile, demo, evaluate, experiment, index, report, train
+from knowgap.cli import ask, compile, demo, evaluate, experiment, index, questions, report, train
 from knowgap.cli.display import err, remark
-from knowgap.cli.documents import questions
 from knowgap.cli.running.stopping import STOPPED, say_stopped, stopping_soon
 from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.errors import KnowgapError

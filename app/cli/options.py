@@ -16,10 +16,7 @@ from knowgap.errors import UsageError
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take groups of options: a parameter whose type is a dataclass stands for the dataclass's fields.
-
-    The parameters are keyword-only, since a group, which has no default, may follow options, which have one.
-    """
+    """Let a command take groups of options: a parameter whose type is a dataclass stands for the dataclass's fields."""
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {
         name: p.annotation for name, p in signature.parameters.items() if is_dataclass(p.annotation)
@@ -45,54 +42,28 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parse_prices(text: str) -> tuple[float, float]:
-    """Parse the value of --prices: two numbers with a comma between them."""
     try:
-        prices = tuple(float(part.strip().removeprefix("$")) for part in text.split(","))
+        prompt, completion = map(float, text.split(","))
     except ValueError:
-        prices = ()
-    if len(prices) != 2 or not all(math.isfinite(price) and price >= 0 for price in prices):
-        raise UsageError(
-            f"--prices {text}: write two numbers with a comma, such as 0.15,0.6: US dollars per million prompt tokens "
-            "and per million completion tokens"
-        )
-    return prices[0], prices[1]
+        prompt = completion = math.nan
+    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
+        raise UsageError(f"--prices {text}: write two numbers with a comma, such as 0.15,0.6")
+    return prompt, completion
 
 
-Lm = Annotated[
-    str | None,
-    Option(
-        "--lm",
-        envvar="KNOWGAP_LM",
-        help="Language model: a DSPy name (openai/…, ollama_chat/…), hf/PATH, or extractive (embedded; the default).",
-    ),
-]
-ApiBase = Annotated[
-    str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
-]
-LmOption = Annotated[
-    list[str] | None,
-    Option(
-        "--lm-option",
-        help="An option of the language model, as NAME=VALUE: temperature, max_tokens, timeout (seconds; 120 unless "
-        "set), num_retries (3 unless set), … Can be repeated; KNOWGAP_LM_OPTIONS holds several, with spaces between.",
-    ),
-]
-Host = Annotated[str, Option("--host", help="Address to listen on; the default is this machine only.")]
 Engine = Annotated[
     str | None,
     Option(
         "--engine",
         envvar="KNOWGAP_ENGINE",
         help="Index engine: colbert (late interaction of token vectors; the default for new indexes), bm25 (words in "
-        "common), dense (one vector a passage), hybrid (these three, fused by rank) or qdrant (late interaction in a "
-        "Qdrant store or server). A Qdrant store inside a folder is opened only if named.",
+        "common), dense (one vector a passage), hybrid (these three, fused by rank) or qdrant (late interaction on a "
+        "Qdrant server).",
     ),
 ]
 Quality = Annotated[
     str | None,
-    Option(
-        "--quality", help="How thoroughly a large ColBERT index is searched: fast, balanced (the default) or exact."
-    ),
+    Option("--quality", help="How thoroughly a ColBERT index is searched: fast, balanced (the default) or exact."),
 ]
 Parts = Annotated[
     list[str] | None,
@@ -103,11 +74,10 @@ Parts = Annotated[
         "relevant, decompose). Can be repeated.",
     ),
 ]
-Split = Annotated[str, Option("--split", help="Split: train, dev or test.")]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Only the first questions, this many.")]
 Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Seed of everything random.")]
 Threads = Annotated[
-    int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions answered at once.")
+    int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions asked (or written) at once.")
 ]
 OutputDir = Annotated[
     Path | None,
@@ -133,8 +103,35 @@ NEW_INDEX = "colbert"
 
 
 @dataclass(frozen=True)
+class ModelOptions:
+    """A language model."""
+
+    lm: Annotated[
+        str | None,
+        Option(
+            "--lm",
+            envvar="KNOWGAP_LM",
+            help="Language model: a DSPy name (openai/…, ollama_chat/…), hf/PATH, or extractive (embedded; the "
+            "default).",
+        ),
+    ] = None
+    api_base: Annotated[
+        str | None, Option("--api-base", envvar="KNOWGAP_API_BASE", help="Endpoint of an OpenAI-compatible server.")
+    ] = None
+    lm_option: Annotated[
+        list[str] | None,
+        Option(
+            "--lm-option",
+            help="An option of the language model, as NAME=VALUE: temperature, max_tokens, timeout (seconds; 120 "
+            "unless set), num_retries (3 unless set), … Can be repeated; KNOWGAP_LM_OPTIONS holds several, with spaces "
+            "between.",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class ProgramOptions:
-    """A program: a compiled one, or a named one with its settings; and the models beside the language model."""
+    """A program with its settings, and the models beside the language model."""
 
     program: Annotated[
         str | None,
@@ -142,11 +139,10 @@ class ProgramOptions:
             "--program",
             "-p",
             envvar="KNOWGAP_PROGRAM",
-            help="Program: see `knowgap ls`; or module:Name, one of your own. [default: migres]",
+            help="Program: see `knowgap ls`; the folder of a compiled one; or module:Name, one of your own "
+            "(module:Name:FOLDER if it is compiled). eval and compile also take several, separated by commas, or all. "
+            "[default: migres]",
         ),
-    ] = None
-    artifact: Annotated[
-        Path | None, Option("--artifact", "-a", help="Folder of a compiled program, instead of --program.")
     ] = None
     preset: Annotated[
         str | None, Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`.")
@@ -155,22 +151,6 @@ class ProgramOptions:
         list[str] | None, Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
     ] = None
     parts: Parts = None
-
-
-@dataclass(frozen=True)
-class ProgramsOptions(ProgramOptions):
-    """A program, or several with their own settings."""
-
-    program: Annotated[
-        str | None,
-        Option(
-            "--program",
-            "-p",
-            envvar="KNOWGAP_PROGRAM",
-            help="Program: see `knowgap ls`; module:Name, one of your own; or several programs and folders of compiled "
-            "ones, separated by commas, or all: each is compared with the first. [default: migres]",
-        ),
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -216,25 +196,8 @@ class DataOptions(IndexOptions):
 
 
 @dataclass(frozen=True)
-class SplitOptions:
-    """One split of a data set."""
-
-    split: Split = "test"
-    whole: Annotated[bool, Option("--whole", help="Take all questions of the data as that split, undivided.")] = False
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """A language model."""
-
-    lm: Lm = None
-    api_base: ApiBase = None
-    lm_option: LmOption = None
-
-
-@dataclass(frozen=True)
-class JobOptions(ModelOptions, DataOptions):
-    """A language model that answers the questions of a data set; how answers are scored, and where scores go."""
+class JobOptions(ModelOptions, DataOptions, ProgramOptions):
+    """Programs, the language model and the data set with which they are scored, and where scores go."""
 
     metric: Annotated[
         list[str] | None,

@@ -28,17 +28,9 @@ _GENERATIVE = ("ra-isf", "rq-rag")
 
 
 @dataclass(frozen=True)
-class TrainOptions(o.ModelOptions):
+class TrainOptions(o.ModelOptions, o.DataOptions):
     """What a model is trained on and starts from."""
 
-    data: Annotated[str, Option("--data", "-d", envvar="KNOWGAP_DATA", help="Data set: see `knowgap eval`.")] = "sample"
-    corpus: Annotated[
-        Path | None, Option("--corpus", help="Passages instead of those that come with the questions.")
-    ] = None
-    index: Annotated[
-        str | None,
-        Option("--index", "-i", envvar="KNOWGAP_INDEX", help="Index; without it, one of the data's own passages."),
-    ] = None
     model: Annotated[
         str | None,
         Option(
@@ -54,7 +46,6 @@ class TrainOptions(o.ModelOptions):
             help="With ra-isf: train this one of know, relevant and decompose. Can be repeated. [default: all three]",
         ),
     ] = None
-    limit: o.Limit = None
     settings: Annotated[
         list[str] | None,
         Option(
@@ -91,16 +82,16 @@ def train(
         raise UsageError(f"train {kind}: name the model to start from with --model")
     if options.sub_model and kind != "ra-isf":
         raise UsageError(f"--sub-model {options.sub_model[0]}: goes with ra-isf, not with {kind}")
-    config: Any = getattr(training, _CONFIGS[kind])(**factories.named_values(options.settings, "--set"))
+    settings: dict[str, Any] = {**factories.named_values(options.settings, "--set")}
+    config: Any = getattr(training, _CONFIGS[kind])(**{"seed": options.seed, **settings})
     arguments: dict[str, Any] = {} if options.model is None else {"base": options.model}
     tasks = check_tasks(options.sub_model or TASKS)
     if kind == "ra-isf":
         arguments["tasks"] = tasks
     if kind == "rq-rag" or (kind == "ra-isf" and any(asks_teacher(task, config) for task in tasks)):
-        arguments["teacher"] = factories.load_lm(options.lm, options.api_base, options.lm_option, asks=not dry_run)
-    data = o.DataOptions(data=options.data, folder=options.index, corpus=options.corpus)
-    dataset, searches = factories.load_data(data), kind != "ra-isf" or "relevant" in tasks
-    with factories.open_index(data, dataset) if searches else nullcontext() as retriever, progress(kind) as report:
+        arguments["teacher"] = factories.load_lm(options, asks=not dry_run)
+    dataset, searches = factories.load_data(options), kind != "ra-isf" or "relevant" in tasks
+    with factories.open_index(options, dataset) if searches else nullcontext() as retriever, progress(kind) as report:
         trained = getattr(training, kind.replace("-", "_"))(
             dataset,
             output=output,

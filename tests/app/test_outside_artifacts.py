@@ -32,7 +32,9 @@ def opened(artifact: Path, **options: Any) -> Any:
 
 def test_an_artifact_alone_imports_no_module(artifact, folder):
     (folder / "mine.py").write_text("raise SystemExit('it ran')\n")
-    with pytest.raises(ArtifactError, match=r"holds the program mine:Again.* name it as well: --program mine:Again"):
+    with pytest.raises(
+        ArtifactError, match=r"holds the program mine:Again.* as well: --program mine:Again:FOLDER"
+    ):
         opened(artifact)
     assert "mine" not in sys.modules
 

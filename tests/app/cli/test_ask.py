@@ -76,8 +76,8 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--program", "rag", "--part", "entailment=embedded"], "the program rag has no entailment"),
         ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: cannot be loaded"),
         ([*ASK, "--lm", "openai/none", "--api-base", "http://127.0.0.1:9/v1"], "127.0.0.1:9"),
-        ([*ASK, "--artifact", "idx"], "idx is not an artifact"),
-        ([*ASK, "--artifact", "idx", "--preset", "open_domain"], "--preset open_domain: goes with --program"),
+        ([*ASK, "--program", "idx"], "idx is not an artifact"),
+        ([*ASK, "--part", "reranker"], "--part reranker: write it as NAME=VALUE"),
     ],
 )
 def test_refuses_bad_input(indexed, words: list[str], reason: str):

@@ -82,7 +82,7 @@ def test_every_write_that_a_read_only_disk_refuses_names_its_target(indexed, mon
     ):
         monkeypatch.setattr(module, "acquire_lock", refuse)
     for command, name in (
-        (EVAL, "out/rag-questions-test.jsonl"),
+        (EVAL, "out/rag.jsonl"),
         (("report", "out", "--output", "new/page.html"), "new/page.html"),
         (("index", "--corpus", "docs.jsonl", "--engine", "bm25", "--index", "other"), "other"),
     ):
@@ -120,7 +120,7 @@ def test_a_key_or_a_quota_that_ends_in_mid_run(indexed, monkeypatch, error, says
     refusing = True
     monkeypatch.setattr(factories, "load_lm", lambda *args, **options: scripted_lm(answer)[0])
     assert says in indexed.refusal(*EVAL, "--num-threads", "1")
-    answers = (indexed.folder / "out" / "rag-questions-test.jsonl").read_bytes()
+    answers = (indexed.folder / "out" / "rag.jsonl").read_bytes()
     assert len(answers.splitlines()) == 1 + 2
     refusing = False
     assert indexed.json(*EVAL)["failed"] == 0

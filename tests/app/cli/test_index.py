@@ -139,9 +139,9 @@ def test_searches_what_is_served(indexed):
         assert indexed.json(*ASK, "--index", server.url)["answer"] == "Ada Venn"
         assert indexed.json(*EVAL, "--index", server.url)["failed"] == 0
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--quality", "fast")
-        assert "--quality fast: goes with `knowgap serve`" in message
+        assert "--quality fast: goes with the folder of an index" in message
         message = indexed.refusal("search", "Orle Bridge", "--index", server.url, "--engine", "bm25")
-        assert "--engine bm25: goes with `knowgap serve`" in message
+        assert "--engine bm25: goes with the folder of an index" in message
 
 
 SERVE = ("serve", "--search-only", "--index", "idx", "--port", "0")

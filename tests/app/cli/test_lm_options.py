@@ -65,7 +65,7 @@ def test_an_artifact_keeps_the_options_and_ask_takes_them_over(indexed, server):
     settings = {name: config["lm_settings"][name] for name in ("max_tokens", "timeout", "num_retries")}
     assert settings == {"max_tokens": 64, "timeout": 50.0, "num_retries": 3}
     assert "max_tokens=64" in (indexed.folder / "out/artifact/card.md").read_text()
-    ask = ["ask", "Who built the mill?", "--index", "idx", "--artifact", "out/artifact", "--api-base", server.api_base]
+    ask = ["ask", "Who built the mill?", "--index", "idx", "--program", "out/artifact", "--api-base", server.api_base]
     server.bodies.clear()
     said = indexed(*ask, "--lm", "openai/local")[1]
     assert "options of openai/local in out/artifact: " in said

@@ -156,11 +156,11 @@ def test_its_artifact_names_the_class_and_holds_no_code(outside):
 
 
 def test_its_artifact_is_asked_where_the_program_is_named(outside):
-    words = ("ask", "Which river flows through Orle?", "--artifact", "compiled/artifact", "--index", OURS[-1])
-    _, refused = outside(*words, code=2)
+    words = ("ask", "Which river flows through Orle?", "--index", OURS[-1])
+    _, refused = outside(*words, "--program", "compiled/artifact", code=2)
     assert "holds the program mine:Twice, which is not part of knowgap" in refused
-    assert "--program mine:Twice" in refused
-    printed, said = outside(*words, "--program", "mine:Twice")
+    assert "--program mine:Twice:FOLDER" in refused
+    printed, said = outside(*words, "--program", "mine:Twice:compiled/artifact")
     assert "Lome" in printed.splitlines()[-2]
     assert f"the program mine:Twice of compiled/artifact runs {outside.folder / 'mine.py'}" in said
 
@@ -177,10 +177,12 @@ def test_its_artifact_is_loaded_in_python(outside):
 
 
 def test_programs_are_compared_and_tables_run(outside):
-    printed, _ = outside("eval", "--program", "rag,mine:Twice,compiled/artifact", *OURS, "--whole", "-o", "scores")
+    printed, _ = outside(
+        "eval", "--program", "rag,mine:Twice,mine:Twice:compiled/artifact", *OURS, "--whole", "-o", "scores"
+    )
     assert all(name in printed for name in ("rag", "mine:Twice", "compiled/artifact"))
-    assert (outside.folder / "scores" / "mine-Twice-rivers-test.json").exists()
-    outside("report", "scores/mine-Twice-rivers-test.json", "--output", "page.html")
+    assert (outside.folder / "scores" / "mine-Twice.json").exists()
+    outside("report", "scores/mine-Twice.json", "--output", "page.html")
     assert "program: mine:Twice (file " in (outside.folder / "page.html").read_text()
     data = ("--data-path", "rivers=mine:load:rivers.csv", "--index", f"rivers={OURS[-1]}")
     printed, _ = outside("experiment", "ours.toml", *data, "--limit", "2", "--output-dir", "table", "--json")
@@ -190,7 +192,7 @@ def test_programs_are_compared_and_tables_run(outside):
 
 
 def test_it_is_served(outside):
-    words = ("--artifact", "compiled/artifact", "--program", "mine:Twice", "--index", OURS[-1], "--port", "0")
+    words = ("--program", "mine:Twice:compiled/artifact", "--index", OURS[-1], "--port", "0")
     command = outside.command("serve", *words)
     with subprocess.Popen(
         command, cwd=outside.folder, env=outside.environment, stderr=subprocess.PIPE, text=True

@@ -1,8 +1,8 @@
-"""What commands say of the documents that were read, and of what has changed in an index."""
+"""What commands say of documents that were read, of changes of an index, and of where passages come from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from knowgap.cli.display import remark
@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from knowgap.retrieval.documents.reading import Reading, Update
     from knowgap.retrieval.documents.sources import Source
     from knowgap.retrieval.passage import Passage
-
-__all__ = ["find_sources", "said_of_update", "show_reading"]
 
 _NAMED = 100  # files
 
@@ -34,8 +32,12 @@ def find_sources(retriever: Any, passages: Iterable[Passage], *, lines: bool) ->
 
 def show_reading(reading: Reading) -> None:
     """Say which files were read, which were left out and why, and how many documents were split."""
-    _name(reading.problems, "left out")
-    _name(reading.notes, "")
+    said = [f"{name}: {text}; left out" for name, text in reading.problems.items()]
+    said += [f"{name}: {text}" for name, text in reading.notes.items()]
+    for line in said[:_NAMED]:
+        remark(line)
+    if len(said) > _NAMED:
+        remark(f"and {len(said) - _NAMED:,} more files")
     if left_out := [f"{count} {reason}" for reason, count in sorted(reading.left_out.items()) if count]:
         remark(f"left out: {', '.join(left_out)}")
     if reading.problems:
@@ -44,13 +46,6 @@ def show_reading(reading: Reading) -> None:
         remark(f"files read: {', '.join(kinds)}")
     if reading.split:
         remark(f"{reading.split:,} of {reading.documents:,} documents were split into {reading.parts:,} passages")
-
-
-def _name(files: Mapping[str, str], end: str) -> None:
-    for name, text in list(files.items())[:_NAMED]:
-        remark(f"{name}: {text}" + (f"; {end}" if end else ""))
-    if len(files) > _NAMED:
-        remark(f"and {len(files) - _NAMED:,} more files: {end}")
 
 
 def _counted(number: int, what: str) -> str:

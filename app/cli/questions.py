@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Option
 
@@ -13,11 +13,6 @@ from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import show_estimates
 from knowgap.errors import UsageError
-
-if TYPE_CHECKING:
-    from knowgap.compiling.questions.writing import WrittenQuestions
-
-__all__ = ["COMMANDS", "questions"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +24,7 @@ class QuestionOptions(o.ModelOptions, o.IndexOptions):
         "one_hop,two_hop,comparison,yes_no"
     )
     seed: o.Seed = 0
-    num_threads: Annotated[
-        int, Option("--num-threads", envvar="KNOWGAP_NUM_THREADS", min=1, help="Questions written at once.")
-    ] = 4
+    num_threads: o.Threads = 4
     dry_run: o.DryRun = False
     prices: o.Prices = None
 
@@ -58,7 +51,7 @@ def questions(
     if output.suffix != ".jsonl":
         raise UsageError(f"--output {output}: the file is JSON Lines, so name it {output.stem}.jsonl")
     kinds = [kind.strip() for kind in options.kinds.split(",") if kind.strip()]
-    lm = factories.load_lm(options.lm, options.api_base, options.lm_option, asks=not options.dry_run)
+    lm = factories.load_lm(options, asks=not options.dry_run)
     asked = {"n": options.n, "kinds": kinds, "lm": lm}
     if options.dry_run:
         caption = "if the checks keep every draft; else up to about three times as much"
@@ -69,18 +62,13 @@ def questions(
     with factories.open_index(options) as index, progress("writing questions") as report:
         done = write_questions(index, output, num_threads=options.num_threads, progress=report, **asked)
     page = write_questions_page(done.kept, output.with_suffix(".html"))
-    _show(done, as_json)
-    remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")
-
-
-def _show(done: WrittenQuestions, as_json: bool) -> None:
-    """Show what became of the drafts."""
     counts = done.counts()
     if as_json:
         out.print_json(data={"counts": counts, "calls": done.calls})
-        return
-    rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in counts.items()]
-    show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
+    else:
+        rows = [[fate, *by_kind.values(), sum(by_kind.values())] for fate, by_kind in counts.items()]
+        show_table(f"questions, after {done.calls} calls", ["", *done.wanted, "all"], rows)
+    remark(f"{len(done.kept)} of {options.n} questions written to {output}; look through them: {page}")
 
 
 COMMANDS = {"questions": questions}

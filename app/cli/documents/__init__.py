@@ -1,1 +1,0 @@
-"""Commands about documents of your own."""
