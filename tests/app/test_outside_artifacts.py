@@ -32,9 +32,7 @@ def opened(artifact: Path, **options: Any) -> Any:
 
 def test_an_artifact_alone_imports_no_module(artifact, folder):
     (folder / "mine.py").write_text("raise SystemExit('it ran')\n")
-    with pytest.raises(
-        ArtifactError, match=r"holds the program mine:Again.* as well: --program mine:Again:FOLDER"
-    ):
+    with pytest.raises(ArtifactError, match=r"holds the program mine:Again.* as well: --program mine:Again:FOLDER"):
         opened(artifact)
     assert "mine" not in sys.modules
 
