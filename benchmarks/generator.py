@@ -28,7 +28,7 @@ from knowgap.compiling.data import load_dataset
 from knowgap.compiling.training import GeneratorConfig
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.generator import generator_job
-from knowgap.compiling.training.transcripts import Construction, construct_transcripts
+from knowgap.compiling.training.transcripts import TranscriptRecord, construct_transcripts, count_transcripts
 from knowgap.lms import TranscriptGenerator
 from knowgap.lms.embedded.inputs import Prompt
 from knowgap.programs.rq_rag import RQRAG
@@ -58,7 +58,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         folder = Path(name)
         made = _construct(folder, worlds)
         _write_base_model(folder / "base", made)
-        job, _ = generator_job(made.kept, folder / "generator", base=str(folder / "base"), config=config)
+        job, _ = generator_job(made, folder / "generator", base=str(folder / "base"), config=config)
         result = fit(job, lambda done, total, text: note(f"{done} {text}"))
         note(f"{result.steps} steps in {result.seconds:.0f} s, loss {result.final_loss:.3f}")
         dataset = load_dataset("sample")
@@ -82,7 +82,7 @@ class _Teacher(PromptEngine):
         return {name: values[name] for name in prompt.outputs}
 
 
-def _construct(folder: Path, worlds: int) -> Construction:
+def _construct(folder: Path, worlds: int) -> list[TranscriptRecord]:
     """Transcripts about worlds behind those of the sample, of at most two queries with one passage each."""
     first, count = _SAMPLE_WORLDS * _PER_WORLD, worlds * _PER_WORLD
     examples = list(islice(stream_questions(first + count), first, None))
@@ -92,14 +92,14 @@ def _construct(folder: Path, worlds: int) -> Construction:
     teacher = dspy.LM("benchmark/teacher", engine=_Teacher(examples), cache=False)
     config = GeneratorConfig(top_k=1, max_queries=2)
     made = construct_transcripts(examples, index, teacher, folder / "transcripts.jsonl", config=config)
-    note(f"transcripts: {made.counts()}")
-    return made
+    note(f"transcripts: {count_transcripts(made.records)}")
+    return made.records
 
 
-def _write_base_model(folder: Path, made: Construction) -> None:
+def _write_base_model(folder: Path, made: list[TranscriptRecord]) -> None:
     """A causal model with random weights, and a tokenizer trained on the transcripts and the sample's passages."""
     texts = [str(passage) for passage in load_dataset("sample").corpus] + [*STYLES.values()] * 50
-    for record in made.kept:
+    for record in made:
         texts += [record.question, *(f"{step.query} {passage}" for step in record.steps for passage in step.found)]
     shape = {"num_attention_heads": 4, "intermediate_size": 256, "tie_word_embeddings": True, "initializer_range": 0.05}
     write_model(folder, "causal", texts, layers=3, width=128, vocabulary=6000, **shape)

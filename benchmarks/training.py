@@ -128,13 +128,12 @@ def _gains(kind: str, folder: Path, questions: int, quick: bool) -> Iterator[Seq
     words += ["--index", str(_index(folder)), *_set(max_length=48, depth=8)] if quick else []
     command = _command(kind, folder / f"{kind}-{questions}", *words)
     run = subprocess.run(command, env=_environment(folder), check=True, stdout=subprocess.PIPE)
-    result = json.loads(run.stdout)
-    for score in result["scores"]:
-        recall, mrr = (_interval(part) for part in (score["recall"]["5"], score["mrr"]))
+    [result] = json.loads(run.stdout).values()
+    for order, score in result["scores"].items():
+        recall, mrr = (
+            f"{mean['mean']:.3f} [{mean['low']:.3f}, {mean['high']:.3f}]"
+            for mean in (score["means"]["recall@5"], score["means"]["mrr"])
+        )
         p_value = f"{score['comparison']['p_value']:.3f}" if score["comparison"] else ""
-        steps = f"{result['steps']} steps, {seconds(result['seconds'])}" if score["order"] == "trained" else ""
-        yield [kind, score["order"], recall, mrr, p_value, steps]
-
-
-def _interval(values: dict[str, float]) -> str:
-    return f"{values['mean']:.3f} [{values['low']:.3f}, {values['high']:.3f}]"
+        steps = f"{result['steps']} steps, {seconds(result['seconds'])}" if order == "trained" else ""
+        yield [kind, order, recall, mrr, p_value, steps]

@@ -21,8 +21,7 @@ from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.run import StudyResult, run_study
-from knowgap.compiling.thresholds.delta_calibration import Calibration, calibrate_delta
-from knowgap.compiling.thresholds.reanchor import ThresholdCalibration, calibrate_thresholds
+from knowgap.compiling.thresholds import Calibration, calibrate_delta
 from knowgap.errors import LanguageModelError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.storage.progress import Progress
@@ -34,7 +33,6 @@ _LOG = logging.getLogger("knowgap")
 WAYS = {
     "study": "searches hyperparameters and demonstrations together, of one program or several",
     "calibrate": "sets the relevance threshold δ from the scores of retrieved passages",
-    "reanchor": "sets the probabilities from which the program's decisions count as a yes",
 }
 """The ways to compile besides DSPy's optimizers, with what each does."""
 
@@ -47,7 +45,7 @@ class Compiled(Generic[P]):
         program: a copy with the settings, demonstrations or instructions that were found.
         before: the program as it was; of several programs the first, which is the base of the comparison.
         study: the trials, if a study was run.
-        calibration: δ or the thresholds, if these were calibrated.
+        calibration: δ, if it was calibrated.
         evaluations: with an `output`, the evaluations of both programs by split and moment, such as "test after".
         artifact: with an `output`, the folder that `knowgap.load` reads.
     """
@@ -55,7 +53,7 @@ class Compiled(Generic[P]):
     program: P
     before: P
     study: StudyResult[P] | None = None
-    calibration: Calibration | ThresholdCalibration | None = None
+    calibration: Calibration | None = None
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     artifact: Path | None = None
 
@@ -64,14 +62,13 @@ class Compiled(Generic[P]):
         """One line that says what was found."""
         if self.study is not None:
             return str(self.study)
-        if isinstance(self.calibration, Calibration):
-            delta, share = self.calibration.delta, self.calibration.covered(self.calibration.delta)
-            return f"δ = {delta:.4f} on the scale of {self.calibration.reranker}: {share:.0%} of the questions reach it"
-        if self.calibration is not None:
-            shown = ", ".join(f"{name}={value}" for name, value in self.calibration.thresholds.items())
-            return (
-                f"{shown}: {self.calibration.after:.3f} on the training questions, {self.calibration.before:.3f} before"
-            )
+        if (found := self.calibration) is not None:
+            reach = f"{found.covered(found.delta):.0%} of the questions reach it"
+            return f"δ = {found.delta:.4f} on the scale of {found.reranker}: {reach}"
+        before = self.before.values()
+        changed = [f"{name}={value}" for name, value in self.program.values().items() if value != before[name]]
+        if changed:
+            return ", ".join(changed)
         predictors = self.program.predictors()
         demos = sum(len(cast("Any", predictor).demos) for predictor in predictors)
         return f"{demos} demonstrations in {len(predictors)} predictors"
@@ -106,9 +103,9 @@ def compile(
     `knowgap.compiling.study.shared`.
 
     The optimizers of `knowgap.compiling.demonstrations.optimizers.OPTIMIZERS` are DSPy's. They find demonstrations or
-    instructions and leave hyperparameters alone. "calibrate" sets δ to the largest value at which `share` of the
-    training questions (0.8, as in MIGRES, table 12) have a passage above it; no language model is asked. "reanchor"
-    sets the thresholds of the program's decisions.
+    instructions, "reanchor" the thresholds of the program's decisions; other hyperparameters stay. "calibrate" sets δ
+    to the largest value at which `share` of the training questions (0.8, as in MIGRES, table 12) have a passage above
+    it; no language model is asked.
 
     Args:
         programs: a program, which stays as it is; or several with different names, of which a study finds the best. The
@@ -117,7 +114,7 @@ def compile(
         metrics: one metric or several; trials are compared by the first.
         trainset: the training questions, if `dataset` has no splits.
         limit: take the first questions of every split only, at most this many.
-        optimizer: "study", "calibrate", "reanchor" or one of DSPy's optimizers.
+        optimizer: "study", "calibrate" or one of DSPy's optimizers.
         demos: whether a study chooses demonstrations: "search", "none" (it leaves those of the program alone), or
             "auto" (it searches, unless the embedded reader answers, which ignores them).
         lm: the language model; default: the one that DSPy is configured with.
@@ -174,11 +171,7 @@ def compile(
     elif optimizer == "calibrate":
         _refuse(options, optimizer, "share")
         delta = calibrate_delta(before, train, progress=progress, **options)
-        found = Compiled(delta.apply(before), before, calibration=delta)
-    elif optimizer == "reanchor":
-        _refuse(options, optimizer)
-        thresholds = calibrate_thresholds(before, train, **common)
-        found = Compiled(thresholds.apply(before), before, calibration=thresholds)
+        found = Compiled(cast("P", before.deepcopy().configure(delta=delta.delta)), before, calibration=delta)
     elif optimizer in OPTIMIZERS:
         more: dict[str, Any] = {"teacher_lm": teacher_lm, "seed": seed, **options}
         compiled = run_optimizer(before, train, valset=dev, optimizer=optimizer, **common, **more)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
 
 import dspy
 from dspy.utils.exceptions import LMError
 
+from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.lms.metering import without_history
 from knowgap.lms.providers import as_language_model_error
 from knowgap.programs.passages import number_passages
 from knowgap.programs.replies.asking import ask_until_read
+from knowgap.storage.progress import Progress
+from knowgap.storage.record_file import R, RecordFile
 
 
 def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple[dspy.Prediction | None, int]:
@@ -27,3 +33,60 @@ def ask_teacher(predictor: dspy.Module, lm: dspy.BaseLM, **inputs: Any) -> tuple
     except LMError as error:
         raise as_language_model_error(error, lm) from error
     return reply.prediction, reply.usage.asked
+
+
+@dataclass(frozen=True)
+class TeacherRecords(Generic[R]):
+    """What a teacher wrote, as a record file keeps it.
+
+    Attributes:
+        records: in the order in which they were asked for, without those that could not be made.
+        calls: calls of the teacher in this run.
+        kept: how many of the records were in the file before.
+    """
+
+    records: list[R]
+    calls: int
+    kept: int
+
+
+def write_records(
+    ids: Sequence[str],
+    make: Callable[[str], tuple[R | None, int]],
+    file: str | Path,
+    kind: type[R],
+    about: Mapping[str, Any],
+    what: str,
+    *,
+    num_threads: int = 4,
+    progress: Progress | None = None,
+) -> TeacherRecords[R]:
+    """Let a teacher write the records that a file does not have yet; the same call continues a killed run.
+
+    Args:
+        ids: the ids of all records.
+        make: makes the record of an id, None if the teacher cannot be read; and says how many calls that took.
+        file: the record file.
+        kind: the class of the records.
+        about: what the records depend on; see `RecordFile`.
+        what: what a record is called.
+        num_threads: records made at once.
+        progress: is called with (records, records in all, what they are).
+
+    Raises:
+        UsageError: the file is about something else.
+        LanguageModelError: the teacher does not answer; what was written before is kept.
+    """
+    calls = 0
+    with RecordFile(file, kind, about, what) as lines:
+        missing = lines.missing(ids)
+
+        def made() -> Iterator[R | None]:
+            nonlocal calls
+            for record, asked in map_ordered(make, missing, num_threads, ahead=8 * num_threads):
+                calls += asked
+                yield record
+
+        lines.keep(made(), len(ids), progress, lambda: f"{what}s")
+        records = [lines.records[id] for id in ids if id in lines.records]
+    return TeacherRecords(records, calls, len(ids) - len(missing))

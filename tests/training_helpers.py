@@ -17,14 +17,14 @@ SENTENCES = [[(7 * row + 3 * column) % 50 for column in range(12)] for row in ra
 CONFIG = TrainingConfig(epochs=2, learning_rate=1e-3, batch_size=4, max_length=12, seed=3)  # 20 steps
 
 
-def build_tiny_trainer(arguments: Any) -> Any:
-    from transformers import GPT2Config, GPT2LMHeadModel, Trainer
+def build_tiny_trainer(settings: dict[str, Any]) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
     config = GPT2Config(
         vocab_size=50, n_positions=16, n_embd=16, n_layer=1, n_head=2, bos_token_id=0, eos_token_id=0, resid_pdrop=0.3
     )
     rows = [{"input_ids": row, "labels": row} for row in SENTENCES]
-    return Trainer(model=GPT2LMHeadModel(config), args=arguments, train_dataset=rows)
+    return Trainer(model=GPT2LMHeadModel(config), args=TrainingArguments(**settings), train_dataset=rows)
 
 
 def tiny_job(output: Path, **changes: Any) -> Job:

@@ -16,7 +16,7 @@ from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.errors import UsageError
 
 if TYPE_CHECKING:
-    from knowgap.compiling.training import TrainedGenerator, TrainedRanking, TrainedSubModel, TrainingPlan
+    from knowgap.compiling.training import ModelScores, Trained, TrainingPlan
 
 _CONFIGS = {
     "reranker": "RerankerConfig",
@@ -76,7 +76,7 @@ def train(
     labels and transcripts.
     """
     from knowgap.compiling import training
-    from knowgap.compiling.training.sub_models import TASKS, asks_teacher, check_tasks
+    from knowgap.compiling.training.sub_models import TASKS, check_tasks
 
     if options.model is None and kind in _GENERATIVE:
         raise UsageError(f"train {kind}: name the model to start from with --model")
@@ -88,7 +88,7 @@ def train(
     tasks = check_tasks(options.sub_model or TASKS)
     if kind == "ra-isf":
         arguments["tasks"] = tasks
-    if kind == "rq-rag" or (kind == "ra-isf" and any(asks_teacher(task, config) for task in tasks)):
+    if kind == "rq-rag" or (kind == "ra-isf" and any(getattr(config, f"{task}_from") != "data" for task in tasks)):
         arguments["teacher"] = factories.load_lm(options, asks=not dry_run)
     dataset, searches = factories.load_data(options), kind != "ra-isf" or "relevant" in tasks
     with factories.open_index(options, dataset) if searches else nullcontext() as retriever, progress(kind) as report:
@@ -102,11 +102,8 @@ def train(
             progress=report,
             **arguments,
         )
-    if dry_run:
-        _show_plans(trained if kind == "ra-isf" else {kind: trained}, as_json)
-        return
-    show: Any = {"ra-isf": _show_sub_models, "rq-rag": _show_generator}.get(kind, _show_ranking)
-    show(trained, as_json)
+    show: Any = _show_plans if dry_run else _show_trained
+    show(trained if kind == "ra-isf" else {kind: trained}, as_json)
 
 
 def _show_plans(plans: Mapping[str, TrainingPlan], as_json: bool) -> None:
@@ -120,92 +117,40 @@ def _show_plans(plans: Mapping[str, TrainingPlan], as_json: bool) -> None:
     show_table("what the training takes", ["model", "examples", "steps", "hours", "calls of the teacher"], rows)
 
 
-def _facts(trained: TrainedRanking | TrainedSubModel | TrainedGenerator) -> dict[str, Any]:
-    """What a training did, for JSON; it is also said in a line."""
-    done = trained.training
-    if done.trained_before:
-        remark(f"{done.folder} is there already, trained with the same settings and data")
-    else:
-        continued = f", continued from step {done.resumed_from}" if done.resumed_from else ""
-        figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
-        remark(f"trained {done.folder}: {figures}{continued}")
-    return {**asdict(done), "folder": str(done.folder)}
-
-
-def _show_ranking(trained: TrainedRanking, as_json: bool) -> None:
-    """Show how well gold passages are ranked by the index, and by the model before and after the training."""
-    facts, scores = _facts(trained), trained.scores
-    if as_json:
-        out.print_json(data={**facts, "scores": [score.model_dump() for score in scores]})
-    elif scores:
-        cutoffs = list(scores[0].recall)
-        rows = [
-            [
-                score.order,
-                *(str(score.recall[k]) for k in cutoffs),
-                str(score.mrr),
-                "" if score.comparison is None else f"{score.comparison.p_value:.3f}",
-            ]
-            for score in scores
-        ]
-        columns = ["order", *(f"gold in best {k}" for k in cutoffs), "MRR", "p"]
-        caption = f"p: of gold in best {cutoffs[0]}, against {scores[0].order} (paired)"
-        show_table(f"{scores[0].mrr.n} questions, unseen in training", columns, rows, caption=caption)
-
-
-def _show_sub_models(trained: Mapping[str, TrainedSubModel], as_json: bool) -> None:
-    """Show how sub-models agree with the labels that were held out."""
-    rows, facts = list[list[Any]](), dict[str, Any]()
-    for task, each in trained.items():
-        labelling = each.labelling
-        remark(
-            f"{task}: {len(labelling.examples) - each.held_out} examples and {each.held_out} held out; "
-            f"{labelling.calls} calls of the teacher, {labelling.kept} labels from before, "
-            f"{labelling.unlabelled} without a label"
-        )
-        measured = {"majority": each.majority, "before": each.before, "after": each.after}
-        scores = {when: value for when, value in measured.items() if value is not None}
-        figures = {when: value.model_dump(mode="json") for when, value in scores.items()}
-        facts[task] = {**_facts(each), "held_out": each.held_out, **figures}
-        for cells in zip(*(value.rows() for value in scores.values()), strict=True):
-            rows.append([task, cells[0][0], *(str(value) for _, value in cells)])
+def _show_trained(models: Mapping[str, Trained], as_json: bool) -> None:
+    """Show what the trainings did, and how the models compare before and after them."""
+    facts = dict[str, Any]()
+    for name, trained in models.items():
+        done, scores = trained.training, trained.scores
+        for note in trained.notes:
+            remark(note)
+        if done.trained_before:
+            remark(f"{done.folder} is there already, trained with the same settings and data")
+        else:
+            continued = f", continued from step {done.resumed_from}" if done.resumed_from else ""
+            figures = f"{done.steps} steps in {done.seconds:.0f} s, loss {done.final_loss:.4f}"
+            remark(f"trained {done.folder}: {figures}{continued}")
+        compared = {model: each.model_dump(mode="json") for model, each in scores.items()}
+        facts[name] = {**asdict(done), "folder": str(done.folder), "scores": compared}
+        if scores and not as_json:
+            _show_scores(name, scores)
     if as_json:
         out.print_json(data=facts)
-    elif rows:
-        columns = ["sub-model", "agreement with the labels", "majority", "before", "after"]
-        show_table("on questions held out", columns, rows)
 
 
-def _show_generator(trained: TrainedGenerator, as_json: bool) -> None:
-    """Show what became of the transcripts, and how the generator answers before and after the training."""
-    from knowgap.compiling import compare
-    from knowgap.compiling.training.generator import METRICS
-
-    made, scores = trained.transcripts, trained.scores
-    counts = ", ".join(f"{count} {what}" for what, count in made.counts().items())
-    remark(f"transcripts: {len(made.kept)} of {len(made.records)} questions ({counts}); {made.calls} teacher calls")
-    if trained.too_long:
-        remark(f"{len(trained.too_long)} transcripts are too long: left out")
-    facts = _facts(trained)
-    readable = {
-        name: 1 - sum(r.cost.unreadable for r in each.records) / max(1, sum(r.cost.lm_calls for r in each.records))
-        for name, each in scores.items()
-    }
-    if as_json:
-        figures = [{"generator": n, "readable": readable[n], **e.summary()["scores"]} for n, e in scores.items()]
-        out.print_json(data={**facts, "transcripts": made.counts(), "scores": figures})
-    elif scores:
-        rows = [
-            [name, *(str(each.interval(metric)) for metric in METRICS), f"{readable[name]:.1%}"]
-            for name, each in scores.items()
+def _show_scores(name: str, scores: Mapping[str, ModelScores]) -> None:
+    first, *_ = scores
+    main, *others = means = scores[first].means
+    rows = [
+        [
+            model,
+            *(str(each.means[metric]) for metric in means),
+            "" if each.comparison is None else f"{each.comparison.p_value:.3f}",
         ]
-        tested = compare(scores["trained, no search"], scores["trained"], "f1")
-        show_table(
-            f"{len(scores['trained'].records)} questions, unseen in training",
-            ["generator", *METRICS, "can be read"],
-            rows,
-            caption=f"f1 with search against without: {tested.difference:+.3f}, p = {tested.p_value:.3f} (paired)",
-        )
+        for model, each in scores.items()
+    ]
+    title = f"{name}: {means[main].n} questions, unseen in training"
+    show_table(title, ["model", main, *others, "p"], rows, caption=f"p: of {main}, against {first} (paired)")
 
 
 COMMANDS = {"train": train}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
-
-__all__ = ["Axis", "Chart", "Plot", "Point"]
 
 KINDS = {
     "complete": "complete trial",
@@ -19,11 +18,7 @@ KINDS = {
 }
 """What the marks mean, by kind of point; later ones are drawn above earlier ones."""
 
-_SIZES = {
-    "full": {"wide": (1040, 340), "narrow": (350, 270)},
-    "half": {"wide": (520, 330), "narrow": (350, 290)},
-    "small": {"": (300, 190)},
-}
+_SIZES = {"full": (1040, 340), "half": (520, 330), "small": (300, 190)}
 _LEFT, _RIGHT, _TOP = 46, 12, 26
 
 
@@ -61,18 +56,6 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Plot:
-    """A chart at one size in pixels, for "wide" or "narrow" windows, or for all (""); `line` is an SVG path."""
-
-    width: int
-    height: int
-    shown: str
-    x: Axis
-    y: Axis
-    line: str
-
-
-@dataclass(frozen=True)
 class Chart:
     """Points over two axes.
 
@@ -104,11 +87,10 @@ class Chart:
     names: Sequence[str] = ()
 
     @property
-    def legend(self) -> list[tuple[str, str]]:
-        """The kinds of points that there are, with what they mean."""
-        if self.size == "small":
-            return []
-        return [(kind, meaning) for kind, meaning in KINDS.items() if any(p.kind == kind for p in self.points)]
+    def legend(self) -> dict[str, str]:
+        """What the kinds of points mean that there are."""
+        shown = {point.kind for point in self.points} if self.size != "small" else ()
+        return {kind: meaning for kind, meaning in KINDS.items() if kind in shown}
 
     @property
     def marks(self) -> list[tuple[int, Point]]:
@@ -124,29 +106,41 @@ class Chart:
         return [(name, kinds.get(number, "")) for number, name in enumerate(self.names, start=1)]
 
     @property
-    def plots(self) -> list[Plot]:
-        """The chart at each of its sizes."""
-        return [self._plot(shown, width, height) for shown, (width, height) in _SIZES[self.size].items()]
+    def width(self) -> int:
+        """In pixels."""
+        return _SIZES[self.size][0]
 
-    def _plot(self, shown: str, width: int, height: int) -> Plot:
-        left, right, bottom = _LEFT, width - _RIGHT, height - (40 if self.x_name else 22)
-        values = [p.y for p in self.points] + [y for _, y in self.line]
-        low, high = _padded(values + [end for p in self.points for end in (p.low, p.high) if end is not None])
-        y_axis = Axis(low, high, bottom, _TOP, _linear_ticks(low, high, max(3, height // 60)))
-        values = [p.x for p in self.points]
+    @property
+    def height(self) -> int:
+        """In pixels."""
+        return _SIZES[self.size][1]
+
+    @cached_property
+    def x(self) -> Axis:
+        """The horizontal axis."""
+        ends = _LEFT, self.width - _RIGHT
         if self.categories:
-            ticks = list(enumerate(self.categories))
-            x_axis = Axis(-0.5, len(self.categories) - 0.5, left, right, ticks)
-        elif self.logarithmic:
-            low, high = _padded([math.log10(value) for value in values])
-            x_axis = Axis(low, high, left, right, _logarithmic_ticks(low, high, width // 75), logarithmic=True)
-        else:
-            low, high = _padded(values)
-            ticks = _linear_ticks(low, high, width // 75)
-            whole = [(value, text) for value, text in ticks if value == round(value)]
-            x_axis = Axis(low, high, left, right, whole if self.whole_numbers else ticks)
-        line = _staircase([(x_axis.place(x), y_axis.place(y)) for x, y in self.line], right)
-        return Plot(width, height, shown, x_axis, y_axis, line)
+            return Axis(-0.5, len(self.categories) - 0.5, *ends, list(enumerate(self.categories)))
+        values = [math.log10(p.x) if self.logarithmic else p.x for p in self.points]
+        low, high = _padded(values)
+        if self.logarithmic:
+            return Axis(low, high, *ends, _powers(low, high), logarithmic=True)
+        ticks = _ticks(low, high, self.width // 75)
+        return Axis(low, high, *ends, [t for t in ticks if not self.whole_numbers or t[0] == round(t[0])])
+
+    @cached_property
+    def y(self) -> Axis:
+        """The vertical axis, from the bottom up."""
+        shown = [y for p in self.points for y in (p.y, p.low, p.high) if y is not None]
+        low, high = _padded([*shown, *(y for _, y in self.line)])
+        return Axis(low, high, self.height - (40 if self.x_name else 22), _TOP, _ticks(low, high, self.height // 60))
+
+    @property
+    def path(self) -> str:
+        """The line as an SVG path through its corners, and on to the right edge; empty if there is none."""
+        corners = [(self.x.place(x), self.y.place(y)) for x, y in self.line]
+        steps = "".join(f"H{x}V{y}" if place else f"M{x} {y}" for place, (x, y) in enumerate(corners))
+        return f"{steps}H{self.x.end}" if steps else ""
 
 
 def _padded(values: Sequence[float]) -> tuple[float, float]:
@@ -156,7 +150,7 @@ def _padded(values: Sequence[float]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _linear_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
+def _ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
     """Round values from `low` to `high`, about `most` of them, with their texts."""
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
@@ -165,25 +159,12 @@ def _linear_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]
     return [(value, _number(value)) for value in (round(n * step, 12) for n in range(first, last + 1))]
 
 
-def _logarithmic_ticks(low: float, high: float, most: int) -> list[tuple[float, str]]:
-    """At most about `most` round values between two powers of ten, with their texts."""
-    powers = range(math.floor(low), math.ceil(high) + 1)
-    shown: list[float] = []
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        every = [factor * 10.0**power for power in powers for factor in factors]
-        shown = [value for value in every if low <= math.log10(value) <= high]
-        if len(shown) <= most:
-            break
-    return [(value, _number(value)) for value in shown]
+def _powers(low: float, high: float) -> list[tuple[float, str]]:
+    """Round values between two powers of ten, with their texts."""
+    factors = (1, 2, 5) if high - low < 2 else (1,)
+    values = [factor * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for factor in factors]
+    return [(value, _number(value)) for value in values if low <= math.log10(value) <= high]
 
 
 def _number(value: float) -> str:
     return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
-
-
-def _staircase(corners: Sequence[tuple[float, float]], end: float) -> str:
-    """An SVG path through the corners, and on to the right edge."""
-    if not corners:
-        return ""
-    (x, y), *others = corners
-    return f"M{x} {y}" + "".join(f"H{x}V{y}" for x, y in others) + f"H{end}"

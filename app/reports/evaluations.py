@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,21 +13,10 @@ from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval
 from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
-from knowgap.programs.trace.trace import Trace, describe_step
-
-__all__ = ["EvaluationGroup", "Question", "group_evaluations", "trace_lines"]
 
 COST_NAMES = (
-    "lm_calls",
-    "critical_calls",
-    "unreadable",
-    "cut",
-    "tokens",
-    "retrievals",
-    "passages",
-    "knowledge_tokens",
-    "iterations",
-    "seconds",
+    *("lm_calls", "critical_calls", "unreadable", "cut", "tokens"),
+    *("retrievals", "passages", "knowledge_tokens", "iterations", "seconds"),
 )
 """The costs that pages show."""
 
@@ -43,7 +33,7 @@ class Question:
 
     records: dict[str, QuestionRecord]
     scores: list[float | None]
-    kinds: tuple[str, ...]
+    kinds: list[str]
     difference: float
 
 
@@ -77,24 +67,10 @@ class EvaluationGroup:
         """Mean with interval by metric and label, of what is defined for some question."""
         metrics = dict.fromkeys(metric for e in self.evaluations.values() for metric in e.all_metrics)
         by_metric = {
-            metric: {
-                label: evaluation.interval(metric)
-                for label, evaluation in self.evaluations.items()
-                if any(record.scores.get(metric) is not None for record in evaluation.records)
-            }
+            metric: {label: e.interval(metric) for label, e in self.evaluations.items() if e.defines(metric)}
             for metric in metrics
         }
         return {metric: intervals for metric, intervals in by_metric.items() if intervals}
-
-    @property
-    def scored_intervals(self) -> list[Interval]:
-        """The intervals of all scores that were asked for."""
-        return [interval for metric in self.scored for interval in self.intervals[metric].values()]
-
-    @property
-    def type_intervals(self) -> list[Interval]:
-        """The intervals of all types of questions."""
-        return [interval for by_label in self.types.values() for interval in by_label.values()]
 
     @property
     def scored(self) -> list[str]:
@@ -131,20 +107,18 @@ class EvaluationGroup:
     @cached_property
     def types(self) -> dict[str, dict[str, Interval]]:
         """The main metric by type of question and label."""
-        scored = self.intervals.get(self.metric, {})
-        by_label = {label: self.evaluations[label].by_type(self.metric) for label in scored}
+        by_label = {
+            label: self.evaluations[label].by_type(self.metric) for label in self.intervals.get(self.metric, {})
+        }
         kinds = sorted({kind for intervals in by_label.values() for kind in intervals})
-        return {kind: {label: by_label[label][kind] for label in by_label if kind in by_label[label]} for kind in kinds}
+        return {kind: {label: by[kind] for label, by in by_label.items() if kind in by} for kind in kinds}
 
     @cached_property
     def questions(self) -> list[Question]:
         """Every question, in the order of the data."""
         by_label = {label: {r.id: r for r in e.records} for label, e in self.evaluations.items()}
         ids = dict.fromkeys(name for records in by_label.values() for name in records)
-        return [
-            self._question({label: records[name] for label, records in by_label.items() if name in records})
-            for name in ids
-        ]
+        return [self._question({label: by[name] for label, by in by_label.items() if name in by}) for name in ids]
 
     def _question(self, records: dict[str, QuestionRecord]) -> Question:
         every = [record.scores.get(self.metric) for record in records.values()]
@@ -158,7 +132,7 @@ class EvaluationGroup:
             "short": bool(scores) and min(scores) < 1,
             "failed": any(record.error for record in records.values()),
         }
-        return Question(records, every, tuple(kind for kind, applies in kinds.items() if applies), difference)
+        return Question(records, every, [kind for kind, applies in kinds.items() if applies], difference)
 
     @cached_property
     def listed(self) -> list[Question]:
@@ -167,13 +141,10 @@ class EvaluationGroup:
         ranked = sorted(range(len(self.questions)), key=lambda n: telling.isdisjoint(self.questions[n].kinds))
         return [self.questions[n] for n in sorted(ranked[:_MOST_QUESTIONS])]
 
-    @property
-    def kind_counts(self) -> dict[str, int]:
+    @cached_property
+    def kind_counts(self) -> Counter[str]:
         """How many questions each filter lets through."""
-        return {
-            kind: sum(kind in question.kinds for question in self.questions)
-            for kind in ("differs", "win", "loss", "same", "short", "failed")
-        }
+        return Counter(kind for question in self.questions for kind in question.kinds)
 
     @property
     def traced(self) -> bool:
@@ -201,30 +172,11 @@ def group_evaluations(
         origin = evaluation.provenance
         split = "seen" if origin.split == "test" and dev_digest and origin.data == dev_digest else origin.split
         members.setdefault((split, origin.data), {})[label] = evaluation
-    keys = sorted(members, key=lambda key: _SPLIT_ORDER.index(key[0]) if key[0] in _SPLIT_ORDER else len(_SPLIT_ORDER))
+    for key, group in members.items():
+        first = base if base in group else next((label for label in group if "before" in label), None)
+        members[key] = dict(sorted(group.items(), key=lambda item: first is not None and item[0] != first))
+    order = {split: place for place, split in enumerate(_SPLIT_ORDER)}
+    ranked = sorted(members.items(), key=lambda item: order.get(item[0][0], len(order)))
     return [
-        EvaluationGroup(key[0], _first(members[key], base), f"{key[0] or 'split'}-{position}")
-        for position, key in enumerate(keys)
+        EvaluationGroup(split, group, f"{split or 'split'}-{place}") for place, ((split, _), group) in enumerate(ranked)
     ]
-
-
-def _first(evaluations: dict[str, Evaluation], base: str | None) -> dict[str, Evaluation]:
-    """The same with the one first that the others are compared with."""
-    first = base if base in evaluations else next((label for label in evaluations if "before" in label), None)
-    return dict(sorted(evaluations.items(), key=lambda item: item[0] != first)) if first else evaluations
-
-
-def trace_lines(trace: Trace) -> list[tuple[str, str, Sequence[str]]]:
-    """A trace as lines: kind of step, headline and details; a new iteration or branch is of the kind "when"."""
-    lines: list[tuple[str, str, Sequence[str]]] = []
-    iteration, branch = 0, ""
-    for step in trace.steps:
-        if step.iteration != iteration:
-            iteration, branch = step.iteration, ""
-            lines.append(("when", f"iteration {iteration}", ()))
-        if step.branch != branch:
-            branch = step.branch
-            lines.append(("when", branch or "—", ()))
-        headline, *details = describe_step(trace, step)
-        lines.append((step.kind, headline, details))
-    return lines

@@ -14,17 +14,6 @@ from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import in_words, render
 from knowgap.storage.files import write_file
 
-__all__ = [
-    "cost_chart",
-    "few_in_column",
-    "figure_text",
-    "render_cost_chart",
-    "render_experiment",
-    "render_markdown",
-    "table_markdown",
-    "write_experiment_report",
-]
-
 SAME_PROMPTS = (
     "= marks a paper's figure whose setting is ours, as far as language model, retriever, corpus, questions, models "
     "and demonstrations tell; ≠ one whose setting is not, with the number of the note that says in what. Prompts are "

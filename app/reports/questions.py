@@ -14,8 +14,6 @@ from knowgap.compiling.questions.records import KINDS, Draft
 from knowgap.reports.rendering import render
 from knowgap.storage.files import write_file
 
-__all__ = ["render_questions", "write_questions_page"]
-
 
 def render_questions(drafts: Sequence[Draft], file_name: str = "questions-kept.jsonl") -> str:
     """Render questions as an HTML page, on which some can be struck out and the others saved.

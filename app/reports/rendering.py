@@ -9,8 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from knowgap.compiling.evaluation.statistics import Comparison, few_questions, undecidable
-
-__all__ = ["format_gain", "format_p", "in_words", "render"]
+from knowgap.programs.trace.trace import describe_step
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -36,7 +35,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"few_questions": few_questions, "undecidable": undecidable}
+    environment.globals |= {"describe_step": describe_step, "few_questions": few_questions, "undecidable": undecidable}
     environment.filters |= {
         "amount": format_amount,
         "count": "{:,}".format,

@@ -12,13 +12,11 @@ from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compiling.study.trials import TrialResult
 from knowgap.errors import UsageError
-from knowgap.reports.evaluations import COST_NAMES, EvaluationGroup, group_evaluations, trace_lines
+from knowgap.reports.evaluations import COST_NAMES, EvaluationGroup, group_evaluations
 from knowgap.reports.rendering import render
 from knowgap.reports.sources import ReportSource, Source, read_source
 from knowgap.reports.study import StudyView
 from knowgap.storage.files import write_file
-
-__all__ = ["render_report", "write_report"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,6 @@ def render_report(
         study=study,
         scores=scores,
         cost_names=COST_NAMES,
-        trace_lines=trace_lines,
     )
 
 

@@ -22,8 +22,6 @@ from knowgap.compiling.study.summary import StudyFacts, matching, read_study
 from knowgap.errors import StudyError, UsageError, without_credentials
 from knowgap.storage.files import write_file
 
-__all__ = ["ReportSource", "Source", "read_source", "write_comparison"]
-
 _COMPARISON = "comparison.json"
 Source = str | Path | StudyResult[Any] | Evaluation | Mapping[str, Evaluation]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -13,8 +13,6 @@ from knowgap.compiling.study.trials import PAPER, TrialResult
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import format_setting, in_words
-
-__all__ = ["StudyView"]
 
 
 @dataclass(frozen=True)
@@ -55,20 +53,17 @@ class StudyView:
 
     def kind(self, trial: TrialResult) -> str:
         """How charts mark a trial: "chosen", "pruned", "paper" or "complete"."""
-        paper = self.facts.labelled(PAPER)
         if trial.number == self.chosen.number:
             return "chosen"
-        if not trial.complete:
-            return "pruned"
-        return "paper" if paper is not None and trial.number == paper.number else "complete"
+        return "pruned" if not trial.complete else "paper" if trial is self.facts.labelled(PAPER) else "complete"
 
-    def _label(self, trial: TrialResult) -> str:
-        pruned = f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
-        return (
-            f"trial {trial.number} ({self.facts.describe(trial)}): {in_words(self.facts.metric)} {trial.score:.3f}"
-            f"{'' if trial.complete else pruned}; {trial.cost(self.facts.cost):.3g} {in_words(self.facts.cost)} "
-            "per question"
+    def _point(self, x: float, trial: TrialResult, said: str = "", number: int = 0) -> Point:
+        pruned = "" if trial.complete else f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
+        label = (
+            f"{said}trial {trial.number} ({self.facts.describe(trial)}): {in_words(self.facts.metric)} "
+            f"{trial.score:.3f}{pruned}; {trial.cost(self.facts.cost):.3g} {in_words(self.facts.cost)} per question"
         )
+        return Point(x, trial.score, self.kind(trial), label, number=number)
 
     @property
     def _score_name(self) -> str:
@@ -81,10 +76,9 @@ class StudyView:
         for position, trial in enumerate(self.facts.trials):
             if trial.complete and (not best or trial.score > best[-1][1]):
                 best.append((position, trial.score))
-        points = [Point(n, t.score, self.kind(t), self._label(t)) for n, t in enumerate(self.facts.trials)]
         return Chart(
             caption="Score of every trial, in the order in which they began (dev split)",
-            points=points,
+            points=[self._point(position, trial) for position, trial in enumerate(self.facts.trials)],
             x_name="trial",
             y_name=self._score_name,
             line=best,
@@ -101,24 +95,23 @@ class StudyView:
     @property
     def compared(self) -> dict[str, TrialResult]:
         """The trials of the chosen program whose settings stand side by side, by heading."""
-        own = [
-            trial for trial in self.facts.trials if trial.program == self.chosen.program and trial.label != "sampled"
-        ]
+        own = [trial for trial in reversed(self.facts.trials) if trial.program == self.chosen.program]
         headings = {PAPER: "the paper's", "current": "at the start"}
-        first = {headings[trial.label]: trial for trial in reversed(own) if trial.label in headings}
-        return {heading: first[heading] for heading in headings.values() if heading in first} | {"chosen": self.chosen}
+        first = {heading: t for label, heading in headings.items() for t in own if t.label == label}
+        return {**first, "chosen": self.chosen}
 
     @cached_property
     def settings(self) -> list[tuple[str, list[str], str]]:
         """Name, values in the trials that are compared, and meaning of every setting; those that differ come first."""
-        trials, meanings = list(self.compared.values()), _meanings(self.chosen.program)
-        settings = [
-            (name, [format_setting(trial.values.get(name)) for trial in trials], meanings.get(name, ""))
-            for name in self.chosen.values
+        program, meanings = self.chosen.program, dict[str, str]()
+        if program in PROGRAMS:  # a report does not import a program of the user's
+            meanings = {name: declared.help for name, declared in get_program(program).hyperparameters().items()}
+        values = [
+            {name: format_setting(trial.values.get(name)) for name in self.chosen.values}
+            | {f"demonstrations of {name}": str(n) for name, n in self.facts.n_demos(trial).items()}
+            for trial in self.compared.values()
         ]
-        for name in self.facts.pool_of(self.chosen.program).sets:
-            numbers = [str(self.facts.n_demos(trial)[name]) for trial in trials]
-            settings.append((f"demonstrations of {name}", numbers, "worked examples in the prompt"))
+        settings = [(name, [each.get(name, "") for each in values], meanings.get(name, "")) for name in values[-1]]
         return sorted(settings, key=lambda setting: len({*setting[1]}) == 1)
 
     @property
@@ -126,35 +119,20 @@ class StudyView:
         """In how many settings the trials that are compared differ."""
         return sum(len({*values}) > 1 for _, values, _ in self.settings)
 
-    @cached_property
-    def front(self) -> list[TrialResult]:
-        """The Pareto front of score and cost, cheapest first."""
-        return self.facts.front
-
     @property
     def front_chart(self) -> Chart:
         """Score against cost of every complete trial; of several programs, the best trials and the front are named."""
         cost, programs = self.facts.cost, self.facts.programs if len(self.facts.programs) > 1 else []
+        named = [*self.facts.front, *(each.best for each in self.facts.by_program() if each.best is not None)]
+        numbers = {trial.number: programs.index(trial.program) + 1 for trial in named if programs}
         complete = [trial for trial in self.facts.complete if trial.costs[cost] is not None]
-        best = {each.best.number for each in self.facts.by_program() if each.best is not None}
-        named = best | {trial.number for trial in self.front}
-        points = [
-            Point(
-                x=trial.cost(cost),
-                y=trial.score,
-                kind=self.kind(trial),
-                label=self._label(trial),
-                number=programs.index(trial.program) + 1 if programs and trial.number in named else 0,
-            )
-            for trial in complete
-        ]
         return Chart(
             caption=f"Score and {in_words(cost)} of every complete trial (dev split)",
-            points=points,
+            points=[self._point(trial.cost(cost), trial, number=numbers.get(trial.number, 0)) for trial in complete],
             names=programs,
             x_name=f"{in_words(cost)} per question",
             y_name=self._score_name,
-            line=[(trial.cost(cost), trial.score) for trial in self.front],
+            line=[(trial.cost(cost), trial.score) for trial in self.facts.front],
             line_name="Pareto front: best score at that cost or less",
         )
 
@@ -171,30 +149,29 @@ class StudyView:
         return [chart for name in self.tuned[: self.slice_limit] if (chart := self._slice(name)) is not None]
 
     def _slice(self, name: str) -> Chart | None:
-        trials = [trial for trial in self.facts.trials if name in self.facts.parameters[trial.number]]
-        values = [self.facts.parameters[trial.number][name] for trial in trials]
-        if len({str(value) for value in values}) < 2:
+        parameters = self.facts.parameters
+        values = {t.number: parameters[t.number][name] for t in self.facts.trials if name in parameters[t.number]}
+        categories = sorted({str(value) for value in values.values()})
+        if len(categories) < 2:
             return None
-        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
-        categories = [] if numeric else sorted({str(value) for value in values})
+        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values.values())
         points = [
-            Point(
-                x=float(value) if numeric else categories.index(str(value)),
-                y=trial.score,
-                kind=self.kind(trial),
-                label=f"{name} = {format_setting(value)}; {self._label(trial)}",
+            self._point(
+                float(values[t.number]) if numeric else categories.index(str(values[t.number])),
+                t,
+                f"{name} = {format_setting(values[t.number])}; ",
             )
-            for trial, value in zip(trials, values, strict=True)
+            for t in self.facts.trials
+            if t.number in values
         ]
-        predictor = name.removeprefix("demos.")
         return Chart(
-            caption=name if predictor == name else f"demonstration set of {predictor}",
+            caption=name,
             points=points,
             x_name="",
             y_name=self._score_name,
             size="small",
-            categories=categories,
-            whole_numbers=all(isinstance(value, int) for value in values),
+            categories=[] if numeric else categories,
+            whole_numbers=all(isinstance(value, int) for value in values.values()),
         )
 
     @property
@@ -203,9 +180,3 @@ class StudyView:
         before = self.start.scores if self.start else []
         changed = [each for each in zip(self.questions, before, self.chosen.scores, strict=False) if each[1] != each[2]]
         return sorted(changed, key=lambda each: each[1] - each[2])
-
-
-def _meanings(program: str) -> Mapping[str, str]:
-    if program not in PROGRAMS:
-        return {}  # a program of the user's: a report imports nothing
-    return {name: declared.help for name, declared in get_program(program).hyperparameters().items()}

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import dspy
+import prometheus_client as prometheus
 from dspy.utils.exceptions import LMError
 
-from knowgap.errors import MissingDependency
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.trace import Cost, Trace, describe_step
 from knowgap.retrieval.passage import Passage
 from knowgap.service.requests import Patience, Problem
-
-try:
-    import prometheus_client as prometheus
-except ImportError as error:
-    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
 _MAX_QUESTION = 32_768  # characters
 _READY = Passage("ready", "Ready", "It is ready.")
@@ -34,21 +28,13 @@ class StepTold(dict[str, Any]):
 
 
 class Answer(dict[str, Any]):
-    """An answer, JSON-ready: `question`, `answer`, `passages`, `citations` if they are wanted, and `cost`."""
+    """An answer, JSON-ready: `question`, `answer`, `passages`, `cost`, and `citations` if they are wanted."""
 
 
 class Answering:
-    """A program that answers the questions of a service.
+    """A program that answers the questions of a service, and counts them and their cost in Prometheus' registry.
 
-    Args:
-        program: the program, with its index.
-        lm: the language model that it asks.
-        max_questions: how many questions are answered at the same time; further ones get a `Problem` with status 429.
-        deadline: seconds within which a question is answered.
-        metrics: Prometheus' registry, in which questions and their cost are counted.
-
-    Attributes:
-        name: the program's name, which stands for a model's.
+    The other arguments are those of `Server`. `name` is the program's, and stands for a model's.
     """
 
     def __init__(
@@ -100,16 +86,17 @@ class Answering:
         Args:
             question: the question.
             gone: returns when nobody waits for the answer any more.
-            steps: yield the steps as well, as they happen; that takes a millisecond or two of computing for each.
-            citations: find the passages that support the answer; without them, `citations` is missing. The entailment
-                model reads all passages for that, which may take longer than all other computing for a question.
+            steps: yield the steps as well, as they happen.
+            citations: find the passages that support the answer, which may take longer than all other computing.
 
         Raises:
             Problem: there is no answer.
         """
-        if problem := self._refusal(question):
-            self._questions.labels(problem.outcome).inc()
-            raise problem
+        if len(question) > _MAX_QUESTION or not self._free:
+            self._questions.labels("refused").inc()
+            if not self._free:
+                raise Problem(429, "as many questions are being answered as the server is set to; ask again later")
+            raise Problem(400, f"the question has more than {_MAX_QUESTION} characters")
         self._free -= 1
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
@@ -130,13 +117,6 @@ class Answering:
             self._in_progress.dec()
             self._questions.labels(outcome).inc()
 
-    def _refusal(self, question: str) -> Problem | None:
-        if len(question) > _MAX_QUESTION:
-            return Problem(400, f"the question has more than {_MAX_QUESTION} characters")
-        if not self._free:
-            return Problem(429, "as many questions are being answered as the server is set to; ask again later")
-        return None
-
     async def _predict(self, question: str) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
         with dspy.context(lm=self._lm):
@@ -155,8 +135,7 @@ class Answering:
                     told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
                     step = recorded.step
                     yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
-                answer = functools.partial(self._answer, question, recorded, citations)
-                yield await asyncio.to_thread(answer) if citations else answer()
+                yield await asyncio.to_thread(self._answer, question, recorded, citations)
         except LMError as error:
             raise Problem.of(as_language_model_error(error, self._lm)) from error
         except (Exception, KeyboardInterrupt) as error:

@@ -8,31 +8,18 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import uvicorn
 from typing_extensions import Self
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from knowgap.errors import MissingDependency, UsageError
-
-try:
-    import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-except ImportError as error:
-    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
+from knowgap.errors import UsageError
 
 _MAX_CONNECTIONS = 256
 _HEAD_TIMEOUT = 10.0  # seconds
 
 
 class HTTPServer(uvicorn.Server):
-    """Serves an ASGI application until it is stopped.
-
-    Args:
-        application: the application.
-        host: the address to listen on.
-        port: the port; 0 takes a free one.
-        grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
-
-    Attributes:
-        url: where it listens.
+    """Serves an ASGI application at `url` until it is stopped; the arguments are those of `Server`.
 
     Raises:
         UsageError: the address cannot be used.
@@ -67,8 +54,7 @@ class HTTPServer(uvicorn.Server):
     def serve_forever(self, announce: Callable[[], object] = lambda: None) -> None:
         """Serve in this thread until `stop` is called in another, or until Ctrl-C or SIGTERM.
 
-        Args:
-            announce: called once requests are taken and Ctrl-C ends the server in order.
+        `announce` is called once requests are taken and Ctrl-C ends the server in order.
         """
         self._announce = announce
         try:

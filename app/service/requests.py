@@ -17,17 +17,13 @@ from urllib.parse import parse_qsl
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import Self
 
-from knowgap.errors import KnowgapError, LanguageModelUnreachable, MissingDependency, UsageError
-
-try:
-    from starlette.datastructures import Headers
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
-except ImportError as error:
-    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
+from knowgap.errors import KnowgapError, LanguageModelUnreachable, UsageError
 
 _LOG = logging.getLogger(__name__)
 _MAX_BODY = 4 << 20  # bytes
@@ -42,9 +38,7 @@ class Problem(Exception):
     """Why a request is not answered.
 
     Args:
-        status: the status code of HTTP: 400 for what cannot be asked, 429 if too many questions are being answered,
-            499 if nobody waits for the answer, 502 if the language model fails, 503 if the server ends, 504 if there is
-            no answer in time, and 500 otherwise.
+        status: the status code of HTTP; 499 if nobody waits for the answer, and the others as `server` lists them.
         message: one line.
     """
 
@@ -57,12 +51,9 @@ class Problem(Exception):
         """Find the status for an error; one that was not foreseen is written to the log, and its text is not told."""
         if isinstance(error, Problem):
             return error
-        if isinstance(error, UsageError):
-            return cls(400, str(error))
-        if isinstance(error, LanguageModelUnreachable):
-            return cls(502, str(error))
-        if isinstance(error, KnowgapError):
-            return cls(500, str(error))
+        for kind, status in ((UsageError, 400), (LanguageModelUnreachable, 502), (KnowgapError, 500)):
+            if isinstance(error, kind):
+                return cls(status, str(error))
         if isinstance(error, KeyboardInterrupt):  # all calls were stopped
             return cls(503, "the server ends")
         _LOG.error("a request failed", exc_info=error)
@@ -87,12 +78,7 @@ class Problem(Exception):
 
 
 class Patience:
-    """Waits for results in the name of a client, until the client disconnects or its time is over.
-
-    Args:
-        gone: returns when nobody waits for the answer any more.
-        seconds: how long the answer may take in all.
-    """
+    """Waits for results, until `gone` returns (nobody waits for the answer any more) or so many seconds are over."""
 
     def __init__(self, gone: Callable[[], Awaitable[object]], seconds: float) -> None:
         self._gone, self._seconds = gone, seconds
@@ -161,13 +147,7 @@ def json_response(content: Any, status: int = 200) -> Response:
 
 
 class Guard:
-    """Middleware: refuses requests without the key (401), and those of another site's page in a browser (403).
-
-    Args:
-        app: the application behind it.
-        key: what clients send as `Authorization: Bearer KEY`; None asks for none.
-        only_loopback: answer only to loopback names, so that no other name that leads to this machine reaches it.
-    """
+    """Middleware: refuses requests without the key (401), and to a server on loopback by another name (403)."""
 
     def __init__(self, app: ASGIApp, key: str | None, only_loopback: bool) -> None:
         self._app, self._key, self._only_loopback = app, key, only_loopback

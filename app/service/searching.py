@@ -18,17 +18,12 @@ from concurrent.futures import Future
 from typing import Annotated, Any
 
 import orjson
+import prometheus_client as prometheus
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
-from knowgap.errors import MissingDependency
 from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.service.requests import Patience, Problem
-
-try:
-    import prometheus_client as prometheus
-except ImportError as error:
-    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
 _AT_ONCE = 8  # searches; others wait
 _Query = Annotated[str, Field(max_length=32_768)]
@@ -51,13 +46,7 @@ class SearchRequest(BaseModel):
 
 
 class Searching:
-    """An index that answers the searches of a service.
-
-    Args:
-        retriever: the index.
-        metrics: Prometheus' registry, in which searches are counted.
-        deadline: seconds within which a search is answered, waiting included.
-    """
+    """An index that answers the searches of a service, waiting included, within so many seconds."""
 
     def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
         self._retriever, self._deadline = retriever, deadline
@@ -68,22 +57,18 @@ class Searching:
 
     def describe(self) -> dict[str, Any]:
         """Return the engine, the digests and the search quality of the index."""
-        manifest = getattr(self._retriever, "manifest", None)
-        found = {"engine": getattr(manifest, "engine", type(self._retriever).__name__)}
-        for name in ("digest", "corpus_digest"):
-            found[name] = getattr(self._retriever, name, None) or getattr(manifest, name, None)
-        quality = getattr(self._retriever, "quality", None)
-        return found | {"quality": None if quality is None else str(quality)}
+        index, quality = self._retriever, getattr(self._retriever, "quality", None)
+        manifest = getattr(index, "manifest", None)
+        return {
+            "engine": getattr(manifest, "engine", type(index).__name__),
+            **{name: getattr(index, name, getattr(manifest, name, None)) for name in ("digest", "corpus_digest")},
+            "quality": None if quality is None else str(quality),
+        }
 
     async def search(self, asked: SearchRequest, gone: Callable[[], Awaitable[object]]) -> bytes:
         """Search, and return the JSON of the answer. A search whose client disconnects while it waits never begins.
 
-        Args:
-            asked: the request.
-            gone: returns when nobody waits for the answer any more.
-
-        Raises:
-            Problem: there is no answer.
+        `gone` returns when nobody waits for the answer any more. A `Problem` says why there is no answer.
         """
         outcome = "answered"
         try:

@@ -31,10 +31,18 @@ from typing import Any
 
 import dspy
 import orjson
+import prometheus_client as prometheus
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from pydantic import BaseModel, ConfigDict
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from knowgap.errors import MissingDependency, UsageError
+from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import Answer, Answering, StepTold
@@ -42,18 +50,6 @@ from knowgap.service.listening import HTTPServer
 from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
 from knowgap.service.searching import Searching, SearchRequest
-
-try:
-    import prometheus_client as prometheus
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
-    from starlette.requests import Request
-    from starlette.responses import HTMLResponse, Response, StreamingResponse
-    from starlette.routing import Route
-    from starlette.types import Receive, Scope, Send
-except ImportError as error:
-    raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[serve]'`") from error
 
 
 class AskRequest(BaseModel):
@@ -194,14 +190,9 @@ class _Events(StreamingResponse):
 
     @classmethod
     async def begin(cls, items: AsyncGenerator[StepTold | Answer, None], written: Any) -> _Events:
-        """Wait for the first step, so that a question that cannot be asked is answered with its status.
+        """Wait for the first item, so that a question that cannot be asked is answered with its status.
 
-        Args:
-            items: the steps and the answer.
-            written: makes the texts of the events from them.
-
-        Raises:
-            Problem: there is no first step.
+        `written` makes the texts of the events from the items.
         """
         first = await anext(items)
 

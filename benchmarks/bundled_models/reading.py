@@ -218,7 +218,6 @@ def train_reading(
     parts = split(read_examples(data, config.seed), _HELD_OUT)
     made = reading_batches(parts.train, config, settings)
     facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": _digest(parts.train), **asdict(settings)}
-    device = choose_device(None)
     job = Job(
         output=Path(output),
         config=config,
@@ -226,12 +225,6 @@ def train_reading(
         examples=len(made),
         facts=facts,
         save=lambda trainer, folder: export(trainer.model, folder),
-        more={
-            "bf16": bfloat16_on(device),
-            "use_cpu": device == "cpu",
-            "weight_decay": 0.01,
-            "remove_unused_columns": False,
-        },
     )
     result = fit(job, progress)
     if not result.trained_before:
@@ -242,14 +235,17 @@ def train_reading(
 def _builder(made: Any, settings: ReadingSettings) -> Callable[[Any], Trainer]:
     """What makes the trainer: it takes the batches in their order."""
 
-    def build(arguments: Any) -> Trainer:
-        from transformers import Trainer
+    def build(arguments: dict[str, Any]) -> Trainer:
+        from transformers import Trainer, TrainingArguments
 
         class InOrder(Trainer):
             def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
                 return range(len(made))
 
-        return InOrder(model=network(settings), args=arguments, train_dataset=made, data_collator=collate)
+        device = choose_device(None)
+        arguments |= {"bf16": bfloat16_on(device), "use_cpu": device == "cpu"}
+        made_from = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
+        return InOrder(model=network(settings), args=made_from, train_dataset=made, data_collator=collate)
 
     return build
 

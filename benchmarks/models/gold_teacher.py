@@ -8,7 +8,7 @@ from typing import Any
 
 import dspy
 
-from knowgap.compiling.training.labellers import refer_to_answers
+from knowgap.compiling.training.labelling import refer_to_answers
 from knowgap.lms.embedded.inputs import Prompt
 from knowgap.retrieval.passage import Passage
 from models.prompt_engine import PromptEngine

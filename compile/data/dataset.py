@@ -110,12 +110,7 @@ def make_example(
 
 
 def question_id(question: str, seen: Counter[str]) -> str:
-    """Make an id from the question's digest, for layouts without ids; repeated questions are numbered from 2.
-
-    Args:
-        question: what is asked.
-        seen: how often each digest came before; counted up here.
-    """
+    """Make an id from the question's digest, for layouts without ids; `seen` counts those that repeat."""
     digest = hashlib.sha256(question.encode()).hexdigest()[:16]
     seen[digest] += 1
     return digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"

@@ -71,7 +71,7 @@ def build_index(
     if not isinstance(source, (str, Path)):
         passages = source.corpus if isinstance(source, Dataset) else source
         build = engine_class(engine or "colbert").build
-        return build(_reported(passages, report), folder, overwrite=overwrite, progress=progress, **options)
+        return build(_counted(passages, report), folder, overwrite=overwrite, progress=progress, **options)
     source, reading = Path(source), Reading() if reading is None else reading
     old = None if overwrite else Sources.of_index(folder)
     made_with = old.settings() if old is not None else {}
@@ -93,7 +93,7 @@ def build_index(
         passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known))
         build = engine_class(engine_name).build
         if old is None:
-            some = _at_least_one(_reported(passages, report), source, reading)
+            some = _at_least_one(_counted(passages, report), source, reading)
             index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
         else:
             new, in_place = list(passages), hasattr(engine_class(engine_name), "add")
@@ -193,7 +193,7 @@ class _Changes:
             self._files += 1
             self.stale.update(dict.fromkeys(before))
             for part in batches(file.placed):
-                self._beside.write_passages(file.name, part)
+                self._beside.write_passages(part)
                 for passage, _ in part:
                     self.stale.pop(passage.id, None)
                     if before.get(passage.id) == passage_digest(passage):
@@ -227,10 +227,8 @@ def _change(index: Any, new: list[Passage], stale: list[str], report: Progress) 
 
 def _with_kept(beside: Sources, new: list[Passage], folder: Path) -> Iterator[Passage]:
     """All passages in the order of the files: the new ones, and those of the old index that stay."""
-    fresh, store = (
-        {passage.id: passage for passage in new},
-        PassageStore(folder / Manifest.read(folder).segments[0].name),
-    )
+    fresh = {passage.id: passage for passage in new}
+    store = PassageStore(folder / Manifest.read(folder).segments[0].name)
     for name in beside.files():
         for id in beside.digests(name):
             place = store.position(id)
@@ -240,24 +238,19 @@ def _with_kept(beside: Sources, new: list[Passage], folder: Path) -> Iterator[Pa
                 yield store[place]
 
 
-def _at_least_one(passages: Iterable[Passage], source: Path, reading: Reading) -> Iterator[Passage]:
-    """Pass passages on.
-
-    Raises:
-        DataError: there are none.
-    """
-    empty = True
-    for passage in passages:
-        empty = False
-        yield passage
-    if empty:
-        problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
-        raise DataError(f"holds no documents that can be read{next(problems, '')}", path=source)
-
-
-def _reported(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]:
+def _counted(passages: Iterable[Passage], report: Progress) -> Iterator[Passage]:
     """Pass passages on, and report how many there were."""
     for count, passage in enumerate(passages, start=1):
         if count % _REPORTED == 0:
             report(count, 0, "reading passages")
         yield passage
+
+
+def _at_least_one(passages: Iterator[Passage], source: Path, reading: Reading) -> Iterator[Passage]:
+    """Pass passages on, or raise a `DataError` if there are none."""
+    first = next(passages, None)
+    if first is None:
+        problems = (f" ({name}: {problem})" for name, problem in reading.problems.items())
+        raise DataError(f"holds no documents that can be read{next(problems, '')}", path=source)
+    yield first
+    yield from passages

@@ -66,13 +66,7 @@ Texts = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A JSON object and its place in a file.
-
-    Args:
-        data: the object.
-        path: its file.
-        line: line number from 1 (JSON Lines, TSV) or record number from 1 (JSON array).
-    """
+    """A JSON object, its file, and its line (JSON Lines, TSV) or number (JSON array) there, from 1."""
 
     data: dict[str, Any]
     path: Path
@@ -135,10 +129,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     """Yield the records of a file, decoded one after another.
 
-    Args:
-        path: the file: a table with tabs and a header if its name ends in `.tsv`, else a JSON array or JSON Lines,
-            whichever the first visible character shows.
-        key: where the file holds an object, the key of the array in it (`{"Data": [...]}`).
+    It is a table with tabs and a header if its name ends in `.tsv`, else a JSON array or JSON Lines, whichever the
+    first visible character shows. Of a file that holds an object, `key` names the array in it (`{"Data": [...]}`).
     """
     read = _read_lines_of_json
     if path.name.removesuffix(".gz").endswith(".tsv"):

@@ -25,13 +25,9 @@ Reader = Callable[[Any, PassagePool], Examples]
 
 @dataclass(frozen=True)
 class Layout:
-    """A file layout.
+    """A file layout: a line about it, the fields of a record, and whether a file has it, by its first record.
 
-    Args:
-        about: one line on what it is.
-        row: the fields of a record.
-        fits: tells whether a file has this layout from its first record.
-        records: yields the records of a file, and puts passages from files beside it into the pool.
+    `records` yields the records of a file, and puts passages from files beside it into the pool.
     """
 
     about: str
@@ -139,8 +135,7 @@ def find_reader(name: str) -> Reader:
             each question, with the fields of `knowgap.compiling.data` and, if it divides them, `split`.
 
     Raises:
-        UnknownName: there is no such layout.
-        UsageError: a loader from outside that cannot be imported, or is none.
+        UsageError: there is no such layout, or a loader from outside that cannot be imported.
     """
     if name in LAYOUTS:
         return LAYOUTS[name].read
@@ -163,11 +158,7 @@ def _read_by_loader(loader: Callable[[str], Iterable[Any]], name: str, path: str
 
 
 def detect_layout(path: Path) -> str:
-    """Tell the layout of a file from its first record.
-
-    Raises:
-        DataError: the record fits no layout or cannot be read.
-    """
+    """Tell the layout of a file from its first record; a `DataError` says that it fits none, or cannot be read."""
     try:
         record: Mapping[str, Any] = next(iter(read_records(path))).data
     except DataError:

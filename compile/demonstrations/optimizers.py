@@ -5,19 +5,22 @@ from __future__ import annotations
 import inspect
 import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import dspy
+from dspy.predict.knn import KNN
+from dspy.predict.parameter import Parameter
 
 from knowgap.compiling.demonstrations.feedback import feedback_metric
-from knowgap.compiling.demonstrations.knn_demos import NearestDemos
 from knowgap.compiling.evaluation.delegating_program import DelegatingProgram
 from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.runner import fatal_cause, is_connection_error
+from knowgap.compiling.evaluation.shared_cache import cache_results
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
+from knowgap.programs.hyperparameters import Threshold
 from knowgap.storage.progress import Progress
 
 _REASONING = ("reasoning", "explanation")
@@ -39,7 +42,7 @@ class OptimizerSpec:
         defaults: of its options that are not DSPy's.
         needs_lm: whether it asks the language model to write instructions, which the embedded reader cannot.
         can_save: whether `save` can save the compiled program.
-        options: the options it takes; empty for all those of its constructor and its compile step.
+        options: the options it takes; None for all those of its constructor and its compile step.
         runs: how often it runs the program at most, from the numbers of training and validation questions; None where
             that depends on what a language model writes.
     """
@@ -50,13 +53,15 @@ class OptimizerSpec:
     defaults: Mapping[str, Any]
     needs_lm: bool = False
     can_save: bool = True
-    options: tuple[str, ...] = ()
+    options: Sequence[str] | None = None
     runs: Callable[[int, int], int] | None = None
 
     def known_options(self) -> set[str]:
         """The options that the optimizer's constructor and its compile step take."""
+        if self.options is not None:
+            return {*self.options}
         steps = getattr(dspy, self.class_name).__init__, getattr(dspy, self.class_name).compile
-        return {*self.options} or {name for step in steps for name in inspect.signature(step).parameters} - _SET_HERE
+        return {name for step in steps for name in inspect.signature(step).parameters} - _SET_HERE
 
 
 @dataclass
@@ -101,11 +106,10 @@ def reporting(metric: Metric, progress: Progress | None) -> Metric:
 
 
 def _one_call_each(metric: Metric, seed: int) -> Metric:
-    """The metric, which removes all but one call of each predictor from a trace.
+    """The metric, which removes all but one call of each predictor from a trace, as DSPy's bootstrapping does later.
 
-    If a predictor was called several times for a question, DSPy's bootstrapping shows the last call half of the time,
-    else one of those before it. It draws by a hash of pickled objects, which differs from run to run even if the calls
-    are the same. Here the same draw depends on the seed and the question alone.
+    DSPy draws the call by a hash of pickled objects, which differs from run to run. Here the same draw (half of the
+    time the last call, else one before it) depends on the seed and the question alone.
     """
 
     def measure(example: Any, prediction: Any, trace: Any = None) -> Any:
@@ -154,6 +158,42 @@ def _random_search(run: OptimizerRun) -> Program:
     return run.compile(init, trainset=run.trainset, valset=run.valset)
 
 
+class _NearestDemos(Parameter):
+    """Asks a program with the demonstrations of the training questions nearest to the question.
+
+    DSPy's KNNFewShot runs the program on the nearest examples for every question that is asked. Here each training
+    question is run once, in advance, and the same demonstrations are shown.
+
+    Args:
+        demos: demonstrations by predictor name, by training question.
+        k: how many training questions are near.
+        vectorizer: maps texts to an array with one row per text; None for the embedded MiniLM sentence encoder.
+    """
+
+    def __init__(
+        self, demos: Mapping[str, Mapping[str, Sequence[Any]]], k: int, vectorizer: Callable[[list[str]], Any] | None
+    ):
+        if vectorizer is None:
+            from knowgap.retrieval.minilm import sentence_encoder
+
+            vectorizer = sentence_encoder().encode
+        examples = [dspy.Example(question=question).with_inputs("question") for question in demos]
+        self.demos = demos
+        self._knn = KNN(min(k, len(examples)), examples, vectorizer=vectorizer)  # pyright: ignore[reportArgumentType]
+
+    def ask(self, program: Program, question: str) -> dspy.Prediction:
+        """Ask a copy of the program, with the demonstrations of the nearest question last, next to what is asked."""
+        nearest = [example.question for example in reversed(self._knn(question=question))]
+        program = program.deepcopy()
+        for name, predictor in program.named_predictors():
+            predictor.demos = [demo for each in nearest for demo in self.demos[each].get(name, [])]
+        return program(question=question)
+
+    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+        """All demonstrations, and how many questions are near."""
+        return {"k": self._knn.k, "demos": {question: dict(demos) for question, demos in self.demos.items()}}
+
+
 def _knn(run: OptimizerRun) -> DelegatingProgram:
     k, vectorizer = run.options.pop("k"), run.options.pop("vectorizer", None)
     bootstrapping = run.bootstrapping() | {"max_bootstrapped_demos": 1, "max_labeled_demos": 0, "max_errors": 1}
@@ -170,7 +210,7 @@ def _knn(run: OptimizerRun) -> DelegatingProgram:
         demos[example.question] = {name: p.demos for name, p in compiled.named_predictors() if p.demos}
     if not any(demos.values()):
         raise UsageError(f"the optimizer knn finds no training question that {run.student.name} answers rightly")
-    nearest = NearestDemos(demos, k, vectorizer)
+    nearest = _NearestDemos(demos, k, vectorizer)
     return DelegatingProgram(run.student, nearest.ask, nearest_demos=nearest)
 
 
@@ -201,6 +241,42 @@ def _copro(run: OptimizerRun) -> Program:
     evaluation = {"num_threads": run.num_threads, "display_progress": False, "display_table": False}
     init = {"metric": run.metric, "prompt_model": run.author}
     return run.compile(init, trainset=run.valset, eval_kwargs=evaluation)
+
+
+class _DecidingProgram(dspy.Module):
+    """The program as ReAnchor sees it: it sets thresholds in the predictors, and a failed question has no answer."""
+
+    def __init__(self, program: Program):
+        super().__init__()
+        self.program = program
+        program.apply_thresholds = False  # the hyperparameters would undo what ReAnchor sets
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Answer a question."""
+        try:
+            return self.program(question=question)
+        except Exception as error:  # a question on which the program fails scores nothing
+            if is_connection_error(error) or fatal_cause(error) is not None:
+                raise
+            return dspy.Prediction(answer="", passages=[])
+
+
+def _reanchor(run: OptimizerRun) -> Program:
+    from dspy.teleprompt.reanchor import ReAnchor
+
+    declared, values = run.student.hyperparameters().items(), run.student.values()
+    active = {name: d for name, d in declared if isinstance(d, Threshold) and d.active(values)}
+    if not active:
+        raise UsageError(f"{run.student.name} makes no decision whose threshold could be calibrated")
+    lm: Any = dspy.settings.lm
+    asked = lm.copy(cache=True) if hasattr(lm, "cache") else lm
+    with cache_results(run.student) as cached, dspy.context(lm=asked):
+        for threshold in active.values():
+            threshold.apply(None, getattr(cached, threshold.predictor))
+        optimizer = ReAnchor(run.metric, num_threads=run.num_threads, require_cache=False)
+        fitted = optimizer.compile(_DecidingProgram(cached), trainset=run.trainset).program
+    fields = {name: getattr(fitted, each.predictor).fields.get(each.field, {}) for name, each in active.items()}
+    return run.student.configure(**{name: values.get("threshold") for name, values in fields.items()})
 
 
 OPTIMIZERS: dict[str, OptimizerSpec] = {
@@ -236,6 +312,14 @@ OPTIMIZERS: dict[str, OptimizerSpec] = {
     ),
     "simba": OptimizerSpec("SIMBA", "adds rules and demonstrations where runs differ most", _simba, {}, needs_lm=True),
     "gepa": OptimizerSpec("GEPA", "rewrites instructions after reading what went wrong", _gepa, {}, needs_lm=True),
+    "reanchor": OptimizerSpec(
+        "ReAnchor",
+        "sets the probabilities from which the program's decisions count as a yes",
+        _reanchor,
+        {},
+        options=(),
+        runs=lambda train, val: train,
+    ),
     "copro": OptimizerSpec("COPRO", "tries instructions one predictor at a time", _copro, {}, needs_lm=True),
 }
 """The optimizers by name."""

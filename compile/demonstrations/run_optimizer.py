@@ -86,7 +86,7 @@ def run_optimizer(
     examples = list(trainset)
     random.Random(seed).shuffle(examples)
     run = OptimizerRun(
-        optimizer=getattr(dspy, spec.class_name),
+        optimizer=getattr(dspy, spec.class_name, None),
         student=student,
         trainset=examples,
         valset=list(valset or trainset),

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.costs import mean_costs
 from knowgap.compiling.evaluation.metrics import JUDGING_CALLS
 from knowgap.compiling.evaluation.provenance import lm_name
 from knowgap.compiling.evaluation.runner import check_examples, resolve_lm, run_example
@@ -125,9 +124,11 @@ def estimate(
         if isinstance(examples, int):
             raise UsageError("an estimate is measured on questions: pass them, not their number")
         costs = _measure(program, examples, resolve_lm(lm, program))
-        means = mean_costs(costs)
-        calls, prompt, completion = (means[name] for name in ("lm_calls", "prompt_tokens", "completion_tokens"))
         measured = len(costs)
+        calls, prompt, completion = (
+            sum(getattr(cost, name) for cost in costs) / measured
+            for name in ("lm_calls", "prompt_tokens", "completion_tokens")
+        )
     else:
         bound = call_bound(program)
         longer = 1 + max((len(predictor.demos) for predictor in program.predictors()), default=0)
@@ -153,6 +154,8 @@ def _measure(program: Program, examples: Sequence[dspy.Example], lm: dspy.BaseLM
     costs = [record.cost for record in records if not record.error]
     if not costs:
         raise UsageError(f"{program.name} fails on every question that was tried: {records[0].error}")
+    if any(cost.uncounted_calls for cost in costs):
+        raise UsageError(f"what {program.name} costs cannot be measured: some of its calls are not counted")
     return costs
 
 

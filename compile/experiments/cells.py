@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,8 @@ from knowgap.compiling.data import LAYOUTS, Dataset, load_dataset
 from knowgap.compiling.data.dataset import SPLITS
 from knowgap.compiling.evaluation.metrics import Metric
 from knowgap.compiling.evaluation.provenance import lm_name, model_name, retriever_facts
-from knowgap.compiling.experiments.measures import score_metrics
-from knowgap.compiling.experiments.probes import PROBES
-from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, PaperSetting, Row
+from knowgap.compiling.experiments.probes import PROBES, score_metrics
+from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import Program
@@ -90,13 +89,11 @@ class ExperimentSetup:
         rows = [row for row in table.rows if self.rows is None or row.label in self.rows]
         engines = [engine for engine in (self.engine, table.engine, *(row.engine for row in rows)) if engine]
         named = [name for row in rows for name in (*row.datasets, *row.by_dataset)]
-        stands_for = [table.paper.lm] if table.paper else []
-        stands_for += [row.lm for row in rows if row.lm]
+        papers = [name for name in (table.paper and table.paper.lm, *(row.lm for row in rows)) if name]
         for kind, names, known in (
             (f"data set of {table.name}", [*self.data, *self.corpora, *self.indexes, *named], datasets),
-            (f"row of {table.name}", self.rows or (), labels),
-            (f"row of {table.name}", [baseline] if baseline is not None else (), labels),
-            (f"language model of {table.name}", self.lms, stands_for),
+            (f"row of {table.name}", [*(self.rows or ()), *([baseline] if baseline is not None else [])], labels),
+            (f"language model of {table.name}", self.lms, papers),
             ("part of the setting", self.as_paper, AS_PAPER),
             ("engine", engines, ENGINES),
             ("split", [column.split for column in table.columns], SPLITS),
@@ -108,24 +105,18 @@ class ExperimentSetup:
             raise UsageError(f"limit {self.limit}: ask at least one question")
         if baseline is not None and baseline not in [row.label for row in rows]:
             raise UsageError(f"the baseline {baseline!r} is not among the rows that are run")
-        parts = self._check_programs(table, rows)
-        return [name for name in ("reranker", "entailment") if getattr(self, name) is not None and name not in parts]
-
-    def _check_programs(self, table: ExperimentTable, rows: Sequence[Row]) -> set[str]:
-        """Make every program without an index, and every metric; return the names of the programs' parts."""
         parts: set[str] = set()
         for row, column in itertools.product(rows, table.columns):
             if row.left_out or (row.datasets and column.dataset not in row.datasets):
                 continue
             try:
-                score_metrics(column.metrics, best_of_answers=row.best_of_answers)
+                score_metrics(column.metrics)
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # they come when the programs are made for their index
-                    program = _program_factory(Cell(0, 0, row, column), self)[0]()
+                    parts.update(_program_factory(Cell(0, 0, row, column), self)[0]().part_names)
             except KnowgapError as error:
                 raise UsageError(f"{table.name}, row {row.label!r} on {column.title}: {error}") from error
-            parts.update(program.part_names)
-        return parts
+        return [name for name in ("reranker", "entailment") if getattr(self, name) is not None and name not in parts]
 
 
 @dataclass
@@ -319,7 +310,7 @@ def _parts(cls: type[Program], models: Mapping[str, Any]) -> dict[str, Any]:
 
 def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup) -> list[str]:
     """Name the differences; empty if none is known, or if the paper has no figure for the cell."""
-    paper, row, program = table.paper, cell.row, cell.program
+    paper, row, column, program = table.paper, cell.row, cell.column, cell.program
     printed = table.printed(cell.row_number, cell.column_number)
     if paper is None or program is None or all(figure is None for figure in printed.values()):
         return []
@@ -328,13 +319,18 @@ def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup
     if ours.rpartition("/")[2].lower() != theirs.lower():
         differences.append(f"language model: {ours or 'none yet'}, not {theirs}")
     if program.needs_retriever:
-        differences += _retrieval_differences(cell, paper, setup)
+        engine, corpus = row.engine or column.paper_engine or paper.engine, column.paper_corpus or paper.corpus
+        own = column.dataset in setup.corpora or column.dataset in setup.indexes
+        searched = "a corpus of one's own" if own else "the passages that come with the questions"
+        if row.candidates and (cell.dataset is None or any(each.get("candidates") for each in cell.examples)):
+            searched = CANDIDATES
+        differences += [f"retriever: {cell.engine}, not {engine}"] if cell.engine != engine else []
+        if "corpus" not in setup.as_paper and searched != corpus:
+            differences.append(f"corpus: {searched}, not {corpus}")
     if "questions" not in setup.as_paper:
-        if cell.dataset is not None and cell.questions == cell.column.questions:
-            differences.append(f"questions: {cell.questions}, as many as the paper's, perhaps others")
-        else:
-            asked = cell.questions if cell.dataset is not None else "none yet"
-            differences.append(f"questions: {asked}, not {cell.column.questions}")
+        asked = cell.questions if cell.dataset is not None else "none yet"
+        same = asked == column.questions
+        differences.append(f"questions: {asked}, {'perhaps others' if same else f'not {column.questions}'}")
     models = [model for name in ("reranker", "entailment") if (model := program.parts().get(name)) is not None]
     if paper.models and models and "models" not in setup.as_paper:
         differences.append(f"reranker and entailment: {', '.join(map(model_name, models))}, not {paper.models}")
@@ -346,22 +342,3 @@ def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup
     if printed.get("knowledge_tokens") is not None:
         differences.append("knowledge tokens: words, where the paper counts its language model's tokens")
     return [*differences, row.differs] if row.differs else differences
-
-
-def _retrieval_differences(cell: Cell, paper: PaperSetting, setup: ExperimentSetup) -> list[str]:
-    differences = []
-    engine = cell.row.engine or cell.column.paper_engine or paper.engine
-    if cell.engine != engine:
-        differences.append(f"retriever: {cell.engine}, not {engine}")
-    searched, corpus = _searched(cell, setup), cell.column.paper_corpus or paper.corpus
-    if "corpus" not in setup.as_paper and searched != corpus:
-        differences.append(f"corpus: {searched}, not {corpus}")
-    return differences
-
-
-def _searched(cell: Cell, setup: ExperimentSetup) -> str:
-    """What our row searches, in words."""
-    if cell.row.candidates and (cell.dataset is None or any(each.get("candidates") for each in cell.examples)):
-        return CANDIDATES
-    own = cell.column.dataset in setup.corpora or cell.column.dataset in setup.indexes
-    return "a corpus of one's own" if own else "the passages that come with the questions"

@@ -1,8 +1,9 @@
 """Single modules by themselves: MIGRES' preliminary studies (tables 1, 2 and 7), RA-ISF's sub-modules (table 4).
 
 A probe has the form of a program, so that it is asked, counted, traced and continued like any other. The metrics
-`probe:NAME` read what it measured. If a paper judges with people or a larger model, a rule stands in, which the probe's
-docstring states: the figures are not the paper's, and the tables mark them so.
+`probe:NAME` read what it measured; those of a table's columns are here. If a paper judges with people or a larger
+model, a rule stands in, which the probe's docstring states: the figures are not the paper's, and the tables mark them
+so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any, ClassVar
 
 import dspy
 
-from knowgap.compiling.evaluation.metrics import Metric, f1
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.metrics import METRICS, Metric, UpperBound, f1, get_metric
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.base import Program
@@ -23,6 +25,7 @@ from knowgap.programs.hyperparameters import Integer, Switch
 from knowgap.programs.migres import is_answered, known_passage
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Passage, gold_name
@@ -43,25 +46,6 @@ _FUNCTION_WORDS = frozenset(
         *("or", "the", "to", "was", "were", "what", "when", "where", "which", "who", "whom", "whose", "with"),
     }
 )
-
-
-def probe_metric(name: str) -> Metric:
-    """The metric that reads what a probe measured as `name`; it raises `DataError` if the probe measured nothing.
-
-    Raises:
-        UnknownName: no probe measures that.
-    """
-    known = [measure for probe in PROBES.values() for measure in probe.measures]
-    if name not in known:
-        raise UnknownName.among("measure of a probe", name, known)
-
-    def read(example: Any, prediction: Any, trace: Any = None) -> float:
-        value = (prediction.get("measured") or {}).get(name)
-        if value is None:
-            raise DataError(f"{name} is not defined for the question {example.question!r}", field=name)
-        return float(value)
-
-    return read
 
 
 class Probe(Program):
@@ -128,7 +112,8 @@ def _content_overlap(wanted: str, text: str) -> float:
     return len(words & set(re.findall(r"\w+", text.casefold()))) / len(words) if words else 0.0
 
 
-def _precision_and_recall(passages: set[str], wanted: set[str]) -> tuple[float | None, float | None]:
+def _shares(passages: set[str], wanted: set[str]) -> tuple[float | None, float | None]:
+    """Precision and recall."""
     same = len(passages & wanted)
     return same / len(passages) if passages else None, same / len(wanted) if wanted else None
 
@@ -143,12 +128,7 @@ class Extraction(Probe):
     statements were extracted and a passage is positive, or neither. The paper's "Useful" is a binary accuracy whose
     classes it does not define; nothing here is compared with it.
 
-    Args:
-        examples: the questions with their evidence.
-        retriever: the index.
-        entailment: says whether passages entail a statement; default: the embedded one. The paper's is
-            T5-XXL-TRUE-NLI.
-        **kwargs: `seed` and hyperparameters.
+    The paper's entailment model is T5-XXL-TRUE-NLI; the default is the embedded one.
     """
 
     name = "probe_extraction"
@@ -181,13 +161,9 @@ class Extraction(Probe):
         entailed = self.entailment.entails([(str(passage), statement) for passage, statement in citations])
         kept = {passage.id for (passage, _), p in zip(citations, entailed, strict=True) if p >= 0.5}
         positive = {p.id for p in passages if any(_contains(str(p), answer) for _, answer in steps)}
-        precision, recall = _precision_and_recall({passage.id for passage, _ in citations}, positive)
-        entailed_precision, entailed_recall = _precision_and_recall(kept, positive)
+        every = {passage.id for passage, _ in citations}
         measured = {
-            "precision": precision,
-            "recall": recall,
-            "entailed_precision": entailed_precision,
-            "entailed_recall": entailed_recall,
+            **dict(zip(self.measures, [*_shares(every, positive), *_shares(kept, positive)], strict=False)),
             "extracted_where_positive": bool(statements) == bool(positive),
         }
         return self.conclude("; ".join(statement for statement, _ in statements) or "nothing", [], measured=measured)
@@ -317,3 +293,54 @@ PROBES: dict[str, type[Probe]] = {
     probe.name: probe for probe in (Extraction, MissingInformation, OwnKnowledge, SubModules)
 }
 """Probes by name."""
+
+_ACTIONS = ("direct", *(action for action in RQRAG.actions.choices if action != "all"))
+
+
+def _read_measure(name: str) -> Metric:
+    """What a probe measured; `DataError` if it measured nothing."""
+
+    def read(example: Any, prediction: Any, trace: Any = None) -> float:
+        value = (prediction.get("measured") or {}).get(name)
+        if value is None:
+            raise DataError(f"{name} is not defined for the question {example.question!r}", field=name)
+        return float(value)
+
+    return read
+
+
+def _share_of(action: str) -> Metric:
+    """The share of an action on the path that RQ-RAG selects (figures 5, 11, 12); `direct` is the root's only one."""
+
+    def share(example: Any, prediction: Any, trace: Any = None) -> float:
+        actions = str(prediction.get("path") or "").split("/")
+        return actions.count(action) / len(actions)
+
+    return share
+
+
+_OWN_METRICS: dict[str, Metric] = {
+    **{f"probe:{name}": _read_measure(name) for probe in PROBES.values() for name in probe.measures},
+    **{f"action:{action}": _share_of(action) for action in _ACTIONS},
+}
+
+
+def score_metrics(names: Sequence[str], *, best_of_answers: bool = False) -> dict[str, Metric]:
+    """The metrics among `names` that score answers, by name; exact match if all are costs.
+
+    Args:
+        names: metrics, costs, `probe:NAME` for what a probe measures, and `action:NAME` for the share of an action on
+            the path that RQ-RAG selects.
+        best_of_answers: score the best of the prediction's `answers` (the upper bound of RQ-RAG, section 4.3).
+
+    Raises:
+        UnknownName: a name is none of these.
+    """
+    metrics: dict[str, Metric] = {}
+    for name in [name for name in names if name not in COSTS] or ["exact_match"]:
+        try:
+            metric = _OWN_METRICS.get(name) or get_metric(name)
+        except UnknownName:
+            raise UnknownName.among("metric or cost", name, [*METRICS, *COSTS, *_OWN_METRICS]) from None
+        metrics[name] = UpperBound(metric, name) if best_of_answers else metric
+    return metrics

@@ -238,15 +238,9 @@ def read_table(source: str | Path) -> ExperimentTable:
         raise UnknownName.among("table", str(source), shipped_tables())
     try:
         return ExperimentTable.model_validate({"name": path.stem, **tomllib.loads(path.read_text(encoding="utf-8"))})
-    except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8: {error.reason}", path=path) from None
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"is not TOML: {error}", path=path) from None
     except ValidationError as error:
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"])) or None
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden":
-            part = {"rows": Row, "columns": Column, "paper": PaperSetting}.get(str(problem["loc"][0]), ExperimentTable)
-            message = str(UnknownName.among("field", str(problem["loc"][-1]), part.model_fields))
-        raise DataError(message, path=path, field=field) from None
+        raise DataError(problem["msg"].removeprefix("Value error, "), path=path, field=field) from None
+    except ValueError as error:  # of the decoder of UTF-8, or of TOML
+        raise DataError(f"is not TOML: {error}", path=path) from None

@@ -38,7 +38,6 @@ SIGNATURES: dict[str, type[dspy.Signature]] = {
 """What is asked for each kind."""
 
 _LONGEST_ANSWER = 12  # words
-_LONGEST_ALIAS = 12
 _NAMES_PASSAGE = re.compile(
     r"\b(the|this|that|these|those|both|either|each|which)\s+((given|above|following|provided|first|second|two|same)\s+)*"
     r"(passages?|paragraphs?|texts?|articles?|excerpts?|snippets?|documents?)\b",
@@ -64,11 +63,7 @@ class Author:
         )
 
     def draft(self, material: Material) -> Draft:
-        """Write a question and check it.
-
-        Raises:
-            LanguageModelError: the language model refuses whatever it is asked, such as a wrong key.
-        """
+        """Write a question and check it; raises a `LanguageModelError` that every other draft would meet, too."""
         draft = Draft(id=material.id, kind=material.kind, passages=[p.to_dict() for p in material.passages])
         try:
             draft.dropped = self._compose(draft, material) or _flaw(draft) or self._check(draft, material.passages)
@@ -91,7 +86,7 @@ class Author:
 
     def _check(self, draft: Draft, passages: Sequence[Passage]) -> str:
         """Have the question answered without passages, from all and from each; returns why it is dropped, if it is."""
-        style = _style(draft.kind)
+        style = STYLES["yes_no" if draft.kind == "yes_no" else "short"]
         read = self._ask(self._read, question=draft.question, style=style)
         if not read.clear:
             return "unclear"
@@ -102,7 +97,7 @@ class Author:
         found = text_of(settled)
         if not self._is_answer(draft, found):
             return "other answer"
-        if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ALIAS:
+        if normalize_answer(found) != normalize_answer(draft.answer) and len(found.split()) <= _LONGEST_ANSWER:
             draft.aliases = [found]
         for passage in passages if len(passages) > 1 else ():
             alone = self._ask(self._settle, question=draft.question, passages=[passage], style=style)
@@ -126,7 +121,7 @@ class Author:
 
 
 class _Unreadable(Exception):
-    """A reply that cannot be read."""
+    pass
 
 
 def _writing_inputs(material: Material) -> dict[str, Any]:
@@ -135,10 +130,6 @@ def _writing_inputs(material: Material) -> dict[str, Any]:
         return {**inputs, "wanted": "yes" if int(digest(material.id)[:2], 16) % 2 else "no"}
     link = {"link": material.link} if material.kind == "two_hop" else {}
     return {**inputs, **link, "style": STYLES["short"]}
-
-
-def _style(kind: str) -> str:
-    return STYLES["yes_no" if kind == "yes_no" else "short"]
 
 
 def _flaw(draft: Draft) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from knowgap.compiling.evaluation.provenance import digest
-from knowgap.compiling.questions.mentions import mentioned, name_of, subject
 from knowgap.errors import UsageError
-from knowgap.retrieval.lexical import words
+from knowgap.retrieval.lexical import FUNCTION_WORDS, words
 from knowgap.retrieval.passage import Passage, Retriever, document_id
 
 _SAMPLED = 5000
@@ -26,16 +26,14 @@ _QUERY = 60  # words of a passage that its neighbours are searched with
 _NEIGHBOURS = 5  # hits among which a neighbour is taken
 _SAME_WORDS = 0.95  # share of the words of two passages that tell a copy
 _NAMED = 10  # hits among which the passage with a title is looked for
+_LONGEST_NAME = 8  # words
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+")
+_DISAMBIGUATION = re.compile(r"\s*\([^()]*\)\s*$")
+_ARTICLES = ("the", "a", "an")
 
 
 class Material(NamedTuple):
-    """One passage, or two with what links them.
-
-    Attributes:
-        kind: of the question that is written from it.
-        passages: the gold passages.
-        link: the entity that both speak of; empty for a single passage, and for neighbours in retrieval.
-    """
+    """The gold passages of a question of some kind: one, or two with the entity that links them, if one does."""
 
     kind: str
     passages: tuple[Passage, ...]
@@ -48,15 +46,9 @@ class Material(NamedTuple):
 
 
 class Corpus:
-    """The passages of an index, as sources of questions.
+    """The passages of an index, as sources of questions, and the index to search for those that belong together.
 
-    Args:
-        retriever: searched for passages that belong together.
-        passages: read once; at most 5,000 of them are kept in memory, and all titles.
-        seed: of the order.
-
-    Raises:
-        UsageError: no passage is long enough to ask about.
+    Passages are read once; at most 5,000 of them are kept in memory, and all titles. The seed decides their order.
     """
 
     def __init__(self, retriever: Retriever, passages: Iterable[Passage], seed: int = 0) -> None:
@@ -176,3 +168,49 @@ def _spread(materials: Iterable[Material]) -> Iterator[Material]:
             used |= documents
             yield material
     yield from later
+
+
+def name_of(written: str) -> str:
+    """A name as it is looked up: its words in lower case, without an article before them."""
+    parts = words(written)
+    return " ".join(parts[1:] if len(parts) > 1 and parts[0] in _ARTICLES else parts)
+
+
+def subject(title: str) -> str:
+    """What a title names, without headings behind a slash and what tells it from namesakes in brackets."""
+    return name_of(_DISAMBIGUATION.sub("", title.partition(" / ")[0]))
+
+
+def mentioned(text: str, names: Container[str]) -> list[str]:
+    """The names that a text mentions, as they are written there, each once; a name within a longer one is not meant."""
+    tokens = [*_WORD.finditer(text)]
+    found: dict[str, str] = {}
+    first = 0
+    while first < len(tokens):
+        following = first + 1
+        for last in range(min(first + _LONGEST_NAME, len(tokens)), first, -1):
+            written = text[tokens[first].start() : tokens[last - 1].end()]
+            if name_of(written) in names and _is_name(tokens[first:last]):
+                following = last
+                if last - first > 1 or not _beside_a_name(text, tokens, first):
+                    found.setdefault(name_of(written), written)
+                break
+        first = following
+    return list(found.values())
+
+
+def _is_name(tokens: Sequence[re.Match[str]]) -> bool:
+    """Whether words can be a name: they begin neither in lower case nor with an article, and one says something."""
+    parts = [token[0].lower() for token in tokens]
+    telling = [part for part in parts if not part.isdigit() and part not in FUNCTION_WORDS]
+    return bool(telling) and parts[0] not in _ARTICLES and not tokens[0][0][0].islower() and len("".join(parts)) > 1
+
+
+def _beside_a_name(text: str, tokens: Sequence[re.Match[str]], place: int) -> bool:
+    """Whether a word stands directly beside another one with a capital, as a part of a name that is not known."""
+    one = tokens[place]
+    for other in (*tokens[max(0, place - 1) : place], *tokens[place + 1 : place + 2]):
+        between = text[min(one.end(), other.end()) : max(one.start(), other.start())]
+        if between == " " and other[0][0].isupper() and other[0].lower() not in FUNCTION_WORDS:
+            return True
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,19 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+import numpy as np
 
 from knowgap.compiling.evaluation.estimate import CALL, PASSAGE, REPLY, Estimate
+from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
 from knowgap.compiling.evaluation.runner import map_ordered, resolve_lm
 from knowgap.compiling.questions.author import Author
 from knowgap.compiling.questions.material import Corpus, Material
 from knowgap.compiling.questions.records import DROPPED, KINDS, Draft
-from knowgap.compiling.questions.repetition import RepetitionFilter
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import Prices
 from knowgap.lms.providers import EXTRACTIVE, unreadable_replies
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.passage import Passage, RetrieverLike
+from knowgap.retrieval.passage import RetrieverLike
 from knowgap.storage.files import write_file
 from knowgap.storage.progress import Progress
 from knowgap.storage.record_file import RecordFile
@@ -34,6 +36,12 @@ _ASKED_AGAIN = ("lost", "unreadable")
 """Drafts that are not kept in the file, so that the next run asks for them again."""
 _HOPELESS = 4
 """Drafts of a round, all of which fail, that end a run in which others did not."""
+_SIMILAR = 0.85
+"""Cosine of two sentence vectors.
+
+Of 864 questions of HotpotQA, 2WikiMultihopQA, NQ and the sample, no two with the same answer come so near; of ten pairs
+of wordings of one question, nine do. Without the answer, similarity says little.
+"""
 
 
 @dataclass(frozen=True)
@@ -65,12 +73,7 @@ class WrittenQuestions:
         }
         for reason, words in DROPPED.items():
             fates[f"dropped: {words}"] = Counter(draft.kind for draft in self.drafts if draft.dropped == reason)
-        always = ("wanted", "drafted", "kept")
-        return {
-            fate: {kind: count[kind] for kind in self.wanted}
-            for fate, count in fates.items()
-            if fate in always or count.total()
-        }
+        return {fate: {kind: count[kind] for kind in self.wanted} for fate, count in fates.items() if count.total()}
 
 
 def write_questions(
@@ -117,19 +120,25 @@ def write_questions(
     ...     print("needs a language model")
     needs a language model
     """
-    index, wanted, lm = as_retriever(retriever), shares(n, kinds), resolve_lm(lm)
+    index, wanted, lm = as_retriever(retriever), _shares(n, kinds), resolve_lm(lm)
     if lm_name(lm) == EXTRACTIVE:
         raise UsageError(f"{CANNOT_WRITE}: pass another language model, lm=make_lm(…)")
-    corpus, path = Corpus(index, passages_of(index), seed), Path(output)
+    passages: Any = index
+    if not isinstance(passages, Iterable):
+        name = getattr(index, "name", type(index).__name__)
+        raise UsageError(f"{name} does not list its passages: name the folder of an index")
+    corpus, path = Corpus(index, passages, seed), Path(output)
     made_with = {"language model": [lm_name(lm), lm_settings(lm)], "index": retriever_facts(index)}
-    if path.exists() and not draft_file(path).exists():
-        raise UsageError(f"{path} is there, without {draft_file(path).name} beside it: name another file")
-    with RecordFile(draft_file(path), Draft, made_with, "draft") as file:
+    drafts = path.with_name(f"{path.name}.drafts")
+    if path.exists() and not drafts.exists():
+        raise UsageError(f"{path} is there, without {drafts.name} beside it: name another file")
+    with RecordFile(drafts, Draft, made_with, "draft") as file:
         run = _Run(corpus, Author(lm), file, wanted)
-        drafts = run.write(num_threads, progress)
-    done = WrittenQuestions(drafts, wanted, run.author.calls)
+        done = WrittenQuestions(run.write(num_threads, progress), wanted, run.author.calls)
     if not done.kept:
-        raise UsageError("no question passed the checks: " + "; ".join(_reasons(done)))
+        dropped = Counter(draft.dropped for draft in done.drafts).most_common()
+        reasons = "; ".join(f"{count} × {DROPPED[reason]}" for reason, count in dropped)
+        raise UsageError(f"no question passed the checks: {reasons}")
     write_file(path, "".join(draft.to_line() for draft in done.kept))
     return done
 
@@ -144,37 +153,21 @@ def estimate_questions(
     """Estimate what `write_questions` costs, by kind, if the checks keep every draft; else up to three times as much.
 
     A draft takes three calls: it is written, read and answered from its passages; one on two passages is also answered
-    from each of them. The tokens of a call are those of `knowgap.compiling.evaluation.estimate`.
-
-    Args:
-        n: as for `write_questions`.
-        kinds: as for `write_questions`.
-        lm: the language model whose prices count.
-        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
+    from each of them. `prices` are US dollars per million prompt and completion tokens, instead of DSPy's own.
 
     >>> sum(estimate.calls for estimate in estimate_questions(n=8).values())
     32
     """
     estimates: dict[str, Estimate] = {}
-    for kind, number in shares(n, kinds).items():
+    for kind, number in _shares(n, kinds).items():
         calls, passages = (5, 6) if kind in ("two_hop", "comparison") else (3, 2)
         tokens = number * (calls * CALL + passages * PASSAGE), number * calls * REPLY
         estimates[kind] = Estimate.of_calls(number, number * calls, *tokens, lm=lm, prices=prices)
     return estimates
 
 
-def draft_file(output: Path) -> Path:
-    """Where the drafts of a file of questions are kept."""
-    return output.with_name(f"{output.name}.drafts")
-
-
-def shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
-    """How many questions of each kind there shall be: as many of each, and of the first ones one more.
-
-    Raises:
-        UnknownName: no such kind.
-        UsageError: fewer than one question, or no kind.
-    """
+def _shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
+    """How many questions of each kind there shall be: as many of each, and of the first ones one more."""
     for kind in kinds:
         if kind not in KINDS:
             raise UnknownName.among("kind of question", kind, KINDS)
@@ -184,16 +177,28 @@ def shares(n: int, kinds: Sequence[str]) -> dict[str, int]:
     return {kind: n // len(every) + (place < n % len(every)) for place, kind in enumerate(every)}
 
 
-def passages_of(retriever: Any) -> Iterable[Passage]:
-    """The passages of an index.
+class RepetitionFilter:
+    """Remembers questions, and tells whether another one asks the same.
 
-    Raises:
-        UsageError: it does not list them, as an index server does not.
+    It does if it has the same words as an earlier one, or is similar to one with the same answer, by MiniLM.
     """
-    if not isinstance(retriever, Iterable):
-        name = getattr(retriever, "name", type(retriever).__name__)
-        raise UsageError(f"{name} does not list its passages: name the folder of an index")
-    return retriever
+
+    def __init__(self) -> None:
+        self._texts: set[str] = set()
+        self._vectors: dict[str, list[np.ndarray]] = {}
+
+    def repeats(self, question: str, answer: str) -> bool:
+        """Whether a question repeats an earlier one; if it does not, it is remembered."""
+        from knowgap.retrieval.minilm import sentence_encoder
+
+        text, key = " ".join(question.casefold().split()), normalize_answer(answer)
+        [vector] = sentence_encoder().encode([question])
+        near = any(float(vector @ other) >= _SIMILAR for other in self._vectors.get(key, ()))
+        if near or text in self._texts:
+            return True
+        self._texts.add(text)
+        self._vectors.setdefault(key, []).append(vector)
+        return False
 
 
 class _Run:
@@ -214,17 +219,10 @@ class _Run:
         """Draft in rounds until nothing is missing, or no passages are left; returns all drafts."""
         while materials := {material.id: material for material in self._next_round()}:
             unsaved: dict[str, Draft] = {}
-
-            def make(id: str, materials: dict[str, Material] = materials, again: dict[str, Draft] = unsaved) -> Any:
-                draft = self.author.draft(materials[id])
-                if draft.dropped not in _ASKED_AGAIN:
-                    return draft
-                again[id] = draft
-                return None
-
             missing = self._file.missing(list(materials))
+            make = functools.partial(self._draft, materials, unsaved)
             made = map_ordered(make, missing, num_threads, ahead=8 * num_threads)
-            self._file.keep(made, len(materials), progress, lambda ids=list(materials): self._tell(ids))
+            self._file.keep(made, len(materials), progress, functools.partial(self._tell, list(materials)))
             for id in materials:
                 draft = unsaved[id] if id in unsaved else self._file.records[id].model_copy()
                 if not draft.dropped and self._earlier.repeats(draft.question, draft.answer):
@@ -232,6 +230,14 @@ class _Run:
                 self._drafts.append(draft)
             self._stop_if_hopeless(list(unsaved.values()), len(materials))
         return self._drafts
+
+    def _draft(self, materials: dict[str, Material], unsaved: dict[str, Draft], id: str) -> Draft | None:
+        """Make a draft for the file; one that is to be asked for again goes elsewhere."""
+        draft = self.author.draft(materials[id])
+        if draft.dropped not in _ASKED_AGAIN:
+            return draft
+        unsaved[id] = draft
+        return None
 
     def _stop_if_hopeless(self, failed: list[Draft], asked: int) -> None:
         """End a run in which a whole round has failed, if it is not a short one after others that did not."""
@@ -252,8 +258,3 @@ class _Run:
     def _tell(self, ids: list[str]) -> str:
         passed = sum(id in self._file.records and not self._file.records[id].dropped for id in ids)
         return f"{self._kept().total() + passed} of {sum(self._wanted.values())} questions"
-
-
-def _reasons(done: WrittenQuestions) -> list[str]:
-    dropped = Counter(draft.dropped for draft in done.drafts)
-    return [f"{count} × {DROPPED[reason]}" for reason, count in dropped.most_common()]

@@ -79,8 +79,8 @@ def estimate_compile(
 
 def _asked(optimizer: str, train: int, dev: int) -> int:
     """How often an optimizer runs the program at most."""
-    if optimizer in ("calibrate", "reanchor"):
-        return train if optimizer == "reanchor" else 0
+    if optimizer == "calibrate":
+        return 0
     if optimizer not in OPTIMIZERS:
         raise UnknownName.among("optimizer", optimizer, OPTIMIZERS)
     runs = OPTIMIZERS[optimizer].runs

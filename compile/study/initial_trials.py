@@ -10,7 +10,7 @@ import dspy
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import PROGRAM, SearchSpace, program_prefix
 from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
-from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
+from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
 

@@ -14,23 +14,23 @@ from knowgap.compiling.training.config import (
 )
 from knowgap.compiling.training.cross_encoder import reranker
 from knowgap.compiling.training.fit import TrainingPlan, TrainingResult
-from knowgap.compiling.training.generator import TrainedGenerator, rq_rag
+from knowgap.compiling.training.generator import rq_rag
 from knowgap.compiling.training.late_interaction import colbert
-from knowgap.compiling.training.ranking import TrainedRanking
-from knowgap.compiling.training.sub_models import TrainedSubModel, ra_isf
+from knowgap.compiling.training.sub_models import ra_isf
+from knowgap.compiling.training.trained import ModelScores, Trained, compare_models
 
 __all__ = [
     "ColBERTConfig",
     "GeneratorConfig",
+    "ModelScores",
     "RerankerConfig",
     "SubModelConfig",
-    "TrainedGenerator",
-    "TrainedRanking",
-    "TrainedSubModel",
+    "Trained",
     "TrainingConfig",
     "TrainingPlan",
     "TrainingResult",
     "colbert",
+    "compare_models",
     "ra_isf",
     "reranker",
     "rq_rag",

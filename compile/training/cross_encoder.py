@@ -16,7 +16,8 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.training.config import RerankerConfig, TrainingConfig
 from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_adapter, merge_adapters
-from knowgap.compiling.training.ranking import RankedQuestion, TrainedRanking, train_ranking, training_rows
+from knowgap.compiling.training.ranking import RankedQuestion, train_ranking, training_rows
+from knowgap.compiling.training.trained import Trained
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
 from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
@@ -26,8 +27,6 @@ from knowgap.storage.files import file_digest, json_digest
 from knowgap.storage.progress import Progress, no_progress
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder
-
     from knowgap.retrieval.rerankers.reranker import Reranker
 
 EMBEDDED = "embedded"
@@ -48,7 +47,7 @@ def reranker(
     limit: int | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> TrainedRanking | TrainingPlan:
+) -> Trained | TrainingPlan:
     """Train a reranker on questions that name their gold passages, and measure it on others.
 
     A training that was killed continues with the same call.
@@ -70,31 +69,34 @@ def reranker(
     """
     settings = config or RerankerConfig()
 
-    def orders(measured: list[RankedQuestion]) -> dict[str, list[list[Passage]]]:
-        models = {"untrained": untrained_reranker(base, settings.seed), "trained": CrossEncoderReranker(output)}
-        return {name: rerank(model, measured, progress=progress) for name, model in models.items()}
+    def ranks_by(make: Callable[[], Reranker]) -> Callable[[list[RankedQuestion]], list[list[Passage]]]:
+        return lambda questions: rerank(make(), questions, progress=progress)
 
-    def job(questions: list[RankedQuestion]) -> Job:
-        return reranker_job(questions, output, base=base, config=settings)
-
-    return train_ranking(data, retriever, settings, job, orders, limit=limit, dry_run=dry_run, progress=progress)
+    return train_ranking(
+        data,
+        retriever,
+        settings,
+        lambda questions: reranker_job(questions, output, base=base, config=settings),
+        {
+            "untrained": ranks_by(lambda: untrained_reranker(base, settings.seed)),
+            "trained": ranks_by(lambda: CrossEncoderReranker(output)),
+        },
+        limit=limit,
+        dry_run=dry_run,
+        progress=progress,
+    )
 
 
 def reranker_job(
-    questions: Sequence[RankedQuestion],
-    output: str | Path,
-    *,
-    base: str = EMBEDDED,
-    config: RerankerConfig | None = None,
+    questions: Sequence[RankedQuestion], output: str | Path, *, base: str = EMBEDDED, config: RerankerConfig
 ) -> Job:
     """The training of a reranker on questions, with what an index finds for them; see `reranker`."""
-    config = config or RerankerConfig()
     pairs = [
         (row.question, text, float(n == 0))
         for row in training_rows(questions, config.negatives, config.seed)
         for n, text in enumerate([row.gold, *row.negatives])
     ]
-    facts = {"kind": "reranker", **base_facts(base), "data": json_digest(pairs)}
+    facts = {"kind": "reranker", "data": json_digest(pairs)}
     return cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
 
 
@@ -105,43 +107,35 @@ def cross_encoder_job(
     base: str,
     config: TrainingConfig,
     facts: Mapping[str, Any],
-    write_more: Callable[[Path], object] | None = None,
 ) -> Job:
-    """The training of a cross-encoder on pairs of texts, each with the probability of yes; see `language_model_job`."""
+    """The training of a cross-encoder on pairs of texts, each with the probability of yes."""
 
-    def arguments(**settings: Any) -> Any:
-        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
-
-        return CrossEncoderTrainingArguments(**settings)
-
-    def build(made: Any) -> Any:
+    def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
+        from sentence_transformers.cross_encoder import CrossEncoderTrainingArguments
         from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
 
         from knowgap.compiling.training.trainers import RerankerTrainer
 
-        encoder = load_base(base, config.max_length)
+        with loading_model(base):
+            from sentence_transformers import CrossEncoder
+
+            encoder = CrossEncoder(base_folder(base), num_labels=1, max_length=config.max_length)
         add_adapter(encoder, config.lora_rank)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
         return RerankerTrainer(
-            model=encoder, args=made, train_dataset=Dataset.from_dict(columns), loss=BinaryCrossEntropyLoss(encoder)
+            model=encoder,
+            args=CrossEncoderTrainingArguments(**settings),
+            train_dataset=Dataset.from_dict(columns),
+            loss=BinaryCrossEntropyLoss(encoder),
         )
 
     def save(trainer: Any, folder: Path) -> None:
         merge_adapters(trainer.model)
         trainer.model.save_pretrained(str(folder), create_model_card=False)
-        if write_more is not None:
-            write_more(folder)
 
-    return Job(
-        output=Path(output),
-        config=config,
-        build=build,
-        examples=len(pairs),
-        facts=facts,
-        save=save,
-        arguments=arguments,
-    )
+    facts = {**base_facts(base), **facts}
+    return Job(output=Path(output), config=config, build=build, examples=len(pairs), facts=facts, save=save)
 
 
 def untrained_reranker(base: str, seed: int = 0) -> Reranker:
@@ -175,18 +169,6 @@ def base_facts(base: str) -> dict[str, str]:
 def base_folder(base: str) -> str:
     """The folder or hub name of a model to start from."""
     return _embedded().name if base == EMBEDDED else base
-
-
-def load_base(base: str, max_length: int) -> CrossEncoder:
-    """The cross-encoder to train, with one score; a last layer that the base lacks is drawn at random.
-
-    Raises:
-        CheckpointError: the base cannot be loaded.
-    """
-    with loading_model(base):
-        from sentence_transformers import CrossEncoder
-
-        return CrossEncoder(base_folder(base), num_labels=1, max_length=max_length)
 
 
 @lru_cache(maxsize=1)

@@ -176,9 +176,9 @@ class LocalProvider(Provider):
         training = language_model_job(
             short,
             self._output,
-            lambda: _load(self._base),
+            self._base,
             config=self._config,
-            facts={"kind": "finetune", "base": self._base, "data": json_digest(conversations)},
+            facts={"kind": "finetune", "data": json_digest(conversations)},
         )
         self.result = fit(training, self._progress)
         return f"hf/{self._output}"
@@ -189,8 +189,3 @@ def _row(local: LocalModel, conversation: Sequence[Message]) -> Row:
     *turns, reply = conversation
     completion = list(local.tokenizer(reply["content"], add_special_tokens=False).input_ids) + list(local.end_ids[:1])
     return prompt_and_reply(local.chat_ids(turns), completion, seq2seq=local.is_seq2seq)
-
-
-def _load(base: str) -> tuple[Any, Any]:
-    local = load_model(base, "cpu", "float32")
-    return local.model, local.tokenizer

@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +32,9 @@ from knowgap.storage.files import acquire_lock, json_digest, release_lock, write
 from knowgap.storage.progress import Progress, no_progress
 
 if TYPE_CHECKING:
-    from transformers import Trainer, TrainingArguments
+    from transformers import Trainer
+
+    from knowgap.compiling.training.watch import Watch
 
 RECORD = "training.json"
 """The file in a trained model's folder that says how it was made."""
@@ -47,22 +49,19 @@ class Job:
     Attributes:
         output: the folder of the finished model.
         config: the settings.
-        build: makes model and trainer from the trainer's arguments. Random numbers are seeded before it is called.
+        build: makes model and trainer from settings by the names of Transformers' `TrainingArguments`. Random numbers
+            are seeded before it is called.
         examples: how many examples the trainer has.
         facts: what else decides the weights, as JSON values: the kind of model, its base, digests of the data.
         save: writes the trained model into a folder.
-        arguments: makes the trainer's arguments; by default Transformers' `TrainingArguments`.
-        more: further arguments of the trainer.
     """
 
     output: Path
     config: TrainingConfig
-    build: Callable[[Any], Trainer]
+    build: Callable[[dict[str, Any]], Trainer]
     examples: int
     facts: Mapping[str, Any]
     save: Callable[[Any, Path], None]
-    arguments: Callable[..., Any] | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,7 @@ class TrainingResult:
 
     Attributes:
         folder: where the model is.
+        examples: how many examples it learnt from.
         steps: steps of the optimizer, those before an interruption included.
         final_loss: mean training loss of the last tenth of the steps.
         seconds: how long the last call trained.
@@ -79,6 +79,7 @@ class TrainingResult:
     """
 
     folder: Path
+    examples: int
     steps: int
     final_loss: float
     seconds: float
@@ -136,26 +137,25 @@ def fit(job: Job, progress: Progress | None = None) -> TrainingResult:
     work = output.with_name(f".{output.name}.training")
     with _quiet(), _locked(work):
         checkpoints = work / json_digest(facts)[:16]
-        arguments = _arguments(job, checkpoints, job.examples)
-        if arguments.world_size != process_count():
+        trainer, watch = _build(job, job.examples, progress, output_dir=str(checkpoints))
+        if trainer.args.world_size != process_count():
             raise UsageError("the processes do not train together: start them with `accelerate launch`")
-        with arguments.main_process_first(local=False):
+        with trainer.args.main_process_first(local=False):
             checkpoint = _last_checkpoint(checkpoints)
-        from knowgap.compiling.training.watch import Watch
-
-        watch, started = Watch(progress or no_progress), time.perf_counter()
-        trainer = _build(job, arguments, watch)
+        started = time.perf_counter()
         trainer.train(resume_from_checkpoint=checkpoint)
-        steps, loss = trainer.state.global_step, _final_loss(trainer.state.log_history)
-        result = TrainingResult(output, steps, loss, time.perf_counter() - started, watch.resumed_from)
+        done = {
+            "steps": trainer.state.global_step,
+            "final_loss": _final_loss(trainer.state.log_history),
+            "seconds": round(time.perf_counter() - started, 1),
+        }
         if is_main_process():
             with write_folder(output) as folder:
                 job.save(trainer, folder)
-                record = {"made_from": facts, "steps": steps, "final_loss": loss, "seconds": round(result.seconds, 1)}
-                write_json(folder / RECORD, {**record, "versions": versions() | _trainer_versions()})
+                write_json(folder / RECORD, {"made_from": facts, **done, "versions": versions() | _trainer_versions()})
             shutil.rmtree(work, ignore_errors=True)
         trainer.accelerator.wait_for_everyone()
-    return result
+    return TrainingResult(output, job.examples, **done, resumed_from=watch.resumed_from)
 
 
 def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0, steps: int = 3) -> TrainingPlan:
@@ -169,11 +169,9 @@ def plan(job: Job, *, examples: int | None = None, teacher_calls: int = 0, steps
     """
     _require_packages(job.config)
     with _quiet(), TemporaryDirectory() as folder:
-        from knowgap.compiling.training.watch import Watch
-
-        watch = Watch(no_progress)
         short = {"save_strategy": "no", "max_steps": steps + 1}  # the first step is slower
-        _build(job, _arguments(job, Path(folder), steps + 1, **short), watch).train()
+        trainer, watch = _build(job, steps + 1, None, output_dir=folder, **short)
+        trainer.train()
     seconds = (watch.times[-1] - watch.times[0]) / max(1, len(watch.times) - 1)
     count = job.examples if examples is None else examples
     needed = job.config.steps(count, process_count())
@@ -195,17 +193,17 @@ def _require_packages(config: TrainingConfig) -> None:
         raise MissingDependency(f"{', '.join(missing)} not installed: pip install 'knowgap[train]'")
 
 
-def _arguments(job: Job, folder: Path, examples: int, **more: Any) -> TrainingArguments:
-    """The arguments of a trainer: quiet, offline, with checkpoints between which whole intervals of losses lie."""
+def _build(job: Job, examples: int, progress: Progress | None, **more: Any) -> tuple[Trainer, Watch]:
+    """The trainer: quiet, offline, with checkpoints between which whole intervals of losses lie."""
     import torch
-    from transformers import TrainingArguments
+    from transformers import PrinterCallback, set_seed
 
-    config = job.config
+    from knowgap.compiling.training.watch import Watch
+
+    config, cuda = job.config, torch.cuda.is_available()
     steps = config.steps(examples, process_count())
     logging_steps = max(1, steps // _LOGS)
-    cuda = torch.cuda.is_available()
     settings: dict[str, Any] = {
-        "output_dir": str(folder),
         "num_train_epochs": config.epochs,
         "learning_rate": config.learning_rate,
         "per_device_train_batch_size": config.batch_size,
@@ -224,17 +222,11 @@ def _arguments(job: Job, folder: Path, examples: int, **more: Any) -> TrainingAr
         "push_to_hub": False,
         "disable_tqdm": True,
     }
-    return (job.arguments or TrainingArguments)(**{**settings, **job.more, **more})
-
-
-def _build(job: Job, arguments: TrainingArguments, watch: Any) -> Trainer:
-    from transformers import PrinterCallback, set_seed
-
-    set_seed(arguments.seed)
-    trainer = job.build(arguments)
+    set_seed(config.seed)
+    trainer, watch = job.build(settings | more), Watch(progress or no_progress)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(watch)
-    return trainer
+    return trainer, watch
 
 
 def _trainer_versions() -> dict[str, str]:
@@ -282,7 +274,7 @@ def _trained_before(output: Path, facts: dict[str, Any]) -> TrainingResult | Non
             f"{output} holds a model that was trained with another {', '.join(differing)}: name another folder, or "
             "remove this one"
         )
-    return TrainingResult(output, **times, trained_before=True)
+    return TrainingResult(output, facts["examples"], **times, trained_before=True)
 
 
 def _last_checkpoint(folder: Path) -> str | None:

@@ -6,7 +6,6 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,20 +14,19 @@ import dspy
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
-from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.training.config import GeneratorConfig
-from knowgap.compiling.training.cross_encoder import base_facts
-from knowgap.compiling.training.fit import Job, TrainingPlan, TrainingResult, fit, is_main_process, plan
+from knowgap.compiling.training.fit import Job, TrainingPlan, plan
 from knowgap.compiling.training.language_model import IGNORED, Row, language_model_job
 from knowgap.compiling.training.ranking import held_out_questions
+from knowgap.compiling.training.trained import Trained, Values, train
 from knowgap.compiling.training.transcripts import (
-    Construction,
     TranscriptRecord,
     construct_transcripts,
+    count_transcripts,
     draft_transcripts,
     teacher_calls,
 )
-from knowgap.errors import LanguageModelError, shorten
+from knowgap.lms.local.loading import LocalModel, load_model
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.lms.rq_rag.layout import CONTROL_TOKENS, TranscriptLayout, add_control_tokens
 from knowgap.programs.rq_rag import RQRAG
@@ -43,24 +41,6 @@ METRICS = ("f1", "exact_match", "upper_bound")
 _DRAFTED = 64  # transcripts that are drafted for a plan
 
 
-@dataclass(frozen=True)
-class TrainedGenerator:
-    """A trained generator.
-
-    Attributes:
-        training: what the training did.
-        transcripts: the transcripts that it learnt from.
-        too_long: ids of the questions whose transcripts were left out, since they are too long.
-        scores: on questions that are not trained on, the scores of the generator before the training, of the trained
-            one without search, and of the trained one; empty where nothing was measured.
-    """
-
-    training: TrainingResult
-    transcripts: Construction
-    too_long: list[str]
-    scores: dict[str, Evaluation]
-
-
 def rq_rag(
     data: Dataset,
     retriever: Retriever,
@@ -73,7 +53,7 @@ def rq_rag(
     num_threads: int = 4,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> TrainedGenerator | TrainingPlan:
+) -> Trained | TrainingPlan:
     """Let a teacher write transcripts, train RQ-RAG's generator on them, and measure it on other questions.
 
     The transcripts are kept beside the output, in `OUTPUT-transcripts.jsonl`. A run that was killed continues with the
@@ -99,7 +79,7 @@ def rq_rag(
     """
     config, output = config or GeneratorConfig(), Path(output)
     examples = data.questions("train", limit)
-    held_out = held_out_questions(data, config.measured_on, limit) if config.measured_on != "none" else []
+    held_out = held_out_questions(data, config.measured_on, limit)
     if dry_run:
         drafts = draft_transcripts(examples[:_DRAFTED], retriever, config)
         job, _ = generator_job(drafts, output, base=base, config=config)
@@ -114,25 +94,31 @@ def rq_rag(
         num_threads=num_threads,
         progress=progress,
     )
-    job, too_long = generator_job(made.kept, output, base=base, config=config)
-    result = fit(job, progress)
-    if not held_out or not is_main_process():
-        return TrainedGenerator(result, made, too_long, {})
-    scores = {}
-    with TemporaryDirectory() as untrained:
-        save_untrained(base, untrained, config.seed)
-        for name, folder, depth in (
-            ("untrained", Path(untrained), config.depth),
-            ("trained, no search", output, 0),
-            ("trained", output, config.depth),
-        ):
-            generator = TranscriptGenerator(folder, max_new_tokens=64)
-            program = RQRAG(retriever, generator=generator, depth=depth, top_k=config.top_k)
-            scores[name] = evaluate(
-                program, held_out, METRICS, lm=generator.lm, num_threads=1, seed=config.seed, progress=progress
-            )
-            generator.close()
-    return TrainedGenerator(result, made, too_long, scores)
+    job, too_long = generator_job(made.records, output, base=base, config=config)
+
+    def score(folder: Path, depth: int) -> dict[str, list[float]]:
+        generator = TranscriptGenerator(folder, max_new_tokens=64)
+        program = RQRAG(retriever, generator=generator, depth=depth, top_k=config.top_k)
+        found = evaluate(
+            program, held_out, METRICS, lm=generator.lm, num_threads=1, seed=config.seed, progress=progress
+        )
+        generator.close()
+        readable = [1 - record.cost.unreadable / max(1, record.cost.lm_calls) for record in found.records]
+        return {**{metric: list(found.scores(metric).values()) for metric in METRICS}, "readable": readable}
+
+    def measure() -> Values:
+        with TemporaryDirectory() as untrained:
+            save_untrained(base, untrained, config.seed)
+            return {
+                "trained, no search": score(output, 0),
+                "untrained": score(Path(untrained), config.depth),
+                "trained": score(output, config.depth),
+            }
+
+    counts = ", ".join(f"{count} {what}" for what, count in count_transcripts(made.records).items())
+    notes = [f"transcripts of {len(made.records)} questions: {counts}; {made.calls} calls of the teacher"]
+    notes += [f"{len(too_long)} transcripts are too long: left out"] if too_long else []
+    return train(job, measure if held_out else None, notes=notes, progress=progress)
 
 
 def generator_job(
@@ -156,7 +142,7 @@ def generator_job(
         LanguageModelError: the base cannot be loaded.
         MissingDependency: torch or Transformers is not installed.
     """
-    layout = TranscriptLayout(_load(base)[1])
+    layout = TranscriptLayout(_load(base).tokenizer)
     rows: list[Row] = []
     too_long: list[str] = []
     for record in records:
@@ -166,10 +152,8 @@ def generator_job(
                 too_long.append(record.id)
             else:
                 rows.append(row)
-    facts = {"kind": "rq-rag", **base_facts(base), "data": json_digest(rows)}
-    return language_model_job(
-        rows, output, lambda: _load_to_train(base), config=config, facts=facts, lora_settings=_new_tokens
-    ), too_long
+    facts = {"kind": "rq-rag", "data": json_digest(rows)}
+    return language_model_job(rows, output, base, config=config, facts=facts, prepare=_prepare), too_long
 
 
 def save_untrained(base: str, folder: str | Path, seed: int = 0) -> None:
@@ -177,8 +161,9 @@ def save_untrained(base: str, folder: str | Path, seed: int = 0) -> None:
     from transformers import set_seed
 
     set_seed(seed)
-    for part in _load(base):
-        part.save_pretrained(str(folder))
+    local = _load(base)
+    local.model.save_pretrained(str(folder))
+    local.tokenizer.save_pretrained(str(folder))
 
 
 def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evidence: bool = True) -> Row:
@@ -206,30 +191,20 @@ def encode_record(layout: TranscriptLayout, record: TranscriptRecord, mask_evide
     return {"input_ids": ids, "labels": labels}
 
 
-def _load(base: str) -> tuple[Any, Any]:
-    """A base and its tokenizer, both with the control tokens."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(base)
-        model: Any = AutoModelForCausalLM.from_pretrained(base, dtype="float32")
-    except (OSError, ValueError) as error:
-        raise LanguageModelError(f"the base model {base!r} cannot be loaded: {shorten(error, 200)}") from error
-    add_control_tokens(tokenizer, model)
-    return model, tokenizer
+def _load(base: str) -> LocalModel:
+    """A base with the control tokens."""
+    local = load_model(base, "cpu", "float32")
+    add_control_tokens(local.tokenizer, local.model)
+    return local
 
 
-def _load_to_train(base: str) -> tuple[Any, Any]:
+def _prepare(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """Add the control tokens to a model; returns settings of LoRA that let them be learnt."""
     import torch
 
-    model, tokenizer = _load(base)
+    add_control_tokens(tokenizer, model)
     if torch.cuda.is_available():  # memory of a GPU is short where transcripts are long
         model.gradient_checkpointing_enable()
-    return model, tokenizer
-
-
-def _new_tokens(model: Any, tokenizer: Any) -> dict[str, Any]:
-    """Settings of LoRA that let the control tokens be learnt."""
     names = {part: name.rpartition(".")[2] for name, part in model.named_modules()}
     given, read = model.get_input_embeddings(), model.get_output_embeddings()
     settings: dict[str, Any] = {

@@ -1,25 +1,30 @@
-"""Label examples of RA-ISF's sub-models, and keep the labels in a record file, from which a killed run continues."""
+"""Label examples of RA-ISF's sub-models by a teacher, or by the data set (appendix A)."""
 
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import dspy
 from pydantic import BaseModel
 
-from knowgap.compiling.evaluation.provenance import digest
-from knowgap.compiling.evaluation.runner import map_ordered
+from knowgap.compiling.evaluation.metrics import exact_match
+from knowgap.compiling.evaluation.provenance import digest, lm_name, lm_settings
+from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
+from knowgap.compiling.training.ranking import search_all
+from knowgap.errors import UsageError
 from knowgap.lms.ra_isf.card import Task
-from knowgap.retrieval.passage import Passage
+from knowgap.programs.ra_isf import RAISF
+from knowgap.programs.replies.outputs import clean_lines
+from knowgap.programs.sub_modules import REFERENCE
+from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress
-from knowgap.storage.record_file import RecordFile, read_records
+from knowgap.storage.record_file import read_records
 
-_WHAT = "label of a sub-model of RA-ISF"
 Label = bool | list[str]
 """Yes or no of the two judgements; the sub-questions of a decomposition."""
 
@@ -30,12 +35,17 @@ class Item(NamedTuple):
     example: dspy.Example
     passage: Passage | None = None
 
+    @property
+    def id(self) -> str:
+        """The digest of question and passage."""
+        return digest([self.example.question, self.passage and str(self.passage)])[:32]
+
 
 class LabelledExample(BaseModel, extra="forbid", frozen=True):
     """An example of a sub-model.
 
     Attributes:
-        id: the digest of question and passage.
+        id: that of the item.
         question: what is judged or decomposed.
         passage: what is judged to be relevant to it; empty for the other two.
         label: see `Label`.
@@ -53,34 +63,117 @@ class Labeller:
 
     Attributes:
         task: the sub-model that learns from the labels.
-        name: says in words where the labels come from.
         identity: everything that decides the labels, as JSON values.
         label: the label of an item, None if there is none, and how often the teacher was called for it.
         calls: calls of the teacher for an item, as a rule.
     """
 
     task: Task
-    name: str
     identity: object
     label: Callable[[Item], tuple[Label | None, int]]
     calls: int = 0
 
 
-@dataclass(frozen=True)
-class Labelling:
-    """What labelling brought.
+def make_labeller(
+    task: Task,
+    source: Literal["answers", "teacher", "data"],
+    teacher: dspy.BaseLM | None = None,
+    program: RAISF | None = None,
+) -> Labeller:
+    """Say where the labels of a sub-model come from.
 
-    Attributes:
-        examples: the labelled items in their order, each once.
-        calls: calls of the teacher in this run.
-        unlabelled: items without a label: the teacher's reply could not be read, or the data set has none.
-        kept: items whose label was in the file before.
+    Args:
+        task: the sub-model.
+        source: of `know`, whether the teacher answers rightly without passages (`answers`, appendix A.1; half of all
+            yes/no questions are by chance) or says that it knows (`teacher`, section 4.5). Of `relevant`, the teacher's
+            verdict on each passage by itself (`teacher`, A.2), or the gold passages of the data set (`data`). Of
+            `decompose`, sub-questions of the teacher (`teacher`, A.3), or of the data set (`data`).
+        teacher: a language model; of `answers`, the one that RA-ISF will ask.
+        program: its style, demonstrations and hyperparameters go into the prompts.
+
+    Raises:
+        UsageError: a teacher is needed.
     """
+    asked = program or RAISF()
+    if source == "data":
+        return Labeller(task, [source, asked.chained], lambda item: (_label_of_data(task, item, asked.chained), 0))
+    if teacher is None:
+        raise UsageError(f"a language model labels the examples of {task}: give a teacher")
+    predictor = {
+        "know": asked.answer if source == "answers" else asked.know,
+        "relevant": asked.relevance,
+        "decompose": asked.chain if asked.chained else asked.decompose,
+    }[task]
+    more = {"style": asked.wording} if source == "answers" else {}
 
-    examples: list[LabelledExample]
-    calls: int
-    unlabelled: int
-    kept: int
+    def label(item: Item) -> tuple[Label | None, int]:
+        passage = {} if item.passage is None else {"passage": str(item.passage)}
+        output, calls = ask_teacher(predictor, teacher, question=item.example.question, **passage, **more)
+        return None if output is None else read(item, output), calls
+
+    def read(item: Item, output: dspy.Prediction) -> Label | None:
+        if task == "decompose":
+            return clean_lines(output.questions, asked.max_questions)[0] or None
+        if source == "answers":
+            return bool(exact_match(item.example, output))
+        return bool(output.knows if task == "know" else output.relevant)
+
+    state = {name: value for name, value in predictor.dump_state().items() if name in ("demos", "signature")}
+    identity = [source, lm_name(teacher), lm_settings(teacher), state, asked.max_questions, more]
+    return Labeller(task, identity, label, calls=1)
+
+
+def _label_of_data(task: Task, item: Item, chained: bool) -> Label | None:
+    """A label that needs no call, unlike the paper's."""
+    if task == "relevant":
+        gold = item.example.get("gold_ids")
+        return item.passage is not None and item.passage.id in gold if gold else None
+    questions = refer_to_answers(item.example)
+    refers = any(REFERENCE.search(question) for question in questions)
+    return questions if questions and (chained or not refers) else None
+
+
+def refer_to_answers(example: dspy.Example) -> list[str]:
+    """The sub-questions of a data set's question, with `#n` for answers to earlier ones that the question lacks.
+
+    The answer to a sub-question is the one in the data set, or the object of an evidence triple that it names, where
+    that answer is a sentence. StrategyQA's sub-questions have `#n` as they are.
+    """
+    steps: Sequence[Mapping[str, str]] = example.get("decomposition") or ()
+    objects = [triple[2] for triple in example.get("evidences") or ()]
+    told = example.question.casefold()
+    answers: list[tuple[str, int]] = []  # a text, and the number of the sub-question that it answers
+    questions: list[str] = []
+    for number, step in enumerate(steps, start=1):
+        question = " ".join(step["question"].split())
+        for text, earlier in sorted(answers, key=lambda pair: -len(pair[0])):
+            question = re.sub(rf"(?<!\w){re.escape(text)}(?!\w)", f"#{earlier}", question, flags=re.IGNORECASE)
+        questions.append(question)
+        answer = step.get("answer") or ""
+        named = [text for text in objects if text.casefold() in answer.casefold()]
+        answers += [
+            (text, number) for text in dict.fromkeys([answer, *named]) if text.strip() and text.casefold() not in told
+        ]
+    return [question for question in questions if question]
+
+
+def retrieve_items(
+    examples: Sequence[dspy.Example], retriever: Retriever, k: int = 5, corpus: Iterable[Passage] = ()
+) -> list[Item]:
+    """Each question with the `k` best passages (appendix A.2), and with its gold passages that are not among them.
+
+    Args:
+        examples: the questions.
+        retriever: as RA-ISF will search with.
+        k: passages of each question; 5 in the paper's runs.
+        corpus: where gold passages are looked up; none of them is added without it.
+    """
+    passages = {passage.id: passage for passage in corpus}
+    items: list[Item] = []
+    for example, found in search_all(examples, retriever, k):
+        gold = {id: passages[id] for id in example.get("gold_ids") or () if id in passages}
+        items += [Item(example, passage) for passage in (gold | {each.id: each for each in found}).values()]
+    return items
 
 
 def label_items(
@@ -90,52 +183,31 @@ def label_items(
     *,
     num_threads: int = 4,
     progress: Progress | None = None,
-) -> Labelling:
-    """Label the items that are not labelled in the file yet.
+) -> TeacherRecords[LabelledExample]:
+    """Label the items that are not labelled in the record file yet; see `write_records`.
 
-    Args:
-        items: an item that repeats an earlier one is left out.
-        labeller: who labels.
-        file: the record file of the labels.
-        num_threads: items labelled at once.
-        progress: is called with (items done, items in all, what is done).
-
-    Raises:
-        UsageError: the file holds labels of another labeller, or something else.
-        LanguageModelError: the teacher does not answer; what was labelled before is kept.
+    An item that repeats an earlier one is left out.
     """
-    by_id = {_id(item): item for item in items}
-    calls, counting = 0, threading.Lock()
+    by_id = {item.id: item for item in items}
 
-    def label(id: str) -> LabelledExample | None:
-        nonlocal calls
-        item = by_id[id]
-        value, asked = labeller.label(item)
-        with counting:
-            calls += asked
+    def label(id: str) -> tuple[LabelledExample | None, int]:
+        question, passage = by_id[id].example.question, by_id[id].passage
+        value, calls = labeller.label(by_id[id])
         if value is None:
-            return None
-        text = "" if item.passage is None else str(item.passage)
-        return LabelledExample(id=id, question=item.example.question, passage=text, label=value)
+            return None, calls
+        return LabelledExample(id=id, question=question, passage=str(passage or ""), label=value), calls
 
-    about = {"task": labeller.task, "labels": labeller.name, "labeller": digest(labeller.identity)}
-    with RecordFile(file, LabelledExample, about, _WHAT) as lines:
-        missing = lines.missing(list(by_id))
-        made = map_ordered(label, missing, num_threads, ahead=8 * num_threads)
-        lines.keep(made, len(by_id), progress, lambda: f"labels for {labeller.task}")
-        examples = [lines.records[id] for id in by_id if id in lines.records]
-    return Labelling(examples, calls, len(by_id) - len(examples), len(by_id) - len(missing))
+    about = {"task": labeller.task, "labeller": digest(labeller.identity)}
+    what = f"{labeller.task} label"
+    return write_records(
+        list(by_id), label, file, LabelledExample, about, what, num_threads=num_threads, progress=progress
+    )
 
 
 def count_missing(items: Iterable[Item], file: str | Path) -> int:
     """How many of the items the file has no label for."""
-    labelled = read_records(file, LabelledExample, _WHAT)[1] if Path(file).exists() else {}
-    return len({*map(_id, items)} - labelled.keys())
-
-
-def _id(item: Item) -> str:
-    passage = None if item.passage is None else str(item.passage)
-    return digest([item.example.question, passage])[:32]
+    labelled = read_records(file, LabelledExample, "label")[1] if Path(file).exists() else {}
+    return len({item.id for item in items} - labelled.keys())
 
 
 def split_held_out(

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from knowgap.compiling.training.config import TrainingConfig
+from knowgap.compiling.training.cross_encoder import base_facts
 from knowgap.compiling.training.fit import Job
 from knowgap.compiling.training.lora import add_lora, merge_lora
+from knowgap.lms.local.loading import load_model
 
 IGNORED = -100
 """The label of a token that the loss leaves out."""
@@ -27,51 +29,43 @@ def prompt_and_reply(prompt: Sequence[int], reply: Sequence[int], *, seq2seq: bo
 def language_model_job(
     rows: Sequence[Row],
     output: str | Path,
-    load: Callable[[], tuple[Any, Any]],
+    base: str,
     *,
     config: TrainingConfig,
     facts: Mapping[str, Any],
-    lora_settings: Callable[[Any, Any], dict[str, Any]] | None = None,
-    write_more: Callable[[Path], object] | None = None,
+    prepare: Callable[[Any, Any], dict[str, Any]] | None = None,
 ) -> Job:
     """The training of a language model of Transformers.
 
     Args:
         rows: the examples.
         output: the folder of the trained model and its tokenizer.
-        load: loads the model to start from, and its tokenizer.
+        base: the model to start from, by folder or hub name.
         config: the settings.
-        facts: see `Job`.
-        lora_settings: further settings of LoRA, for a model and its tokenizer.
-        write_more: writes further files into the folder.
+        facts: see `Job`; the base is added.
+        prepare: changes the model and its tokenizer before the training, and returns further settings of LoRA.
     """
 
-    def build(arguments: Any) -> Any:
-        from transformers import Trainer
+    def build(settings: dict[str, Any]) -> Any:
+        from transformers import Trainer, TrainingArguments
 
-        model, tokenizer = load()
-        more = lora_settings(model, tokenizer) if lora_settings and config.lora_rank is not None else {}
-        model = add_lora(model.train(), config.lora_rank, **more)
+        local = load_model(base, "cpu", "float32")
+        more = prepare(local.model, local.tokenizer) if prepare is not None else {}
         examples: Any = list(rows)  # a list is all that the trainer needs
         return Trainer(
-            model=model, args=arguments, train_dataset=examples, data_collator=_pad, processing_class=tokenizer
+            model=add_lora(local.model.train(), config.lora_rank, **more),
+            args=TrainingArguments(**settings, remove_unused_columns=False),
+            train_dataset=examples,
+            data_collator=_pad,
+            processing_class=local.tokenizer,
         )
 
     def save(trainer: Any, folder: Path) -> None:
         merge_lora(trainer.accelerator.unwrap_model(trainer.model)).save_pretrained(str(folder))
         trainer.processing_class.save_pretrained(str(folder))
-        if write_more is not None:
-            write_more(folder)
 
-    return Job(
-        output=Path(output),
-        config=config,
-        build=build,
-        examples=len(rows),
-        facts=facts,
-        save=save,
-        more={"remove_unused_columns": False},
-    )
+    facts = {**base_facts(base), **facts}
+    return Job(output=Path(output), config=config, build=build, examples=len(rows), facts=facts, save=save)
 
 
 def _pad(rows: Sequence[Row]) -> dict[str, Any]:

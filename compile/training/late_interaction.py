@@ -8,7 +8,7 @@ the expansion that they will have in a search.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,8 @@ from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.training.config import ColBERTConfig
 from knowgap.compiling.training.fit import Job, TrainingPlan
 from knowgap.compiling.training.lora import add_adapter, merge_adapters
-from knowgap.compiling.training.ranking import RankedQuestion, TrainedRanking, train_ranking, training_rows
+from knowgap.compiling.training.ranking import RankedQuestion, train_ranking, training_rows
+from knowgap.compiling.training.trained import Trained
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import (
     checkpoint_digest,
@@ -51,7 +52,7 @@ def colbert(
     limit: int | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> TrainedRanking | TrainingPlan:
+) -> Trained | TrainingPlan:
     """Train a ColBERT checkpoint on questions that name their gold passages, and measure it on others.
 
     To measure it, all passages are indexed before and after. A training that was killed continues with the same call.
@@ -74,20 +75,21 @@ def colbert(
     settings = config or ColBERTConfig()
     if base != "embedded" and settings.dim is not None:
         raise UsageError(f"dim = {settings.dim}: goes with the embedded base; {base} has its own width")
+
+    def ranks_by(checkpoint: Path) -> Callable[[list[RankedQuestion]], list[list[Passage]]]:
+        return lambda questions: search_with(checkpoint, questions, data.corpus, depth=_CUTOFFS[-1], progress=progress)
+
     with base_checkpoint(base, data.corpus, settings.dim) as folder:
-
-        def orders(measured: list[RankedQuestion]) -> dict[str, list[list[Passage]]]:
-            models = {"untrained": folder, "trained": Path(output)}
-            return {
-                name: search_with(model, measured, data.corpus, depth=_CUTOFFS[-1], progress=progress)
-                for name, model in models.items()
-            }
-
-        def job(questions: list[RankedQuestion]) -> Job:
-            return colbert_job(questions, output, folder, name=base, config=settings)
-
         return train_ranking(
-            data, retriever, settings, job, orders, cutoffs=_CUTOFFS, limit=limit, dry_run=dry_run, progress=progress
+            data,
+            retriever,
+            settings,
+            lambda questions: colbert_job(questions, output, folder, name=base, config=settings),
+            {"untrained": ranks_by(folder), "trained": ranks_by(Path(output))},
+            cutoffs=_CUTOFFS,
+            limit=limit,
+            dry_run=dry_run,
+            progress=progress,
         )
 
 
@@ -131,19 +133,16 @@ def colbert_job(
         for row in training_rows(questions, config.negatives, config.seed)
     ]
 
-    def arguments(**settings: Any) -> Any:
-        from sentence_transformers.multi_vector_encoder import MultiVectorEncoderTrainingArguments
-
-        return MultiVectorEncoderTrainingArguments(**settings)
-
-    def build(made: Any) -> Any:
+    def build(settings: dict[str, Any]) -> Any:
         from datasets import Dataset
+        from sentence_transformers.multi_vector_encoder import MultiVectorEncoderTrainingArguments
 
         from knowgap.compiling.training.trainers import ColBERTTrainer
 
         encoder, loss = load_encoder(base, name)
         add_adapter(encoder, config.lora_rank)
-        return ColBERTTrainer(model=encoder, args=made, train_dataset=Dataset.from_list(rows), loss=loss)
+        arguments = MultiVectorEncoderTrainingArguments(**settings, max_length=config.max_length)
+        return ColBERTTrainer(model=encoder, args=arguments, train_dataset=Dataset.from_list(rows), loss=loss)
 
     return Job(
         output=Path(output),
@@ -152,8 +151,6 @@ def colbert_job(
         examples=len(rows),
         facts={"kind": "colbert", "base": name, "base_digest": checkpoint_digest(base), "data": json_digest(rows)},
         save=lambda trainer, folder: _save(trainer, base, folder),
-        arguments=arguments,
-        more={"max_length": config.max_length},
     )
 
 

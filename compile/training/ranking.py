@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import dspy
-from pydantic import BaseModel
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compiling.evaluation.metrics.retrieval import mrr, recall
-from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval, paired_comparison
 from knowgap.compiling.training.config import RerankerConfig
-from knowgap.compiling.training.fit import Job, TrainingPlan, TrainingResult, fit, is_main_process, plan
+from knowgap.compiling.training.fit import Job, TrainingPlan, plan
+from knowgap.compiling.training.trained import Trained, Values, train
 from knowgap.errors import UsageError
 from knowgap.retrieval.passage import Passage, Retriever
 from knowgap.storage.progress import Progress, no_progress
@@ -48,26 +47,21 @@ class RankedQuestion:
         return [passage for passage, _ in zip(wrong, range(count), strict=False)]
 
 
-class RankingScore(BaseModel, extra="forbid"):
-    """How well an order puts gold passages first.
-
-    Attributes:
-        order: whose order it is.
-        recall: at each cut-off, the share of a question's gold passages that stand before it.
-        mrr: the reciprocal rank of the first gold passage, 0 if there is none.
-        comparison: the recall at the first cut-off against that of the first order; None for the first itself.
-    """
-
-    order: str
-    recall: dict[int, Interval]
-    mrr: Interval
-    comparison: Comparison | None = None
-
-
 def unseen(examples: Iterable[dspy.Example], trained_on: Iterable[dspy.Example]) -> list[dspy.Example]:
     """The examples whose questions are not among those that a model was trained on, whatever their case and marks."""
     known = {normalize_answer(example.question) for example in trained_on}
     return [example for example in examples if normalize_answer(example.question) not in known]
+
+
+def search_all(
+    examples: Sequence[dspy.Example], retriever: Retriever, depth: int, progress: Progress | None = None
+) -> Iterator[tuple[dspy.Example, list[Passage]]]:
+    """Each question with the best passages that an index finds for it."""
+    for start in range(0, len(examples), _AT_ONCE):
+        part = examples[start : start + _AT_ONCE]
+        found = retriever.search([example.question for example in part], depth)
+        yield from ((example, [hit.passage for hit in hits]) for example, hits in zip(part, found, strict=True))
+        (progress or no_progress)(start + len(part), len(examples), "questions searched")
 
 
 def find_candidates(
@@ -78,25 +72,21 @@ def find_candidates(
     depth: int = 50,
     progress: Progress | None = None,
 ) -> list[RankedQuestion]:
-    """Search an index for each question.
+    """Search an index for each question; questions without gold passages are left out.
 
     Args:
         examples: questions with `gold_ids`.
         retriever: the index.
         corpus: the passages, among them the gold ones.
         depth: how many passages to find for each question.
-        progress: is called with (questions done, questions in all).
-
-    Returns:
-        The questions whose gold passages are known.
+        progress: is called with (questions done, questions in all, what is done).
 
     Raises:
-        UsageError: there is no such question.
+        UsageError: no question has known gold passages.
 
     Warns:
         UserWarning: some questions were left out.
     """
-    progress = progress or no_progress
     wanted = {name for example in examples for name in example.get("gold_ids") or ()}
     passages = {passage.id: passage for passage in corpus if passage.id in wanted}
     ready = [e for e in examples if e.get("gold_ids") and all(name in passages for name in e.gold_ids)]
@@ -108,14 +98,10 @@ def find_candidates(
     if len(ready) < len(examples):
         left = len(examples) - len(ready)
         warnings.warn(f"{left} of {len(examples)} questions have no known gold passages: left out", stacklevel=2)
-    ranked = []
-    for start in range(0, len(ready), _AT_ONCE):
-        part = ready[start : start + _AT_ONCE]
-        for example, hits in zip(part, retriever.search([e.question for e in part], depth), strict=True):
-            gold = [passages[name] for name in example.gold_ids]
-            ranked.append(RankedQuestion(example, gold, [hit.passage for hit in hits]))
-        progress(len(ranked), len(ready), "questions searched")
-    return ranked
+    return [
+        RankedQuestion(example, [passages[name] for name in example.gold_ids], found)
+        for example, found in search_all(ready, retriever, depth, progress)
+    ]
 
 
 class TrainingRow(NamedTuple):
@@ -149,57 +135,35 @@ def training_rows(questions: Sequence[RankedQuestion], negatives: int, seed: int
     return rows
 
 
-def compare_orders(
+def score_orders(
     questions: Sequence[RankedQuestion],
     orders: Mapping[str, Sequence[Sequence[Passage]]],
     cutoffs: Sequence[int] = (5,),
-) -> list[RankingScore]:
-    """Score several orders of passages for the same questions, each but the first also against the first.
+) -> Values:
+    """How well orders of passages put the gold ones of each question first.
 
     Args:
         questions: the questions.
         orders: by name, the passages for each question, best first.
-        cutoffs: where recall is measured.
+        cutoffs: the k of each `recall@k`, the share of the gold passages among the best k; `mrr` is the reciprocal rank
+            of the first one, 0 if there is none.
     """
-    first: list[float] | None = None
-    scores = []
+    scores: dict[str, dict[str, list[float]]] = {}
     for name, ranked in orders.items():
         pairs = list(zip((q.example for q in questions), map(list, ranked), strict=True))
-        recalls = {k: [recall(example, order, k=k) for example, order in pairs] for k in cutoffs}
-        main = recalls[cutoffs[0]]
-        compared = None if first is None else paired_comparison(f"recall@{cutoffs[0]}", first, main)
-        first = first or main
-        scores.append(
-            RankingScore(
-                order=name,
-                recall={k: mean_interval(values) for k, values in recalls.items()},
-                mrr=mean_interval([mrr(example, order) for example, order in pairs]),
-                comparison=compared,
-            )
-        )
+        scores[name] = {f"recall@{k}": [recall(example, order, k=k) for example, order in pairs] for k in cutoffs}
+        scores[name]["mrr"] = [mrr(example, order) for example, order in pairs]
     return scores
 
 
-@dataclass(frozen=True)
-class TrainedRanking:
-    """A trained reranker or ColBERT checkpoint.
-
-    Attributes:
-        training: what the training did.
-        scores: how the index, the model before the training and the trained one rank gold passages of questions that
-            are not trained on; empty where nothing was measured.
-    """
-
-    training: TrainingResult
-    scores: list[RankingScore]
-
-
 def held_out_questions(data: Dataset, split: str, limit: int | None) -> list[dspy.Example]:
-    """The questions of a split that are not in the split `train`.
+    """The questions of a split that are not in the split `train`; none if the split is called `none`.
 
     Raises:
-        UsageError: there are none.
+        UsageError: every question is in the split `train`.
     """
+    if split == "none":
+        return []
     found = unseen(data.questions(split, limit), data.splits["train"])
     if not found:
         raise UsageError(f"every question of the split {split!r} is in the split 'train', too")
@@ -211,34 +175,27 @@ def train_ranking(
     retriever: Retriever,
     config: RerankerConfig,
     make_job: Callable[[list[RankedQuestion]], Job],
-    orders: Callable[[list[RankedQuestion]], Mapping[str, Sequence[Sequence[Passage]]]],
+    rank: Mapping[str, Callable[[list[RankedQuestion]], Sequence[Sequence[Passage]]]],
     *,
     cutoffs: Sequence[int] = (5,),
     limit: int | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> TrainedRanking | TrainingPlan:
-    """Find what a model is trained on, train it, and measure it.
+) -> Trained | TrainingPlan:
+    """Find what a retrieval model is trained on, train it, and measure how it ranks gold passages.
 
-    Args:
-        data: trained on the questions of its split `train`.
-        retriever: the index that finds wrong passages.
-        config: the settings.
-        make_job: the training on some questions.
-        orders: how models rank the passages of some questions, by the name of the model.
-        cutoffs: where recall is measured.
-        limit: take so many questions of each split at most.
-        dry_run: train nothing, and return what the training would take.
-        progress: is called with (units done, units in all, what is done).
+    `make_job` is the training on some questions, and `rank` says by name how each model orders passages for them.
+    Recall is measured at `cutoffs`. The other arguments are those of `reranker`.
     """
-    asked = data.questions("train", limit)
-    test = held_out_questions(data, config.measured_on, limit) if config.measured_on != "none" else []
-    job = make_job(find_candidates(asked, retriever, data.corpus, depth=config.depth, progress=progress))
-    if dry_run:
-        return plan(job)
-    result = fit(job, progress)
-    if not test or not is_main_process():
-        return TrainedRanking(result, [])
-    measured = find_candidates(test, retriever, data.corpus, depth=config.depth, progress=progress)
-    ranked = {"the index": [question.found for question in measured], **orders(measured)}
-    return TrainedRanking(result, compare_orders(measured, ranked, cutoffs))
+
+    def candidates(examples: list[dspy.Example]) -> list[RankedQuestion]:
+        return find_candidates(examples, retriever, data.corpus, depth=config.depth, progress=progress)
+
+    def measure() -> Values:
+        questions = candidates(test)
+        orders = {name: order(questions) for name, order in rank.items()}
+        return score_orders(questions, {"the index": [question.found for question in questions], **orders}, cutoffs)
+
+    test = held_out_questions(data, config.measured_on, limit)
+    job = make_job(candidates(data.questions("train", limit)))
+    return plan(job) if dry_run else train(job, measure if test else None, progress=progress)

@@ -6,34 +6,33 @@ Source: "RA-ISF: Learning to Answer and Understand from Retrieval Augmentation v
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dspy
-from pydantic import BaseModel
 
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.metrics import f1
+from knowgap.compiling.evaluation.metrics.answers import token_f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.compiling.evaluation.provenance import digest
-from knowgap.compiling.evaluation.statistics import Interval, mean_interval
-from knowgap.compiling.training import labellers
 from knowgap.compiling.training.config import SubModelConfig, TrainingConfig
 from knowgap.compiling.training.cross_encoder import base_folder, cross_encoder_job
-from knowgap.compiling.training.fit import Job, TrainingPlan, TrainingResult, fit, is_main_process, plan, process_count
+from knowgap.compiling.training.fit import Job, TrainingPlan, plan, process_count
 from knowgap.compiling.training.labelling import (
     Item,
+    Label,
     LabelledExample,
-    Labeller,
-    Labelling,
     count_missing,
     label_items,
+    make_labeller,
+    retrieve_items,
     split_held_out,
 )
 from knowgap.compiling.training.language_model import Row, language_model_job, prompt_and_reply
+from knowgap.compiling.training.trained import Trained, train
 from knowgap.errors import CheckpointError, UnknownName, UsageError, shorten
 from knowgap.lms.local.loading import load_model
 from knowgap.lms.ra_isf.card import TASKS, Kind, SubModelCard, Task
@@ -52,27 +51,6 @@ from knowgap.retrieval.passage import Retriever
 from knowgap.storage.progress import Progress
 
 
-@dataclass(frozen=True)
-class TrainedSubModel:
-    """A trained sub-model, and how it and others agree with its labels on questions that were held out.
-
-    Attributes:
-        training: what the training did.
-        labelling: the labels, and how many calls of the teacher they took.
-        held_out: how many examples were held out.
-        majority: the agreement of what needs no model; None in the processes that do not measure.
-        before: the agreement of the model before the training.
-        after: the agreement of the trained model.
-    """
-
-    training: TrainingResult
-    labelling: Labelling
-    held_out: int
-    majority: Agreement | None = None
-    before: Agreement | None = None
-    after: Agreement | None = None
-
-
 def ra_isf(
     data: Dataset,
     output: str | Path,
@@ -87,11 +65,12 @@ def ra_isf(
     num_threads: int = 4,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> dict[Task, TrainedSubModel] | dict[Task, TrainingPlan]:
+) -> dict[Task, Trained] | dict[Task, TrainingPlan]:
     """Label examples of RA-ISF's sub-models, train them, and measure how they agree with labels held out.
 
     Writes the models into `output/know`, `output/relevant` and `output/decompose`, and the labels of each beside it. A
-    run that was killed continues with the same call.
+    run that was killed continues with the same call. `majority` among the scores is what needs no model: always the
+    most frequent label, or the question itself as the only sub-question.
 
     Args:
         data: the questions.
@@ -117,41 +96,42 @@ def ra_isf(
     config, examples = config or SubModelConfig(), data.questions(split, limit)
     program = RAISF(style="yes_no" if all(e.answer in ("yes", "no") for e in examples) else "short")
     program.configure(chained=config.chained)
-    cards: dict[Task, tuple[SubModelCard, SubModelConfig]] = {}
-    for task in check_tasks(tasks):
-        card = base_card(task, base, config)
-        own = config
+    cards: dict[Task, SubModelCard] = {task: base_card(task, base, config) for task in check_tasks(tasks)}
+    done: dict[Task, Any] = {}
+    for task, card in cards.items():
+        own, file = config, Path(output) / f"{task}.jsonl"
         if card.kind == "cross_encoder" and "learning_rate" not in config.model_fields_set:
             own = config.model_copy(update={"learning_rate": 1e-4})
-        cards[task] = card, own
-    done: dict[Task, Any] = {}
-    for task, (card, own) in cards.items():
-        labeller, file = _labeller(task, own, teacher, program), Path(output) / f"{task}.jsonl"
+        labeller = make_labeller(task, getattr(own, f"{task}_from"), teacher, program)
         items = [Item(example) for example in examples]
         if task == "relevant":
             if retriever is None:
                 raise UsageError("the examples of relevant are passages that an index finds: give a retriever")
-            items = labellers.retrieve_items(examples, retriever, own.top_k, data.corpus)
+            items = retrieve_items(examples, retriever, own.top_k, data.corpus)
         if dry_run:
-            done[task] = _plan(task, card, base, items, labeller, file, own)
+            job = sub_model_job(card, base, _drafts(task, items[: 4 * own.batch_size]), file.with_suffix(""), own)
+            calls, count = labeller.calls * count_missing(items, file), round((1 - own.held_out) * len(items))
+            done[task] = plan(job, examples=count, teacher_calls=calls)
             continue
         if process_count() > 1 and count_missing(items, file):
             raise UsageError(f"{task}: examples have no label yet; label them in one process first")
-        labelling = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
-        learnt, held_out = split_held_out(labelling.examples, own.held_out, own.seed)
+        made = label_items(items, labeller, file, num_threads=num_threads, progress=progress)
+        learnt, held_out = split_held_out(made.records, own.held_out, own.seed)
         if not held_out:
             raise UsageError(f"{task}: no example is left to evaluate the model on; label more questions")
-        result = fit(sub_model_job(card, base, learnt, Path(output) / task, own), progress)
-        if not is_main_process():
-            done[task] = TrainedSubModel(result, labelling, len(held_out))
-            continue
-        done[task] = TrainedSubModel(
-            result,
-            labelling,
-            len(held_out),
-            majority=majority_agreement(task, learnt, held_out),
-            before=measure_agreement(load_sub_model(task, base_folder(base), card), held_out),
-            after=measure_agreement(load_sub_model(task, result.folder), held_out),
+        job = sub_model_job(card, base, learnt, file.with_suffix(""), own)
+        done[task] = train(
+            job,
+            lambda job=job, card=card, learnt=learnt, held_out=held_out: {
+                "majority": majority_agreement(card.task, learnt, held_out),
+                "untrained": measure_agreement(load_sub_model(card.task, base_folder(base), card), held_out),
+                "trained": measure_agreement(load_sub_model(card.task, job.output), held_out),
+            },
+            notes=[
+                f"{task}: {len(learnt)} labels to learn and {len(held_out)} held out; "
+                f"{made.calls} calls of the teacher, {made.kept} labels from before"
+            ],
+            progress=progress,
         )
     return done
 
@@ -168,44 +148,14 @@ def check_tasks(names: Sequence[str]) -> list[Task]:
     return [task for task in TASKS if task in names]
 
 
-def asks_teacher(task: Task, config: SubModelConfig) -> bool:
-    """Whether a language model labels the examples of a sub-model."""
-    return task == "know" or (config.relevant_from if task == "relevant" else config.decompose_from) == "teacher"
-
-
-def _labeller(task: Task, config: SubModelConfig, teacher: dspy.BaseLM | None, program: RAISF) -> Labeller:
-    if not asks_teacher(task, config):
-        return (
-            labellers.gold_passages() if task == "relevant" else labellers.worded_sub_questions(chained=config.chained)
-        )
-    if teacher is None:
-        raise UsageError(f"a language model labels the examples of {task}: give a teacher")
-    if task == "know":
-        judged = config.know_from == "teacher"
-        return (labellers.says_that_it_knows if judged else labellers.answers_rightly)(teacher, program)
-    return (labellers.judges_relevance if task == "relevant" else labellers.decomposes)(teacher, program)
-
-
-def _plan(
-    task: Task,
-    card: SubModelCard,
-    base: str,
-    items: Sequence[Item],
-    labeller: Labeller,
-    file: Path,
-    config: SubModelConfig,
-) -> TrainingPlan:
-    """What labelling and training take; labels that are not there yet are taken to be as long as the questions."""
-    stand_ins = []
-    for number, item in enumerate(items[: 4 * config.batch_size]):
-        question, passage = item.example.question, "" if item.passage is None else str(item.passage)
+def _drafts(task: Task, items: Sequence[Item]) -> list[LabelledExample]:
+    """Examples about as long as those that a teacher will label, to measure with."""
+    drafts = []
+    for number, item in enumerate([*items, *items]):
+        question = item.example.question
         label = [question] * 2 if task == "decompose" else number % 2 == 0
-        stand_ins.append(LabelledExample(question=question, passage=passage, label=label))
-    return plan(
-        sub_model_job(card, base, stand_ins * 2, file.with_suffix(""), config),
-        examples=round((1 - config.held_out) * len(items)),
-        teacher_calls=labeller.calls * count_missing(items, file),
-    )
+        drafts.append(LabelledExample(question=question, passage=str(item.passage or ""), label=label))
+    return drafts
 
 
 def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
@@ -256,25 +206,27 @@ def sub_model_job(
     """
     if card.task != "decompose" and len({bool(example.label) for example in examples}) < 2:
         raise UsageError(f"all {len(examples)} examples of {card.task} have the same label: there is nothing to learn")
-    data = digest([[e.question, e.passage, e.label] for e in examples])
-    facts = {"sub_model": card.task, "kind": card.kind, "base": card.base, "prompt": card.prompt, "data": data}
+    said = digest([[e.question, e.passage, e.label] for e in examples])
+    facts = {"sub_model": card.task, "kind": card.kind, "prompt": card.prompt, "data": said}
     if card.kind == "cross_encoder":
         pairs = [(example.question, example.passage, float(example.label is True)) for example in examples]
-        return cross_encoder_job(pairs, output, base=base, config=config, facts=facts, write_more=card.write)
-    tokenizer = load_model(base_folder(base), dtype="float32").tokenizer
-    instruction = len(tokenizer(card.prompt.format(question="", passage=""))["input_ids"])
-    if 2 * instruction > card.max_tokens:
-        raise UsageError(
-            f"max_length = {card.max_tokens}: the instruction alone takes {instruction} tokens of {card.base}; "
-            f"questions would be cut off: set at least {2 * instruction}"
-        )
+        job = cross_encoder_job(pairs, output, base=base, config=config, facts=facts)
+    else:
+        tokenizer = load_model(base, "cpu", "float32").tokenizer
+        instruction = len(tokenizer(card.prompt.format(question="", passage=""))["input_ids"])
+        if 2 * instruction > card.max_tokens:
+            raise UsageError(
+                f"max_length = {card.max_tokens}: the instruction alone takes {instruction} tokens of {card.base}; "
+                f"questions would be cut off: set at least {2 * instruction}"
+            )
+        rows = [encode_example(tokenizer, card, example) for example in examples]
+        job = language_model_job(rows, output, base, config=config, facts=facts)
 
-    def load() -> tuple[Any, Any]:
-        local = load_model(base_folder(base), dtype="float32")
-        return local.model, local.tokenizer
+    def save(trainer: Any, folder: Path) -> None:
+        job.save(trainer, folder)
+        card.write(folder)
 
-    rows = [encode_example(tokenizer, card, example) for example in examples]
-    return language_model_job(rows, output, load, config=config, facts=facts, write_more=card.write)
+    return replace(job, save=save)
 
 
 def encode_example(tokenizer: Any, card: SubModelCard, example: LabelledExample) -> Row:
@@ -289,65 +241,39 @@ def encode_example(tokenizer: Any, card: SubModelCard, example: LabelledExample)
     return prompt_and_reply(prompt, target, seq2seq=card.kind == "seq2seq")
 
 
-class Agreement(BaseModel, extra="forbid"):
-    """Agreement with the labels of the teacher, a mean over questions.
-
-    Attributes:
-        task: the sub-model.
-        same: share of examples with the teacher's label; of decompositions, with the teacher's sub-questions, all of
-            them and in order, apart from case and punctuation.
-        similar: of decompositions, the F1 of the words of all sub-questions.
-    """
-
-    task: Task
-    same: Interval
-    similar: Interval | None = None
-
-    def rows(self) -> list[tuple[str, Interval]]:
-        """What was measured, in words, and its value."""
-        if self.similar is None:
-            return [("same label as the teacher", self.same)]
-        return [
-            ("same sub-questions as the teacher", self.same),
-            ("F1 of the words of the sub-questions", self.similar),
-        ]
+Agreement = dict[str, list[float]]
+"""Agreement with the labels of the teacher, 0 to 1, by question. `agreement` is the share of the same labels, or if
+the sub-questions are the same, in order, apart from case and marks; `f1` is that of the sub-questions' words."""
 
 
 def measure_agreement(model: SubModel, examples: Sequence[LabelledExample]) -> Agreement:
     """The agreement of a model with the labels of examples, at least one."""
+    questions = [example.question for example in examples]
     if isinstance(model, DecompositionModel):
-        questions = [example.question for example in examples]
-        return _compare(model.task, examples, model.decompose(questions))
+        return _compare(examples, model.decompose(questions))
     if isinstance(model, RelevanceModel):
         probabilities = model.relevant([(example.question, example.passage) for example in examples])
     else:
         assert isinstance(model, SelfKnowledgeModel)
-        probabilities = model.knows([example.question for example in examples])
-    return _compare(model.task, examples, [probability >= model.threshold for probability in probabilities])
+        probabilities = model.knows(questions)
+    return _compare(examples, [probability >= model.threshold for probability in probabilities])
 
 
 def majority_agreement(task: Task, train: Sequence[LabelledExample], examples: Sequence[LabelledExample]) -> Agreement:
     """The agreement of what needs no model: always the most frequent label, or the question itself as sub-question."""
     if task == "decompose":
-        return _compare(task, examples, [[example.question] for example in examples])
-    [(label, _)] = Counter(str(example.label) for example in train).most_common(1)
-    return _compare(task, examples, [label == "True"] * len(examples))
+        return _compare(examples, [[example.question] for example in examples])
+    [(label, _)] = Counter(example.label is True for example in train).most_common(1)
+    return _compare(examples, [label] * len(examples))
 
 
-def _compare(task: Task, examples: Sequence[LabelledExample], said: Sequence[bool | list[str]]) -> Agreement:
-    same: dict[str, list[float]] = {}
-    similar: dict[str, list[float]] = {}
+def _compare(examples: Sequence[LabelledExample], said: Sequence[Label]) -> Agreement:
+    scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for example, answer in zip(examples, said, strict=True):
         if isinstance(example.label, list) and isinstance(answer, list):
-            one, other = list(map(normalize_answer, answer)), list(map(normalize_answer, example.label))
-            same.setdefault(example.question, []).append(float(one == other))
-            reference = dspy.Example(answer=" ".join(example.label))
-            similar.setdefault(example.question, []).append(f1(reference, dspy.Prediction(answer=" ".join(answer))))
+            same = [*map(normalize_answer, answer)] == [*map(normalize_answer, example.label)]
+            scores["agreement"][example.question].append(float(same))
+            scores["f1"][example.question].append(token_f1(" ".join(answer), " ".join(example.label)))
         else:
-            same.setdefault(example.question, []).append(float(answer == example.label))
-    means = [
-        None if not scores else mean_interval([sum(each) / len(each) for each in scores.values()])
-        for scores in (same, similar)
-    ]
-    assert means[0] is not None
-    return Agreement(task=task, same=means[0], similar=means[1])
+            scores["agreement"][example.question].append(float(answer == example.label))
+    return {metric: [sum(each) / len(each) for each in by_question.values()] for metric, by_question in scores.items()}

@@ -6,9 +6,8 @@ Source: "RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation",
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +18,8 @@ from pydantic import BaseModel
 from knowgap.compiling.evaluation.metrics import f1
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, reference_answers
 from knowgap.compiling.evaluation.provenance import lm_name, lm_settings, retriever_facts
-from knowgap.compiling.evaluation.runner import check_examples, map_ordered
-from knowgap.compiling.teacher import ask_teacher
+from knowgap.compiling.evaluation.runner import check_examples
+from knowgap.compiling.teacher import TeacherRecords, ask_teacher, write_records
 from knowgap.compiling.training.config import GeneratorConfig
 from knowgap.errors import UsageError
 from knowgap.programs.replies.outputs import clean_lines, text_of
@@ -35,7 +34,6 @@ from knowgap.signatures.rq_rag_teacher import (
     Turn,
 )
 from knowgap.storage.progress import Progress
-from knowgap.storage.record_file import RecordFile
 
 KINDS: dict[str, Literal["rewrite", "decompose", "disambiguate"]] = {
     "chat": "rewrite",
@@ -102,28 +100,12 @@ class TranscriptRecord(BaseModel, extra="forbid"):
     dropped: str = ""
 
 
-@dataclass(frozen=True)
-class Construction:
-    """The transcripts of a pool.
-
-    Attributes:
-        records: one per question, in their order.
-        calls: calls of the teacher in this run.
-    """
-
-    records: list[TranscriptRecord]
-    calls: int
-
-    @property
-    def kept(self) -> list[TranscriptRecord]:
-        """Those that have a transcript."""
-        return [record for record in self.records if not record.dropped]
-
-    def counts(self) -> dict[str, int]:
-        """How many were kept, by kind, and how many dropped, by reason; in words."""
-        kept = Counter(f"kept, {record.kind}" for record in self.kept)
-        dropped = Counter(f"dropped: {DROPPED[record.dropped]}" for record in self.records if record.dropped)
-        return {**dict(sorted(kept.items())), **dict(sorted(dropped.items()))}
+def count_transcripts(records: Iterable[TranscriptRecord]) -> dict[str, int]:
+    """How many were kept, by kind, and how many dropped, by reason; in words."""
+    counts = Counter(
+        f"dropped: {DROPPED[record.dropped]}" if record.dropped else f"kept, {record.kind}" for record in records
+    )
+    return dict(sorted(counts.items(), reverse=True))
 
 
 def kind_of(example: dspy.Example) -> str:
@@ -153,44 +135,42 @@ def construct_transcripts(
     passages: Mapping[str, Passage] | None = None,
     num_threads: int = 4,
     progress: Progress | None = None,
-) -> Construction:
+) -> TeacherRecords[TranscriptRecord]:
     """Make a transcript of every question, and write each as soon as it is made; the same call continues a killed run.
 
     Args:
         examples: with `id`; `gold_ids`, `candidates`, `decomposition`, `history` and `type` are used if they are there.
         retriever: what the queries are searched in.
         teacher: any language model.
-        output: the file of records, in JSON Lines.
+        output: the record file.
         config: how transcripts are made.
         passages: the corpus by id, from which a teacher sees the passages around a question of several steps (table 5).
         num_threads: questions at a time.
-        progress: called after every question with how many are done, how many there are, and the share kept, in words.
+        progress: is called with (records, records in all, what they are).
 
     Raises:
         UsageError: no questions, or an output that was made with something else.
         LanguageModelError: the teacher does not answer.
     """
-    ids, config = check_examples(examples), config or GeneratorConfig()
-    made_with = {
+    config = config or GeneratorConfig()
+    by_id = dict(zip(check_examples(examples), examples, strict=True))
+    about = {
         "teacher": [lm_name(teacher), lm_settings(teacher)],
         "index": retriever_facts(retriever),
         **config.model_dump(include=_DECISIVE),
     }
-    author = _Author(retriever, teacher, config, passages or {})
-    with RecordFile(output, TranscriptRecord, made_with, "transcript") as file:
-        by_id = dict(zip(ids, examples, strict=True))
-        for name in ids:
-            if name in file.records and file.records[name].question != by_id[name].question:
-                raise UsageError(f"{output} has another question by the id {name!r}: name another folder")
 
-        def tell() -> str:
-            records = [file.records[name] for name in ids if name in file.records]
-            return f"{sum(not record.dropped for record in records) / len(records):.0%} kept"
+    def make(id: str) -> tuple[TranscriptRecord, int]:
+        author = _Author(retriever, teacher, config, passages or {}, by_id[id])
+        return author.write(id), author.calls
 
-        missing = file.missing(ids)
-        made = map_ordered(lambda name: author.write(name, by_id[name]), missing, num_threads, ahead=8 * num_threads)
-        file.keep(made, len(ids), progress, tell)
-        return Construction([file.records[name] for name in ids], author.calls)
+    made = write_records(
+        list(by_id), make, output, TranscriptRecord, about, "transcript", num_threads=num_threads, progress=progress
+    )
+    for record in made.records:
+        if record.question != by_id[record.id].question:
+            raise UsageError(f"{output} has another question by the id {record.id!r}: name another folder")
+    return made
 
 
 def draft_transcripts(
@@ -228,25 +208,24 @@ def _keeps_answer(id: str, config: GeneratorConfig) -> bool:
     return random.Random(f"{config.seed} {id}").random() < config.retention
 
 
+@dataclass
 class _Author:
-    """Writes transcripts with a teacher; may be used by several threads.
+    """Writes the transcript of a question with a teacher.
 
     Attributes:
         calls: calls of the teacher so far.
     """
 
-    def __init__(
-        self, retriever: Retriever, teacher: dspy.BaseLM, config: GeneratorConfig, corpus: Mapping[str, Passage]
-    ):
-        self.retriever, self.teacher, self.config, self.corpus = retriever, teacher, config, corpus
-        self.calls, self._counting = 0, threading.Lock()
-        self._plan = dspy.Predict(PlanSearches)
-        self._parts, self._readings = dspy.Predict(QueriesForParts), dspy.Predict(QueriesForReadings)
-        self._answer = dspy.Predict(AnswerFromSearches)
+    retriever: Retriever
+    teacher: dspy.BaseLM
+    config: GeneratorConfig
+    corpus: Mapping[str, Passage]
+    example: dspy.Example
+    calls: int = 0
 
-    def write(self, id: str, example: dspy.Example) -> TranscriptRecord:
-        """Make the record of one question."""
-        kind = kind_of(example)
+    def write(self, id: str) -> TranscriptRecord:
+        """Make the record of the question."""
+        example, kind = self.example, kind_of(self.example)
         record = TranscriptRecord(
             id=id,
             kind=kind,
@@ -254,43 +233,41 @@ class _Author:
             style=_STYLES.get(kind) or _STYLES.get(str(example.get("type")), "short"),
             history=list(example.get("history") or []),
         )
-        planned = self._queries(record, example)
+        planned = self._plan(record)
         if planned is None:
-            return _dropped(record, "unreadable")
-        searches, queries = planned
-        if searches and not queries:
-            return _dropped(record, "no query")
+            record.dropped = "unreadable"
+            return record
+        queries = clean_lines(planned.get("queries"), self.config.max_queries)[0] if planned.get("search", True) else []
+        if planned.get("search", True) and not queries:
+            record.dropped = "no query"
+            return record
         record.steps = _search(self.retriever, kind, queries, self.config.top_k)
         found = {passage["id"] for step in record.steps for passage in step.passages}
         if self.config.drop and kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
-            return _dropped(record, "gold not found")
-        if _keeps_answer(id, self.config):
+            record.dropped = "gold not found"
+        elif _keeps_answer(id, self.config):
             record.answer = example.answer
-            return record
-        return self._with_new_answer(record, example)
+        else:
+            record.dropped = self._answer(record)
+        return record
 
-    def _queries(self, record: TranscriptRecord, example: dspy.Example) -> tuple[bool, list[str]] | None:
-        """Whether a search is needed, and the queries; None if the reply cannot be read."""
+    def _plan(self, record: TranscriptRecord) -> dspy.Prediction | None:
+        """What to search for; None if the reply cannot be read."""
         inputs: dict[str, Any] = {"question": record.question, "max_queries": self.config.max_queries}
         if record.kind == "multi_hop":
-            known = dict.fromkeys([*(example.get("candidates") or ()), *(example.get("gold_ids") or ())])
+            known = dict.fromkeys([*(self.example.get("candidates") or ()), *(self.example.get("gold_ids") or ())])
             around = [self.corpus[name] for name in known if name in self.corpus]
-            output = self._ask(self._parts, **inputs, passages=around)
-        elif record.kind == "ambiguous":
+            return self._ask(QueriesForParts, **inputs, passages=around)
+        if record.kind == "ambiguous":
             [hits] = self.retriever.search([record.question], self.config.top_k)
-            output = self._ask(self._readings, **inputs, passages=[hit.passage for hit in hits])
-        else:
-            output = self._ask(self._plan, **inputs, history=_turns(record))
-        if output is None:
-            return None
-        searches = bool(output.get("search", True))
-        return searches, clean_lines(output.get("queries"), self.config.max_queries)[0] if searches else []
+            return self._ask(QueriesForReadings, **inputs, passages=[hit.passage for hit in hits])
+        return self._ask(PlanSearches, **inputs, history=_turns(record))
 
-    def _with_new_answer(self, record: TranscriptRecord, example: dspy.Example) -> TranscriptRecord:
-        """The record with the teacher's answer from what was found, or dropped."""
+    def _answer(self, record: TranscriptRecord) -> str:
+        """Give the record the teacher's answer from what was found; returns why it is dropped, or the empty text."""
         path = Trajectory(searches=tuple((step.query, tuple(step.found)) for step in record.steps))
         output = self._ask(
-            self._answer,
+            AnswerFromSearches,
             history=_turns(record),
             question=record.question,
             searched=path.searched,
@@ -299,27 +276,21 @@ class _Author:
         )
         record.answer = text_of(output)
         if output is None or not record.answer:
-            return _dropped(record, "unreadable")
+            return "unreadable"
         if self.config.drop and record.steps and not output.supported:
-            return _dropped(record, "not supported")
-        if self.config.drop and record.kind != "chat" and not _agrees(example, record.answer):
-            return _dropped(record, "other answer")
-        return record
+            return "not supported"
+        if self.config.drop and record.kind != "chat" and not _agrees(self.example, record.answer):
+            return "other answer"
+        return ""
 
-    def _ask(self, predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
-        output, calls = ask_teacher(predictor, self.teacher, **inputs)
-        with self._counting:
-            self.calls += calls
+    def _ask(self, signature: type[dspy.Signature], **inputs: Any) -> dspy.Prediction | None:
+        output, calls = ask_teacher(dspy.Predict(signature), self.teacher, **inputs)
+        self.calls += calls
         return output
 
 
 def _turns(record: TranscriptRecord) -> list[Turn]:
     return [Turn(role=turn["role"], content=turn["content"]) for turn in record.history]
-
-
-def _dropped(record: TranscriptRecord, reason: str) -> TranscriptRecord:
-    record.dropped = reason
-    return record
 
 
 def _agrees(example: dspy.Example, answer: str) -> bool:

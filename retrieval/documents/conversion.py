@@ -1,9 +1,8 @@
 """Text of HTML, PDF and Office files, made in a process of its own, whose time and memory are limited.
 
-A file that takes too long or brings that process down costs this file alone. The process is this module, run by
-`python -m`. It reads one request after another from standard input, a JSON line with the kind and the size and then the
-file, and answers each with a JSON line: title, text and pages, or the problem. Files come from anywhere: it may take a
-fixed amount of memory, writes no files, and runs nothing of what it reads.
+The process is this module, run by `python -m`. It reads requests from standard input, a JSON line with kind and size
+and then the file, and answers each with a JSON line: title, text and pages, or the problem. Files come from anywhere:
+it may take a fixed amount of memory, writes no files, and runs nothing of what it reads.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import threading
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from typing_extensions import Self
@@ -28,7 +26,6 @@ from knowgap.retrieval.documents.folder import Unreadable
 SECONDS = 300.0
 """A file that takes longer is left out."""
 
-_LIBRARIES = {"PDF": "pypdfium2", "Word": "markitdown", "PowerPoint": "markitdown", "Excel": "markitdown"}
 _MEMORY = 6 * 2**30  # address space in bytes, most of which the libraries only reserve
 _UNPACKED = 2**30  # bytes in an Office file, which is an archive
 _TEXT = 64_000_000  # characters
@@ -39,12 +36,9 @@ _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and 
 
 @dataclass(frozen=True)
 class Text:
-    """The text of a file.
+    """The text of a file as Markdown or plain text, its own title if it has one, and where each page begins.
 
-    Args:
-        text: it, as Markdown or plain text.
-        title: the title that the file gives itself; empty if it has none.
-        pages: where each page begins, as (position in the text, number), ascending.
+    `pages` are (position in the text, number), ascending.
     """
 
     text: str
@@ -53,15 +47,12 @@ class Text:
 
 
 class Converter:
-    """Converts files one after another; a context manager, which ends the process.
+    """Converts files one after another, within so many seconds each; a context manager, which ends the process."""
 
-    Args:
-        seconds: how long a file may take.
-    """
+    _process: subprocess.Popen[bytes] | None = None
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -70,15 +61,7 @@ class Converter:
         self._end()
 
     def convert(self, kind: str, content: bytes) -> Text:
-        """The text of a file.
-
-        Raises:
-            Unreadable: it is damaged, encrypted, without text, too large for its time and memory, or of a kind for
-                which the extra `documents` is not installed.
-        """
-        library = _LIBRARIES.get(kind)
-        if library is not None and find_spec(library) is None:
-            raise Unreadable(f"is a {kind} file, which needs `pip install 'knowgap[documents]'`")
+        """The text of a file, or `Unreadable` with what is wrong with it."""
         answer = self._ask(kind, content)
         if "problem" in answer:
             raise Unreadable(answer["problem"])

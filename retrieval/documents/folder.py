@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator
@@ -26,9 +27,8 @@ KINDS = {
 LARGEST_FILE = 256 * 2**20
 """A larger file, in bytes, is not read."""
 
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
-_ESCAPED |= {code: f"\\u{code:04x}" for code in (0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F))}
-_ESCAPED |= {code: f"\\u{code:04x}" for code in (*range(0x2066, 0x206A), *range(0xD800, 0xE000))}
+_COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that command a terminal, reverse the direction of text, or are not Unicode."""
 
 
 class Unreadable(Exception):
@@ -41,8 +41,7 @@ class Folder:
 
     Args:
         root: the folder.
-        files: the files that are read, by name relative to it, in the order of their names. In the names, characters
-            that command a terminal or are not Unicode are escaped.
+        files: the files that are read, by name relative to it (as `shown_name`), in the order of their names.
         left_out: how many files are left out, by reason.
         problems: files and folders that cannot be read, each with the reason.
     """
@@ -55,7 +54,7 @@ class Folder:
 
 def shown_name(name: str) -> str:
     """A file name as it is shown and used in ids."""
-    return name.translate(_ESCAPED)
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), name)
 
 
 def kind_of(path: Path) -> str | None:
@@ -68,20 +67,13 @@ def open_folder(root: str | Path) -> Folder:
 
     Hidden files and folders, symbolic links (which may lead out of the folder, or in circles), what is not a regular
     file, and files of unknown kinds are left out, and counted.
-
-    Raises:
-        DataError: there is no such folder.
     """
     root = Path(root)
     if not root.is_dir():
         raise DataError("there is no such folder", path=root)
     found = Folder(root)
     for path in sorted(_walk(root, found), key=lambda path: os.fsencode(path.relative_to(root))):
-        name = shown_name(path.relative_to(root).as_posix())
-        if name in found.files:
-            found.problems[name] = "another file has the same name but for unprintable characters"
-        else:
-            found.files[name] = path
+        found.files.setdefault(shown_name(path.relative_to(root).as_posix()), path)
     return found
 
 
@@ -91,11 +83,10 @@ def _walk(root: Path, found: Folder) -> Iterator[Path]:
         found.problems[shown_name(name)] = f"cannot be read ({error.strerror or error})"
 
     for folder, folders, names in os.walk(root, onerror=unlisted):
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        hidden = [name for name in folders if name.startswith(".") and name not in links]
-        found.left_out["symbolic links"] += len(links)
-        found.left_out["hidden folders"] += len(hidden)
-        folders[:] = sorted(name for name in folders if name not in links and not name.startswith("."))
+        links = {name for name in folders if os.path.islink(os.path.join(folder, name))}
+        hidden = {name for name in folders if name.startswith(".")} - links
+        found.left_out.update({"symbolic links": len(links), "hidden folders": len(hidden)})
+        folders[:] = {*folders} - links - hidden
         for name in names:
             path = Path(folder, name)
             reason = _reason_to_leave_out(path)
@@ -123,11 +114,7 @@ def _reason_to_leave_out(path: Path) -> str | None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a regular file, without following a symbolic link.
-
-    Raises:
-        Unreadable: it is larger than `LARGEST_FILE`, empty, not a regular file, or the system refuses it.
-    """
+    """The content of a regular file, without following a symbolic link; raises `Unreadable`."""
     try:
         # Not to wait for a pipe, and not to follow a link, that has taken the place of the file since it was found.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | _BINARY)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import NamedTuple
 
 from knowgap.retrieval.documents.conversion import Converter, Text
 from knowgap.retrieval.documents.folder import Folder, Unreadable, kind_of, read_bytes
@@ -73,14 +73,10 @@ class Update:
     rebuilt: bool
 
 
-@dataclass(frozen=True)
-class ReadFile:
-    """A file that was read, or tried.
+class ReadFile(NamedTuple):
+    """A file by its name relative to the folder, what is recorded of it, and its passages with their places.
 
-    Args:
-        name: its name, relative to the folder.
-        record: what is recorded of it.
-        placed: its passages with their places; None if it could not be read, or was not, because it has not changed.
+    They are None if it could not be read, or was not, because it has not changed.
     """
 
     name: str
@@ -91,14 +87,9 @@ class ReadFile:
 def read_documents(
     folder: Folder, splitter: Splitter, reading: Reading, known: dict[str, FileRecord] | None = None
 ) -> Iterator[ReadFile]:
-    """Read the files of a folder in the order of their names.
+    """Read the files of a folder in the order of their names, and keep `reading` up to date.
 
-    Args:
-        folder: its files.
-        splitter: makes passages of their texts.
-        reading: is kept up to date.
-        known: the files as they were recorded; one whose content has not changed is not read again, and a file that
-            could not be read is named again.
+    A file whose content is that of its record in `known` is not read again; its problem is named again.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
@@ -114,7 +105,7 @@ def read_documents(
                         reading.problems[name] = before.problem
                     yield ReadFile(name, before)
                     continue
-                pieces = _read_file(name, path, content, splitter, converter, reading)
+                pieces = _read_file(name, kind_of(path) or "", content, splitter, converter, reading)
             except Unreadable as problem:
                 reading.problems[name] = str(problem)
                 # Without a digest, what may be missing today alone (a right, a library, memory) is tried again.
@@ -125,9 +116,8 @@ def read_documents(
 
 
 def _read_file(
-    name: str, path: Path, content: bytes, splitter: Splitter, converter: Converter, reading: Reading
+    name: str, kind: str, content: bytes, splitter: Splitter, converter: Converter, reading: Reading
 ) -> list[tuple[Piece, Source]]:
-    kind = kind_of(path) or ""
     if kind in ("text", "Markdown"):
         written, guessed = decode(content)
         text = Text(written)
@@ -146,11 +136,7 @@ def _read_file(
 
 
 def decode(content: bytes) -> tuple[str, str]:
-    """The text of a file, and the encoding where it had to be guessed.
-
-    Raises:
-        Unreadable: it is not text.
-    """
+    """The text of a file, and the encoding where it had to be guessed."""
     encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
     guessed = ""
     try:

@@ -20,13 +20,9 @@ _SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])
 
 @dataclass(frozen=True)
 class Section:
-    """The text under a heading.
+    """The text from `start` to `end` under a heading, which begins at `heading_start`.
 
-    Args:
-        headings: the headings above it, from the highest level.
-        heading_start: where its own heading begins; the same as `start` without one.
-        start: where the text after the heading begins.
-        end: where it ends.
+    `headings` are those above the text, from the highest level.
     """
 
     headings: tuple[str, ...]
@@ -117,12 +113,8 @@ def find_blocks(text: str, size: int) -> list[tuple[int, int]]:
     """Where to cut a long text so that a later edit moves the cuts near it only; [(start, end)].
 
     A cut is before a paragraph (before a sentence, where paragraphs are long) whose own words choose it by their
-    checksum, as in content-defined chunking (Muthitacharoen et al. 2001, "LBFS"). Without these cuts, a word more at
-    the beginning of a book would move the limits of all passages after it.
-
-    Args:
-        text: it.
-        size: how many characters there are between two cuts, about; no fewer than an eighth of it.
+    checksum, as in content-defined chunking (Muthitacharoen et al. 2001, "LBFS"). There are about `size` characters
+    between two cuts, and no fewer than an eighth of it.
     """
     if len(text) <= 2 * size:
         return [(0, len(text))]

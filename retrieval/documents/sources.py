@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,9 +27,9 @@ Item = TypeVar("Item")
 _IDS_AT_ONCE = 500
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
-create table files (number integer primary key, path text unique not null, digest text, problem text not null);
+create table files (path text primary key, digest text, problem text not null);
 create table passages (
-    id text primary key, digest text not null, file integer not null references files,
+    id text primary key, digest text not null, file text not null references files,
     start integer not null, end integer not null, unit text not null, first integer not null, last integer not null
 ) without rowid;
 create index passages_of_file on passages (file);
@@ -80,23 +80,14 @@ def _telling_of_full_disks(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What is recorded of a file.
-
-    Args:
-        digest: SHA-256 of its content; None if it could not be read.
-        problem: why it has no passages, or only those of an earlier version; empty if it has all.
-    """
+    """The SHA-256 of a file (None if it could not be read), and why its text is not in the index, if it is not."""
 
     digest: str | None
     problem: str = ""
 
 
 class Sources:
-    """The sources of the passages of an index, which any thread may read.
-
-    Args:
-        path: the file.
-    """
+    """The sources of the passages of an index, in a file that any thread may read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -123,21 +114,17 @@ class Sources:
         os.replace(self.path, folder / NAME)
 
     @contextmanager
-    def _writing(self, attached: Path | None = None) -> Iterator[sqlite3.Connection]:
+    def _writing(self) -> Iterator[sqlite3.Connection]:
         """Change the file, which lies beside the index; it is brought to disk before it is moved there."""
         with _telling_of_full_disks(self.path), closing(sqlite3.connect(self.path)) as database:
             database.execute("pragma synchronous = off")
-            if attached is not None:
-                database.execute("attach ? as old", (str(attached),))
             with database:
                 yield database
 
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def _read(self, query: str, *arguments: Any) -> list[tuple[Any, ...]]:
         try:
-            uri = f"{self.path.absolute().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True)) as database:
-                yield database
+            with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+                return database.execute(query, arguments).fetchall()
         except sqlite3.Error as error:
             raise IndexDamaged(
                 f"{self.path}: where passages come from cannot be read ({error}); remove this file, or build again"
@@ -145,63 +132,44 @@ class Sources:
 
     def settings(self) -> dict[str, Any]:
         """What the index was made with, by name."""
-        with self._reading() as database:
-            return {name: json.loads(value) for name, value in database.execute("select name, value from settings")}
+        return {name: json.loads(value) for name, value in self._read("select name, value from settings")}
 
     def files(self) -> dict[str, FileRecord]:
         """The files by path, in the order of their paths."""
-        with self._reading() as database:
-            rows = database.execute("select path, digest, problem from files order by path")
-            return {path: FileRecord(digest, problem) for path, digest, problem in rows}
+        rows = self._read("select path, digest, problem from files order by path")
+        return {path: FileRecord(digest, problem) for path, digest, problem in rows}
+
+    def _passages(self, file: str) -> list[tuple[Any, ...]]:
+        return self._read("select * from passages where file = ? order by first, start, id", file)
 
     def digests(self, file: str) -> dict[str, str]:
         """The ids of the passages of a file with their digests, in the order of their places."""
-        query = (
-            "select id, passages.digest from passages join files on file = number where path = ? "
-            "order by first, start, id"
-        )
-        with self._reading() as database:
-            return {_id(key): digest for key, digest in database.execute(query, (file,))}
+        return {_id(row[0]): row[1] for row in self._passages(file)}
 
     def find(self, ids: Iterable[str]) -> dict[str, Source]:
         """The places of those of the ids that are recorded."""
-        query = (
-            "select id, path, start, end, unit, first, last from passages join files on file = number where id in ({})"
-        )
         found: dict[str, Source] = {}
-        with self._reading() as database:
-            for part in batches(map(_key, dict.fromkeys(ids)), _IDS_AT_ONCE):
-                rows = database.execute(query.format(", ".join("?" * len(part))), part)
-                found.update((_id(key), Source(*place)) for key, *place in rows)
+        for part in batches(map(_key, dict.fromkeys(ids)), _IDS_AT_ONCE):
+            rows = self._read(f"select * from passages where id in ({', '.join('?' * len(part))})", *part)
+            found.update((_id(key), Source(*place)) for key, _, *place in rows)
         return found
 
     def write_file(self, file: str, record: FileRecord) -> None:
         """Record a file, which has no passages yet."""
         with self._writing() as database:
-            row = (file, record.digest, record.problem)
-            database.execute("insert into files (path, digest, problem) values (?, ?, ?)", row)
+            database.execute("insert into files values (?, ?, ?)", (file, record.digest, record.problem))
 
-    def write_passages(self, file: str, placed: Iterable[tuple[Passage, Source]]) -> None:
-        """Record passages of a file, and their places."""
-        rows = (
-            (_key(passage.id), passage_digest(passage), file, s.start, s.end, s.unit, s.first, s.last)
-            for passage, s in placed
-        )
-        query = (
-            "insert or replace into passages values (?, ?, (select number from files where path = ?), ?, ?, ?, ?, ?)"
-        )
-        with self._writing() as database:
-            database.executemany(query, rows)
+    def write_passages(self, placed: Iterable[tuple[Passage, Source]]) -> None:
+        """Record passages and their places."""
+        self._write((_key(passage.id), passage_digest(passage), *astuple(source)) for passage, source in placed)
 
     def copy_passages(self, file: str, other: Sources) -> None:
         """Record of a file's passages what another file of sources has recorded."""
-        query = (
-            "insert or replace into passages select p.id, p.digest, mine.number, start, end, unit, first, last "
-            "from old.passages p join old.files theirs on p.file = theirs.number "
-            "join files mine on mine.path = theirs.path where theirs.path = ?"
-        )
-        with self._writing(attached=other.path) as database:
-            database.execute(query, (file,))
+        self._write(other._passages(file))
+
+    def _write(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        with self._writing() as database:
+            database.executemany("insert or replace into passages values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def passage_digest(passage: Passage) -> str:

@@ -48,18 +48,15 @@ class Splitter:
     """Splits texts into passages of a limited number of tokens.
 
     Args:
-        window: of the encoder that the passages are for; None if there is none or it is not known. Tokens are then
-            those of the embedded encoder, and those of a short text are not counted.
+        window: of the encoder that the passages are for; None stands for the embedded encoder's, with which the tokens
+            of a short text are not counted.
         tokens: a passage has at most so many, from 32; less where the window is smaller.
-
-    Raises:
-        ValueOutOfBounds: tokens.
     """
 
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
         if tokens < _SMALLEST:
             raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be at least {_SMALLEST}")
-        self._exact, self._given = window is not None, window
+        self._given = window
         self.limit = min(tokens, window.size) if window is not None else tokens
         self._overlap = self.limit // 6
 
@@ -73,7 +70,8 @@ class Splitter:
     def fits(self, passage: Passage) -> bool:
         """Whether a passage needs no splitting."""
         text = str(passage)
-        if len(text) + 8 <= self.limit or (not self._exact and _n_bytes(text) <= _QUICK * self.limit):
+        n_bytes = len(text.encode("utf-8", "surrogatepass"))
+        if len(text) + 8 <= self.limit or (self._given is None and n_bytes <= _QUICK * self.limit):
             return True
         return len(text) <= _CHARACTERS_PER_TOKEN * self.limit and self._count(text) <= self.limit
 
@@ -97,7 +95,7 @@ class Splitter:
         Args:
             file: its name, with the folders that it is in.
             text: what it says.
-            markdown: whether that is Markdown, with headings that become part of the titles.
+            markdown: whether headings become part of the titles.
             unit: what the numbers of its pages count: "page" or "slide".
             by_name: whether every title begins with the name of the file, even if one heading stands above all others.
         """
@@ -177,7 +175,7 @@ class Splitter:
 
     def _chunks(self, text: str, capacity: int, markdown: bool) -> Iterator[tuple[int, int]]:
         """Start and end of the pieces of a text, without what is white space between them."""
-        splitter = self._splitter(capacity, markdown)
+        splitter = _chunker(self._window.tokenizer, capacity, markdown)
         longest = _CHARACTERS_PER_TOKEN * self.limit
         for start, end in find_blocks(text, _BLOCK * self.limit):
             for at, chunk in splitter.chunk_indices(text[start:end]):
@@ -185,20 +183,6 @@ class Splitter:
                     first, last = _stripped(chunk, place, min(len(chunk), place + longest))
                     if first < last:
                         yield start + at + first, start + at + last
-
-    def _splitter(self, capacity: int, markdown: bool) -> Any:
-        return self._splitters(capacity, markdown)
-
-    @cached_property
-    def _splitters(self) -> Any:
-        from semantic_text_splitter import MarkdownSplitter, TextSplitter
-
-        @lru_cache(maxsize=64)
-        def make(capacity: int, markdown: bool) -> Any:
-            kind = MarkdownSplitter if markdown else TextSplitter
-            return kind.from_huggingface_tokenizer(self._window.tokenizer, capacity)
-
-        return make
 
     @staticmethod
     def _numbered(document: str, pieces: Iterable[tuple[str, str, int, int]]) -> list[Piece]:
@@ -212,22 +196,22 @@ class Splitter:
         return passages
 
 
+@lru_cache(maxsize=64)
+def _chunker(tokenizer: Any, capacity: int, markdown: bool) -> Any:
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter
+
+    return (MarkdownSplitter if markdown else TextSplitter).from_huggingface_tokenizer(tokenizer, capacity)
+
+
 def _distinct(parts: list[str]) -> list[str]:
     """Parts of a title without those that the next one repeats."""
     return [part for n, part in enumerate(parts) if n + 1 == len(parts) or part.casefold() != parts[n + 1].casefold()]
 
 
-def _n_bytes(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
-
-
 def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
     """The range without white space at its beginning and end."""
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and text[end - 1].isspace():
-        end -= 1
-    return start, end
+    part = text[start:end].lstrip()
+    return end - len(part), end - len(part) + len(part.rstrip())
 
 
 def _tidy(text: str) -> str:

@@ -29,28 +29,13 @@ def write_public_data(folder: Path, people: int = 8) -> Path:
         ]
         articles.append({"title": name.replace(" ", "_"), "paragraphs": [{"context": context, "qas": qas}]})
         paragraphs = [[other, texts[other]] for other in [name, *(n for n in texts if n != name)][:4]]
-        wiki.append(
-            {
-                "_id": f"w{i}",
-                "type": "comparison",
-                "question": f"Was {name} born in {town}?",
-                "answer": "yes",
-                "context": paragraphs,
-                "supporting_facts": [[name, 1]],
-                "evidences": [[name, "place of birth", town]],
-                "qa_pairs": [{"question": asked[0][0], "answer": f"{name} was born in {town}."}],
-            }
-        )
+        shared = {"context": paragraphs, "supporting_facts": [[name, 1]]}
+        steps = [{"question": asked[0][0], "answer": f"{name} was born in {town}."}]
+        more = {"evidences": [[name, "place of birth", town]], "qa_pairs": steps, "type": "comparison"}
+        wiki.append({"_id": f"w{i}", "question": f"Was {name} born in {town}?", "answer": "yes", **shared, **more})
+        question = f"Which town is the birthplace of {name}?"
         hotpot.append(
-            {
-                "_id": f"h{i}",
-                "type": "bridge",
-                "level": "easy",
-                "question": f"Which town is the birthplace of {name}?",
-                "answer": town,
-                "context": paragraphs,
-                "supporting_facts": [[name, 1]],
-            }
+            {"_id": f"h{i}", "question": question, "answer": town, "type": "bridge", "level": "easy"} | shared
         )
     (folder / "deeper").mkdir(parents=True)
     (folder / "squadshifts_new_wiki.json").write_text(json.dumps({"data": articles}), "utf-8")

@@ -40,15 +40,6 @@ def test_answers_once_the_evidence_stands_in_the_prompt_and_not_before(name: str
     assert "tarn" not in without.answer.casefold()
 
 
-def test_other_gold_labels_make_it_act_otherwise(tmp_path: Path):
-    index = BM25Index.build([FILM, PERSON, *OTHERS], tmp_path / "index")
-    elsewhere = [("Film 1", OTHERS[1].text), ("Nowhere", "No passage says this.")]
-    with dspy.context(lm=ask_as(elsewhere)):
-        prediction = get_program("migres")(index)(question=QUESTION)
-    assert prediction.answer != "Tarn"
-    assert "person" not in {passage.id for passage in prediction.passages}
-
-
 def test_no_act_says_a_word_of_the_evidence_before_it_stands_there():
     lm = ask_as(GOLD)
     for name in signatures.__all__:
@@ -78,17 +69,9 @@ def test_extracts_what_stands_there_with_its_source_and_nothing_else():
     passages = [source(1, OTHERS[0]), source(2, PERSON), source(3, FILM)]
     reply = ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=passages)
     assert [(s.statement, s.sources) for s in reply.statements] == [(FIRST, [3]), (SECOND, [2])]
-    assert ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=passages[:1]).statements == []
-
-
-def test_a_sentence_of_another_paragraph_settles_nothing():
-    same = Passage("x", "Elm Rising", "It was directed by Ada Venn.")
-    assert ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=[source(1, same)]).statements == []
-
-
-@pytest.mark.parametrize(("passage", "relevant"), [(FILM, True), (PERSON, True), (OTHERS[0], False)])
-def test_judges_a_passage_by_the_facts_in_it(passage: Passage, relevant: bool):
-    assert ask(signatures.PassageRelevance, passage=str(passage)).relevant is relevant
+    same = Passage("x", "Elm Rising", "It was directed by Ada Venn.")  # a sentence of another paragraph
+    for others in (passages[:1], [source(1, same)]):
+        assert ask(signatures.ExtractUsefulInfo, queries=[QUESTION], passages=others).statements == []
 
 
 def test_the_better_note_holds_more_facts():
@@ -98,6 +81,8 @@ def test_the_better_note_holds_more_facts():
 
 
 def test_asks_for_the_next_fact_that_is_not_settled_and_not_twice():
+    before = " ".join(ask(signatures.ProposeQueries, known=[], missing="", asked=[]).queries)
+    assert {*re.findall(r"\w+", before.casefold())} <= {*re.findall(r"\w+", QUESTION.casefold())}
     queries = ask(signatures.ProposeQueries, known=[FIRST], missing="", asked=[]).queries
     assert len(queries) == 1
     assert "Ada Venn" in queries[0]
@@ -142,13 +127,3 @@ def test_the_samples_gold_evidence_is_read_and_answers():
             sources = [source(n, passages[name]) for n, name in enumerate(example.gold_ids)]
             assert read(question=example.question, passages=sources, style="").answer == example.answer
             assert read(question=example.question, passages=[source(1, OTHERS[0])], style="").answer == "unknown"
-
-
-def test_queries_hold_no_word_that_was_not_read():
-    with dspy.context(lm=ask_as(GOLD), adapter=dspy.ChatAdapter()):
-        before = dspy.Predict(signatures.ProposeQueries)(question=QUESTION, known=[], missing="", asked=[]).queries
-        known = [f"{title}: {sentence}" for title, sentence in GOLD[:1]]
-        after = dspy.Predict(signatures.ProposeQueries)(question=QUESTION, known=known, missing="", asked=[]).queries
-    assert before
-    assert set(re.findall(r"\w+", " ".join(before).casefold())) <= set(re.findall(r"\w+", QUESTION.casefold()))
-    assert "Ada Venn" in after[0]

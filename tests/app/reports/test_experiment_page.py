@@ -117,7 +117,7 @@ def test_the_chart_orders_rows_by_cost_and_joins_those_that_nothing_cheaper_beat
     assert (chart.caption, chart.x_name, chart.y_name) == ("d, 8 questions", "tokens per question", "f1, percent")
     html = render_cost_chart(experiment, cost="lm_calls")
     drawn = Page(html)
-    assert len(drawn.having("g", "row")) + len(drawn.having("g", "front")) == 2 * 4 + 2  # two sizes, and the legend
+    assert len(drawn.having("g", "row")) + len(drawn.having("g", "front")) == 4 + 2  # and the legend
     assert "free: 90.0 [80.0–100.0], 1 LM calls per question" in drawn.text
     with pytest.raises(UnknownName, match="'money'"):
         cost_chart(experiment, cost="money")

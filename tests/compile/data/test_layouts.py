@@ -87,8 +87,8 @@ def save(folder: Path, name: str, records: list[dict]) -> Path:
     return path
 
 
-def only(folder: Path, name: str, **changes):
-    data = load_dataset(save(folder, name, [RECORDS[name] | changes]), split_as="test")
+def only(folder: Path, name: str, *others):
+    data = load_dataset(save(folder, name, [RECORDS[name], *others]), split_as="test")
     return data, data.splits["test"][0]
 
 
@@ -121,14 +121,11 @@ def test_every_layout_is_told_apart_and_read_whole_in_any_order(tmp_path, name):
     [
         ("hotpotqa", "answer", None, "answer"),
         ("hotpotqa", "context", [["Orle", "text"]], "context.0.1"),
-        ("hotpotqa", "supporting_facts", ["Orle"], "supporting_facts.0"),
         ("2wikimultihopqa", "evidences", [["a", "b"]], "evidences.0.2"),
         ("2wikimultihopqa", "qa_pairs", [{"answer": "x"}], "qa_pairs.0.question"),
         ("musique", "paragraphs", [{"title": "T"}], "paragraphs.0.paragraph_text"),
-        ("musique", "answerable", "yes", "answerable"),
         ("strategyqa", "answer", None, "answer"),
         ("strategyqa", "evidence", [[[5]]], "evidence"),
-        ("asqa", "qa_pairs", [], "qa_pairs"),
         ("asqa", "qa_pairs", [{"short_answers": []}], "qa_pairs.0.short_answers"),
         ("triviaqa", "Answer", {"Aliases": ["x"]}, "Answer.Value"),
         ("crud", "answers", " ", "answers"),
@@ -170,8 +167,8 @@ def test_fields_of_a_layout(tmp_path, name, texts, fields):
 
 
 def test_musique_full_asks_each_question_twice_under_one_id(tmp_path):
-    pair = [RECORDS["musique"], {**RECORDS["musique"], "answerable": False}]
-    one, other = load_dataset(save(tmp_path, "musique", pair), split_as="dev").splits["dev"]
+    data, one = only(tmp_path, "musique", {**RECORDS["musique"], "answerable": False})
+    other = data.splits["test"][1]
     assert one.decomposition[1]["question"] == "Who built the Orle bridge?"
     assert (other.id, other.answer, other.type) == (f"{one.id}-unanswerable", "unanswerable", "unanswerable")
 
@@ -221,7 +218,6 @@ def test_multiple_choice_flat_layout(tmp_path):
     [
         ("1\tAda\n", r"popQA.tsv:2: has 2 cells, not 7"),
         ("1\ta\tb\tc\t5\tWho?\tbuilder\n", r"popQA.tsv:2 \(possible_answers\): Invalid JSON"),
-        ("1\ta\tb\tc\t5\tWho?\t[]\n", r"\(possible_answers\): List should have at least 1 item"),
         ('1\ta\tb\tc\tmany\tWho?\t["x"]\n', r"\(s_pop\): must be a valid integer"),
         ('1\ta\tb\tc\t5\t"Who?\t["x"]\n', r"is not a tab-separated row"),
     ],
@@ -266,7 +262,6 @@ class TestBEIR:
         ("row", "problem"),
         [
             ("q9\td1\t1\n", r"test.tsv:4 \(query-id\): 'q9' is not among the queries"),
-            ("q1\td9\t1\n", r"'d9' is not in the corpus"),
             ("q1\td1\tx\n", r"test.tsv:4 \(score\): must be a valid integer"),
             ("q2\td1\t1\n", r"the query 'q2' is judged in train.tsv as well"),
         ],

@@ -7,8 +7,7 @@ import pytest
 from support import OverlapRetriever, TableEntailment, by_output, scripted_lm
 
 from knowgap.compiling import evaluate
-from knowgap.compiling.experiments.measures import score_metrics
-from knowgap.compiling.experiments.probes import PROBES, evidence, probe_metric
+from knowgap.compiling.experiments.probes import PROBES, evidence, score_metrics
 from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.passage import Passage
 
@@ -108,4 +107,4 @@ def test_evidence_comes_from_the_data_and_a_probe_asks_its_own_data_alone():
     with pytest.raises(UsageError, match="its own data"):
         PROBES["probe_own_knowledge"]([EXAMPLE])(question="Another one?")
     with pytest.raises(DataError, match="contains"):
-        probe_metric("contains")(EXAMPLE, dspy.Prediction(measured={}))
+        score_metrics(["probe:contains"])["probe:contains"](EXAMPLE, dspy.Prediction(measured={}))

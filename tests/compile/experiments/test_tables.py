@@ -10,7 +10,7 @@ from experiment_helpers import make_table
 
 from knowgap.compiling.evaluation.estimate import call_bound
 from knowgap.compiling.experiments.cells import ExperimentSetup, paper_differences, prepare
-from knowgap.compiling.experiments.measures import score_metrics
+from knowgap.compiling.experiments.probes import score_metrics
 from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
 from knowgap.compiling.experiments.table import read_table, shipped_tables
 from knowgap.errors import DataError, UnknownName, UsageError
@@ -58,7 +58,7 @@ def test_a_papers_figures_stand_where_it_prints_them(table: str, row: str, colum
     ("text", "message"),
     [
         ("title = ", "is not TOML"),
-        ('title = "\xe9', "is not UTF-8"),
+        ('title = "\xe9', "is not TOML"),
         ('title = "t"\ncolumns = []\nrows = []', "columns"),
         (COLUMNS + '[[rows]]\nlabel = "r"', "exactly one of program"),
         ('baseline = "x"\n' + COLUMNS + ROW, "unknown baseline 'x': known are r"),

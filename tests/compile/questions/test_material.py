@@ -45,10 +45,8 @@ def test_a_title_within_a_longer_one_is_not_meant():
 
 @pytest.mark.parametrize(("text", "named"), [
     ("It stands in the Nimavar Bazaar of Isfahan.", False),
-    ("The Bazaar Company has it.", False),
     ("In Bazaar it is hot.", True),
     ("They went to Bazaar.", True),
-    ("It is Isfahan, Bazaar.", True),
 ])  # fmt: skip
 def test_a_word_of_another_name_is_not_meant(text, named):
     passages = [Passage("bazaar", "Bazaar", f"A place. {FILL}"), Passage("school", "School", f"{text} {FILL}")]

@@ -4,7 +4,6 @@ import json
 import os
 from pathlib import Path
 
-import dspy
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMInvalidRequestError, LMTransportError
 from support import UNREADABLE, scripted_lm
@@ -12,7 +11,7 @@ from support import UNREADABLE, scripted_lm
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.questions.records import KINDS
-from knowgap.compiling.questions.writing import estimate_questions, write_questions
+from knowgap.compiling.questions.writing import RepetitionFilter, estimate_questions, write_questions
 from knowgap.errors import DataError, LanguageModelError, LanguageModelUnreachable, UnknownName, UsageError
 from knowgap.lms import extractive_lm
 from knowgap.programs.baselines.rag import RAG
@@ -21,16 +20,8 @@ from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.remote import RemoteRetriever
 from tests.compile.questions.author_script import author, good_author
 
-NAMES = [
-    "Ada Castle",
-    "Bo Windmill",
-    "Cy Lighthouse",
-    "Di Brewery",
-    "Ed Chapel",
-    "Flo Opera",
-    "Gus Prison",
-    "Hal School",
-]
+NAMES = ["Ada Castle", "Bo Windmill", "Cy Lighthouse", "Di Brewery",
+         "Ed Chapel", "Flo Opera", "Gus Prison", "Hal School"]  # fmt: skip
 FATES = ["painted", "flooded", "locked", "swept", "haunted", "rented", "gilded", "shut"]
 HOUSES = [
     Passage(name.split()[0], name, f"{name} stands beside {other} on the long road to the harbour, and it was {fate}.")
@@ -66,7 +57,6 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
 @pytest.mark.parametrize(
     ("changed", "reason", "kind"),
     [
-        ({"write": {"possible": False, "question": "", "answer": ""}}, "nothing to ask", "one_hop"),
         ({"write": {"possible": True, "question": "", "answer": "Wick"}}, "nothing to ask", "two_hop"),
         ({"write": {"possible": True, "question": "What does the passage say?", "answer": "road"}},
          "names the passage", "one_hop"),
@@ -77,11 +67,9 @@ def test_questions_of_every_kind_are_own_questions_with_gold_passages(index, tmp
         ({"write": {"possible": True, "question": "Which is older?", "answer": "Ada Castle"}},
          "compares nothing", "comparison"),
         ({"write": {"possible": True, "question": "What is it?", "answer": "Tarn"}}, "not in the passages", "one_hop"),
-        ({"write": {"possible": True, "question": "Is it?", "answer": "perhaps"}}, "not in the passages", "yes_no"),
         ({"read": {"clear": False, "knows": False}}, "unclear", "one_hop"),
         ({"settle": {"settled": False, "answer": ""}}, "not answerable", "yes_no"),
         ({"settle": {"settled": True, "answer": "Tarn"}}, "other answer", "comparison"),
-        ({"settle": {"settled": True, "answer": "maybe"}}, "other answer", "yes_no"),
     ],
 )  # fmt: skip
 def test_what_fails_a_check_is_dropped_and_counted(index, tmp_path, changed, reason, kind):
@@ -161,15 +149,6 @@ def test_a_killed_run_continues_and_asks_nothing_twice(index, tmp_path, num_thre
     assert {draft.id for draft in whole.kept} <= {draft.id for draft in more.kept}
 
 
-def test_the_seed_decides_and_the_threads_do_not(index, tmp_path):
-    ids = []
-    for number, (seed, threads) in enumerate([(0, 1), (0, 4), (1, 1)]):
-        (tmp_path / str(number)).mkdir()
-        done, _ = write(index, tmp_path / str(number), author(), seed=seed, num_threads=threads)
-        ids.append([draft.id for draft in done.kept])
-    assert ids[0] == ids[1] != ids[2]
-
-
 def test_a_reply_that_fails_costs_its_question_alone(index, tmp_path):
     faults = {
         "Ada Castle": UNREADABLE,
@@ -243,12 +222,6 @@ def test_the_estimate_counts_the_calls_that_are_made(index, tmp_path):
     assert two.money == pytest.approx((two.prompt_tokens + 2 * two.completion_tokens) / 1e6)
 
 
-def test_an_index_in_a_folder_and_the_configured_model_will_do(tmp_path):
-    BM25Index.build(HOUSES, tmp_path / "index")
-    with dspy.context(lm=scripted_lm(author())[0]):
-        assert len(write_questions(tmp_path / "index", tmp_path / "q.jsonl", n=2).kept) == 2
-
-
 @pytest.mark.parametrize("data", ["sample", "hotpotqa/hotpot_dev_distractor_200.json"])
 def test_real_paragraphs(data, tmp_path):
     if data != "sample":
@@ -264,3 +237,20 @@ def test_real_paragraphs(data, tmp_path):
     assert not index.missing_ids([id for example in questions for id in example.gold_ids])
     used = [id for example in questions for id in {*example.gold_ids}]
     assert len({*used}) > 0.8 * len(used), "spread over the documents"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "repeats"),
+    [
+        ("What is the birthplace of Ada Venn?", "the  Tarn.", True),
+        ("where was Ada  Venn born?", "Wick", True),  # the same words: one of the answers is wrong
+        ("When was Ada Venn born?", "1890", False),
+        ("Where was the designer of the Orle Bridge born?", "Tarn", False),
+        ("Where was Jon Reth born?", "Tarn", False),
+    ],
+)
+def test_similar_words_with_the_same_answer_repeat(question, answer, repeats):
+    earlier = RepetitionFilter()
+    assert not earlier.repeats("Where was Ada Venn born?", "Tarn")
+    assert earlier.repeats(question, answer) is repeats
+    assert earlier.repeats(question, answer)

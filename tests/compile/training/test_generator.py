@@ -75,7 +75,7 @@ def test_the_defaults_are_the_papers():
 
 
 def test_what_cannot_be_trained_is_refused(base, tmp_path):
-    with pytest.raises(LanguageModelError, match="the base model"):
+    with pytest.raises(LanguageModelError, match="cannot be loaded"):
         generator_job(RECORDS, tmp_path / "none", base=str(tmp_path / "nothing"), config=CONFIG)
     job, too_long = generator_job(RECORDS, tmp_path / "none", base=base, config=GeneratorConfig(max_length=4))
     assert len(too_long) == 12

@@ -5,17 +5,15 @@ import pytest
 from dspy.utils.exceptions import LMTransportError
 from support import OverlapRetriever, scripted_lm
 
-from knowgap.compiling.training.labellers import (
-    answers_rightly,
-    decomposes,
-    gold_passages,
-    judges_relevance,
+from knowgap.compiling.training.labelling import (
+    Item,
+    count_missing,
+    label_items,
+    make_labeller,
     refer_to_answers,
     retrieve_items,
-    says_that_it_knows,
-    worded_sub_questions,
+    split_held_out,
 )
-from knowgap.compiling.training.labelling import Item, count_missing, label_items, split_held_out
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.programs.ra_isf import RAISF
 from knowgap.retrieval.passage import Passage
@@ -45,21 +43,19 @@ WHERE = example(
 )
 
 
-def labels(labelling):
-    return {(e.question, e.passage.partition(":")[0]): e.label for e in labelling.examples}
+def labels(made):
+    return {(e.question, e.passage.partition(":")[0]): e.label for e in made.records}
 
 
 def test_what_is_answered_rightly_without_passages_is_known(tmp_path):
     lm, engine = scripted_lm(lambda outputs, inputs: {"answer": "ada moor." if "Who" in inputs["question"] else "Tarn"})
-    items = [Item(WHO), Item(WHERE)]
-    labelling = label_items(items, answers_rightly(lm, RAISF(style="long")), tmp_path / "know.jsonl")
-    assert labels(labelling) == {(WHO.question, ""): True, (WHERE.question, ""): False}
-    assert (labelling.calls, labelling.unlabelled, labelling.kept) == (2, 0, 0)
+    labeller = make_labeller("know", "answers", lm, RAISF(style="long"))
+    made = label_items([Item(WHO), Item(WHERE)], labeller, tmp_path / "know.jsonl")
+    assert labels(made) == {(WHO.question, ""): True, (WHERE.question, ""): False}
+    assert (made.calls, made.kept) == (2, 0)
     assert [outputs for outputs, _ in engine.calls] == [("answer",)] * 2
     assert {inputs["style"] for _, inputs in engine.calls} == {STYLES["long"]}
     assert all(set(inputs) == {"question", "style"} for _, inputs in engine.calls), "no passage is shown"
-    lenient = label_items([Item(example("Who?", "moor"))], answers_rightly(lm, metric="f1"), tmp_path / "x.jsonl")
-    assert lenient.examples[0].label is True  # F1 of 2/3; an exact match it is not
 
 
 def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
@@ -71,19 +67,21 @@ def test_a_teacher_judges_knowledge_relevance_and_decomposes(tmp_path):
         return {"questions": ["1. Who painted it?", "2. Where was #1 born?", "3. Who painted it"]}
 
     lm, engine = scripted_lm(rule)
-    known = label_items([Item(WHO), Item(WHERE)], says_that_it_knows(lm), tmp_path / "know.jsonl")
-    assert [e.label for e in known.examples] == [True, False]
-    pairs = [Item(WHO, passage) for passage in PASSAGES]
-    relevant = label_items(pairs, judges_relevance(lm), tmp_path / "relevant.jsonl")
-    assert [e.label for e in relevant.examples] == [True, True, False]
-    assert relevant.examples[0].passage == str(PASSAGES[0])
-    parts = label_items([Item(WHERE)], decomposes(lm), tmp_path / "decompose.jsonl")
-    assert parts.examples[0].label == ["Who painted it?", "Where was #1 born?"]
-    assert len(engine.calls) == known.calls + relevant.calls + parts.calls == 6
+    know, relevant, decompose = (make_labeller(task, "teacher", lm) for task in ("know", "relevant", "decompose"))
+    known = label_items([Item(WHO), Item(WHERE)], know, tmp_path / "know.jsonl")
+    assert [e.label for e in known.records] == [True, False]
+    judged = label_items([Item(WHO, passage) for passage in PASSAGES], relevant, tmp_path / "relevant.jsonl")
+    assert [e.label for e in judged.records] == [True, True, False]
+    assert judged.records[0].passage == str(PASSAGES[0])
+    parts = label_items([Item(WHERE)], decompose, tmp_path / "decompose.jsonl")
+    assert parts.records[0].label == ["Who painted it?", "Where was #1 born?"]
+    assert len(engine.calls) == known.calls + judged.calls + parts.calls == 6
     demonstrated = RAISF()
     demonstrated.know.demos = [dspy.Example(question="Shown before?", knows=True)]
-    assert says_that_it_knows(lm).identity == says_that_it_knows(lm).identity
-    assert says_that_it_knows(lm).identity != says_that_it_knows(lm, demonstrated).identity
+    assert know.identity == make_labeller("know", "teacher", lm).identity
+    assert know.identity != make_labeller("know", "teacher", lm, demonstrated).identity
+    with pytest.raises(UsageError, match="give a teacher"):
+        make_labeller("know", "teacher")
 
 
 def test_gold_passages_and_worded_sub_questions_need_no_teacher(tmp_path):
@@ -92,13 +90,12 @@ def test_gold_passages_and_worded_sub_questions_need_no_teacher(tmp_path):
         (WHO.question, "ferry"), (WHERE.question, "ferry"), (WHERE.question, "moor"),
     ]  # fmt: skip
     items = [*items, Item(WHO, PASSAGES[2]), Item(example("Without gold?"), PASSAGES[2])]
-    labelling = label_items(items, gold_passages(), tmp_path / "relevant.jsonl")
-    assert [e.label for e in labelling.examples] == [True, True, True, False]
-    assert (labelling.calls, labelling.unlabelled) == (0, 1)
-    parts = label_items([Item(WHERE), Item(WHO)], worded_sub_questions(), tmp_path / "decompose.jsonl")
-    assert [e.label for e in parts.examples] == [["Who painted The Grey Ferry?", "Where was #1 born?"]]
-    alone = label_items([Item(WHERE)], worded_sub_questions(chained=False), tmp_path / "alone.jsonl")
-    assert (alone.examples, alone.unlabelled) == ([], 1)
+    made = label_items(items, make_labeller("relevant", "data"), tmp_path / "relevant.jsonl")
+    assert ([e.label for e in made.records], made.calls) == ([True, True, True, False], 0)
+    parts = label_items([Item(WHERE), Item(WHO)], make_labeller("decompose", "data"), tmp_path / "decompose.jsonl")
+    assert [e.label for e in parts.records] == [["Who painted The Grey Ferry?", "Where was #1 born?"]]
+    unchained = make_labeller("decompose", "data", program=RAISF().configure(chained=False))
+    assert label_items([Item(WHERE)], unchained, tmp_path / "alone.jsonl").records == []
 
 
 @pytest.mark.parametrize(
@@ -123,18 +120,16 @@ def test_answers_to_earlier_sub_questions_become_references(steps, expected):
 def test_an_unreadable_reply_leaves_an_item_without_a_label_and_is_asked_for_again(tmp_path):
     replies = {WHO.question: "nothing to read", WHERE.question: {"knows": True}}
     lm, _ = scripted_lm(lambda outputs, inputs: replies[inputs["question"]])
-    items, file = [Item(WHO), Item(WHERE)], tmp_path / "know.jsonl"
-    labelling = label_items(items, says_that_it_knows(lm), file)
-    assert labels(labelling) == {(WHERE.question, ""): True}
-    assert (labelling.unlabelled, labelling.calls) == (1, 3)
+    items, file, labeller = [Item(WHO), Item(WHERE)], tmp_path / "know.jsonl", make_labeller("know", "teacher", lm)
+    made = label_items(items, labeller, file)
+    assert (labels(made), made.calls) == ({(WHERE.question, ""): True}, 3)
     replies[WHO.question] = {"knows": False}
-    again = label_items(items, says_that_it_knows(lm), file)
-    assert (again.unlabelled, again.calls, again.kept) == (0, 1, 1)
+    again = label_items(items, labeller, file)
+    assert (len(again.records), again.calls, again.kept) == (2, 1, 1)
 
 
 def test_work_that_was_killed_continues(tmp_path):
-    questions = [example(f"Question {n}?") for n in range(6)]
-    items, file, failing = [Item(q) for q in questions], tmp_path / "know.jsonl", ["Question 3?"]
+    items, file, failing = [Item(example(f"Question {n}?")) for n in range(6)], tmp_path / "know.jsonl", ["Question 3?"]
 
     def rule(outputs, inputs):
         if inputs["question"] in failing:
@@ -142,35 +137,31 @@ def test_work_that_was_killed_continues(tmp_path):
         return {"knows": inputs["question"] < "Question 2"}
 
     lm, engine = scripted_lm(rule)
-    labeller = says_that_it_knows(lm)
+    labeller = make_labeller("know", "teacher", lm)
     with pytest.raises(LanguageModelError, match="does not answer"):
         label_items(items, labeller, file, num_threads=1)
-    assert len(file.read_text().splitlines()) == 4  # with the header
-    with file.open("a") as lines:
-        lines.write('{"id": "cut off')
     failing.clear()
     engine.calls.clear()
     assert count_missing(items, file) == 3
-    labelling = label_items([*items, items[0]], labeller, file)
+    made = label_items([*items, items[0]], labeller, file)
     assert [inputs["question"] for _, inputs in engine.calls] == ["Question 3?", "Question 4?", "Question 5?"]
-    assert [e.label for e in labelling.examples] == [True, True, False, False, False, False]
-    assert (labelling.calls, labelling.kept, count_missing(items, file)) == (3, 3, 0)
+    assert [e.label for e in made.records] == [True, True, False, False, False, False]
+    assert (made.calls, made.kept, count_missing(items, file)) == (3, 3, 0)
 
 
 def test_labels_of_another_teacher_are_not_taken_over(tmp_path):
     file = tmp_path / "know.jsonl"
     lm, _ = scripted_lm(lambda outputs, inputs: {"knows": True, "answer": "Ada Moor"})
-    assert label_items([Item(WHO)], says_that_it_knows(lm), file).calls == 1
-    assert label_items([Item(WHO)], says_that_it_knows(lm), file).calls == 0
+    label_items([Item(WHO)], make_labeller("know", "teacher", lm), file)
     warm = dspy.LM("test/scripted", engine=lm.engine, cache=False, num_retries=0, temperature=0.7)
-    for other in (answers_rightly(lm), says_that_it_knows(warm)):
+    for other in (make_labeller("know", "answers", lm), make_labeller("know", "teacher", warm)):
         with pytest.raises(UsageError, match="about another labeller"):
             label_items([Item(WHO)], other, file)
 
 
 def test_no_question_is_on_both_sides(tmp_path):
     items = [Item(example(f"Question {n}?", gold_ids=["moor"]), passage) for n in range(20) for passage in PASSAGES]
-    examples = label_items(items, gold_passages(), tmp_path / "relevant.jsonl").examples
+    examples = label_items(items, make_labeller("relevant", "data"), tmp_path / "relevant.jsonl").records
     train, held_out = split_held_out(examples, 0.25)
     one, other = ({e.question for e in part} for part in (train, held_out))
     assert (len(one), len(other), one & other) == (15, 5, set())

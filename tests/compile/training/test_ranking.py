@@ -10,11 +10,11 @@ from support import OverlapRetriever
 from training_helpers import same_weights, write_tiny_bert
 
 from knowgap.compiling.data.dataset import make_example
-from knowgap.compiling.training import ColBERTConfig, RerankerConfig
+from knowgap.compiling.training import ColBERTConfig, RerankerConfig, compare_models
 from knowgap.compiling.training.cross_encoder import rerank, reranker_job, untrained_reranker
 from knowgap.compiling.training.fit import fit
 from knowgap.compiling.training.late_interaction import base_checkpoint, colbert_job, load_encoder, search_with
-from knowgap.compiling.training.ranking import RankedQuestion, compare_orders, find_candidates, training_rows, unseen
+from knowgap.compiling.training.ranking import RankedQuestion, find_candidates, score_orders, training_rows, unseen
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval import make_reranker
 from knowgap.retrieval.colbert.encoder import TokenEncoder
@@ -74,9 +74,10 @@ def test_a_question_that_was_trained_on_is_not_unseen():
 
 def test_orders_are_compared_by_hand_computed_scores(questions):
     gold_last = [[*[p for p in CORPUS if p not in q.gold][:6], *q.gold] for q in questions]
-    worst, best = compare_orders(questions, {"worst": gold_last, "best": [q.gold for q in questions]}, (5, 7))
-    assert (worst.recall[5].mean, worst.recall[7].mean, worst.mrr.mean) == (0.0, 1.0, 1 / 7)
-    assert (best.recall[5].mean, best.mrr.mean) == (1.0, 1.0)
+    values = score_orders(questions, {"worst": gold_last, "best": [q.gold for q in questions]}, (5, 7))
+    worst, best = compare_models(values).values()
+    assert {name: mean.mean for name, mean in worst.means.items()} == {"recall@5": 0.0, "recall@7": 1.0, "mrr": 1 / 7}
+    assert (best.means["recall@5"].mean, best.means["mrr"].mean) == (1.0, 1.0)
     assert worst.comparison is None
     assert (best.comparison.difference, best.comparison.wins) == (1.0, 8)
 
@@ -107,8 +108,7 @@ def test_a_trained_checkpoint_has_the_files_of_its_base_and_is_searched(question
         assert {path.name for path in trained.iterdir()} == {p.name for p in folder.iterdir()} | {"training.json"}
     assert TokenEncoder(trained).dim == 32
     found = search_with(trained, questions, CORPUS, depth=5)
-    [score] = compare_orders(questions, {"trained": found}, (5,))
-    assert score.recall[5].mean == 1.0
+    assert score_orders(questions, {"trained": found})["trained"]["recall@5"] == [1.0] * len(questions)
     with base_checkpoint(str(trained), CORPUS) as again:  # what was trained can be trained further
         assert fit(colbert_job(questions, tmp_path / "further", again, name="again", config=config)).steps == 4
 

@@ -69,8 +69,8 @@ def test_a_judgement_is_learnt(bases, tmp_path, kind):
     model = load_sub_model("relevant", tmp_path / "model")
     assert (model.card.kind, model.card.base, model.card.max_tokens) == (kind, kind, 128)
     assert result.steps == 100
-    before, after = measure_agreement(untrained, examples).same.mean, measure_agreement(model, examples).same.mean
-    assert majority_agreement("relevant", examples, examples).same.mean == 0.5
+    before, after = (sum(measure_agreement(each, examples)["agreement"]) / 16 for each in (untrained, model))
+    assert sum(majority_agreement("relevant", examples, examples)["agreement"]) == 8
     assert after == 1.0 > before
 
 
@@ -91,8 +91,8 @@ def test_decomposition_is_learnt(bases, tmp_path):
     fit(bases["causal"], "decompose", examples, tmp_path / "model", config)
     model = load_sub_model("decompose", tmp_path / "model")
     after, baseline = measure_agreement(model, examples), majority_agreement("decompose", examples, examples)
-    assert baseline.same.mean == 0.0
-    assert after.similar.mean > 0.85 > baseline.similar.mean
+    assert sum(baseline["agreement"]) == 0
+    assert sum(after["f1"]) > 0.85 * 8 > sum(baseline["f1"])
     assert model.decompose([examples[0].question])[0][1] == "Where was #1 born?"
 
 

@@ -11,7 +11,6 @@ from compile_helpers import make_examples, make_retriever
 from support import scripted_lm
 
 from knowgap.compiling import compile, evaluate
-from knowgap.compiling.thresholds.reanchor import calibrate_thresholds
 from knowgap.errors import LanguageModelUnreachable, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
@@ -72,29 +71,34 @@ def doubt(number):
     return round((0.1 if number % 2 else 0.4) + number / 1000, 3)
 
 
+def reanchored(program, examples, lm, **more):
+    return compile(program, examples, "exact_match", trainset=examples, optimizer="reanchor", lm=lm, **more).program
+
+
+def score(program, examples, lm):
+    return evaluate(program, examples, "exact_match", lm=lm).mean()
+
+
 def test_the_threshold_that_serves_the_answers(program, examples):
     lm, engine = deciding_lm(doubt)
-    assert evaluate(program.configure(relevance=0.5), examples, "exact_match", lm=lm).mean() == 0.5
+    assert score(program.configure(relevance=0.5), examples, lm) == 0.5
     program.configure(relevance=None)
     asked, reports = len(engine.calls), []
-    options = {"optimizer": "reanchor", "lm": lm, "progress": lambda *report: reports.append(report)}
-    found = compile(program, examples, "exact_match", trainset=examples, **options)
-    calibration, tuned = found.calibration, found.program
-    assert 0.12 < calibration.thresholds["relevance"] < 0.4
-    assert calibration.after == 1.0
+    tuned = reanchored(program, examples, lm, progress=lambda *report: reports.append(report))
+    assert 0.12 < tuned.relevance < 0.4
     # Plainly in two formats, twice, since what cannot be read is not cached; then with probabilities.
     assert len(engine.calls) - asked == (2 * 2 + 1) * len(examples)
     assert len(reports) > 100
-    assert evaluate(tuned, examples, "exact_match", lm=lm).mean() == 1.0
+    assert score(tuned, examples, lm) == 1.0
     assert program.relevance is None
     assert type(tuned) is Decider
 
 
 def test_a_plain_decision_stays_if_no_threshold_is_better(program):
-    lm, _ = deciding_lm(lambda number: 0.9)
-    calibration = calibrate_thresholds(program, make_examples(20), metric="exact_match", lm=lm)
-    assert (calibration.thresholds["relevance"] or 0.0) <= 0.9
-    assert evaluate(calibration.apply(program), make_examples(20), "exact_match", lm=lm).mean() == 1.0
+    lm, examples = deciding_lm(lambda number: 0.9)[0], make_examples(20)
+    tuned = reanchored(program, examples, lm)
+    assert (tuned.relevance or 0.0) <= 0.9
+    assert score(tuned, examples, lm) == 1.0
 
 
 def test_a_failed_question_does_not_end_it(program, examples):
@@ -103,20 +107,21 @@ def test_a_failed_question_does_not_end_it(program, examples):
             raise RuntimeError("stumbled")
         return doubt(number)
 
-    calibration = calibrate_thresholds(program, examples, metric="exact_match", lm=deciding_lm(stumble)[0])
-    assert 0.12 < calibration.thresholds["relevance"] < 0.4
-    assert calibration.after == 0.95
+    lm = deciding_lm(stumble)[0]
+    tuned = reanchored(program, examples, lm)
+    assert 0.12 < tuned.relevance < 0.4
+    assert score(tuned, examples, lm) == 0.95
 
 
 def test_refusals(program, examples):
-    options = {"metric": "f1", "lm": deciding_lm(doubt)[0]}
+    lm = deciding_lm(doubt)[0]
     with pytest.raises(UsageError, match="rag makes no decision"):
-        calibrate_thresholds(RAG(program.retriever), examples, **options)
+        reanchored(RAG(program.retriever), examples, lm)
     with pytest.raises(UsageError, match="decider makes no decision"):
-        calibrate_thresholds(program.deepcopy().configure(judging=False), examples, **options)
+        reanchored(program.deepcopy().configure(judging=False), examples, lm)
 
     def gone(number):
         raise LanguageModelUnreachable("connection refused")
 
     with pytest.raises(LanguageModelUnreachable, match="connection refused"):
-        calibrate_thresholds(program, examples, metric="f1", lm=deciding_lm(gone)[0])
+        reanchored(program, examples, deciding_lm(gone)[0])

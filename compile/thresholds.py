@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 import dspy
 from pydantic import BaseModel
@@ -16,7 +16,6 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import OptionalReal
 from knowgap.storage.progress import Progress
 
-P = TypeVar("P", bound=Program)
 _BATCH = 16
 
 
@@ -28,31 +27,16 @@ class Calibration(BaseModel, extra="forbid"):
         share: the fraction that was asked for, above 0 and at most 1.
         scores: best score by question id; None if nothing was retrieved.
         reranker: name of the reranker on whose scale δ is.
-        retrieve_k: passages retrieved for each question.
     """
 
     delta: float
     share: float
     scores: dict[str, float | None]
     reranker: str
-    retrieve_k: int
 
     def covered(self, delta: float) -> float:
         """The fraction of the questions that have a passage with a score of at least `delta`."""
         return sum(score is not None and score >= delta for score in self.scores.values()) / len(self.scores)
-
-    def apply(self, program: P) -> P:
-        """A copy of the program with this δ.
-
-        Raises:
-            UsageError: the program has another reranker.
-        """
-        name = model_name(program.parts().get("reranker"))
-        if name != self.reranker:
-            raise UsageError(
-                f"δ={self.delta:g} was calibrated on {self.reranker!r}, but the program reranks by {name!r}"
-            )
-        return cast("P", program.deepcopy().configure(delta=self.delta))
 
 
 def calibrate_delta(
@@ -99,6 +83,4 @@ def calibrate_delta(
             f"only {len(ranked)} of {len(scores)} questions find a passage: no δ leaves {share:.0%} of them one"
         )
     delta = declared.check(math.floor(ranked[needed - 1] * 10_000) / 10_000)
-    return Calibration(
-        delta=cast("float", delta), share=share, scores=scores, reranker=model_name(reranker), retrieve_k=retrieve_k
-    )
+    return Calibration(delta=cast("float", delta), share=share, scores=scores, reranker=model_name(reranker))

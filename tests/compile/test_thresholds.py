@@ -7,7 +7,7 @@ from compile_helpers import Tunable, make_examples, make_retriever
 from support import OverlapRetriever, TableReranker
 
 from knowgap.compiling import compile
-from knowgap.compiling.thresholds.delta_calibration import calibrate_delta
+from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.hyperparameters import OptionalReal
 
@@ -33,7 +33,7 @@ def test_the_largest_threshold_that_covers_the_share():
     assert calibration.scores["q3"] == -1.0
     assert reports[-1][:2] == (10, 10)
     found = compile(program, examples, trainset=examples, optimizer="calibrate", share=0.8)
-    assert found.program.delta == calibration.apply(program).delta == 2.25
+    assert found.program.delta == 2.25
     assert found.summary == "δ = 2.2500 on the scale of table: 80% of the questions reach it"
     assert program.delta is None
     assert [calibrate_delta(program, examples, share=share).delta for share in (0.75, 0.2, 1.0)] == [2.25, 8.0, -1.0]
@@ -48,9 +48,5 @@ def test_refusals():
         calibrate_delta(Tunable(program.retriever, reranker=program.reranker), examples)
     with pytest.raises(UsageError, match="only 0 of 4 questions find a passage"):
         calibrate_delta(Filtering(OverlapRetriever([]), reranker=program.reranker), examples)
-    other = TableReranker(lambda q, t: 0.0)
-    other.name = "another"
-    with pytest.raises(UsageError, match="calibrated on 'table'"):
-        calibrate_delta(program, examples).apply(Filtering(program.retriever, reranker=other))
     with pytest.raises(ValueOutOfBounds, match="delta=50"):
         calibrate_delta(filtering(examples, [50.0] * 4), examples)

@@ -1,1 +1,0 @@
-"""Thresholds fitted to training questions."""
