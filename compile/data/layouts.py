@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import dspy
 from pydantic import AliasChoices, AliasPath, BeforeValidator, Field, Json, StrictBool
 
-from knowgap.compiling.data.dataset import PassagePool, make_example
+from knowgap.compiling.data.dataset import SPLITS, PassagePool, make_example
 from knowgap.compiling.data.records import Fields, Id, Record, Text, Texts, read_json_object, read_records
 from knowgap.errors import DataError
 
@@ -343,3 +343,46 @@ class NQOpen(Question):
     """NQ-open (Lee et al., 2019): single-hop questions of search-engine users."""
 
     type: str = "single_hop"
+
+
+class _Query(Fields):
+    id: Id = Field(alias="_id")
+    text: Text
+    metadata: dict[str, Any] = Field({})
+
+
+class _Judgement(Fields):
+    query: Text = Field(alias="query-id")
+    passage: Text = Field(alias="corpus-id")
+    score: int
+
+
+class BEIR(LoadedQuestion):
+    """BEIR (Thakur et al., 2021): a folder with `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`.
+
+    A passage with a score above 0 is gold. The answer is the query's `metadata.answer`, or empty where there is none:
+    such data measure retrieval alone.
+    """
+
+    type: str = "retrieval"
+    answer: Texts
+
+
+def beir_records(folder: Path, pool: PassagePool) -> Iterator[Record]:
+    """The judged queries; those without a judgement are left out."""
+    queries = {(query := record.read(_Query)).id: query for record in read_records(folder / "queries.jsonl")}
+    files = {name: file for name in SPLITS if (file := folder / "qrels" / f"{name}.tsv").is_file()}
+    if not files:
+        raise DataError("holds none of train.tsv, dev.tsv and test.tsv", path=folder / "qrels")
+    for split, file in files.items():
+        gold: dict[str, list[str]] = {}
+        for record in read_records(file):
+            row = record.read(_Judgement)
+            if row.query not in queries:
+                raise record.error(f"{row.query!r} is not among the queries", "query-id")
+            gold.setdefault(row.query, []).extend([row.passage] if row.score > 0 else [])
+        for number, (id, ids) in enumerate(gold.items(), start=1):
+            query = queries[id]
+            answer = query.metadata.get("answer") or ""
+            fields = {"id": id, "question": query.text, "answer": answer, "gold_ids": ids, "split": split}
+            yield Record(fields, file, number)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import dspy
-from pydantic import Field
 
 from knowgap.compiling.data.corpus import read_corpus
 from knowgap.compiling.data.dataset import (
@@ -16,11 +14,9 @@ from knowgap.compiling.data.dataset import (
     Dataset,
     PassagePool,
     fingerprint,
-    make_example,
     sample_split,
     split_examples,
 )
-from knowgap.compiling.data.records import Fields, Id, Text, read_records
 from knowgap.compiling.data.registry import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.plugins import is_reference, split_argument
@@ -29,7 +25,6 @@ from knowgap.retrieval.passage import Passage, document_id
 DATASETS: dict[str, str] = {
     "sample": "a bundled fictional encyclopedia: about 1,000 passages and 300 questions of eight types",
     **{name: layout.about for name, layout in LAYOUTS.items()},
-    "beir": "retrieval test collections: a folder with corpus, queries and judgements (BEIR's layout)",
 }
 """The names that `load_dataset` knows, with a line on each."""
 
@@ -121,15 +116,15 @@ def _read(
                 raise UnknownName.among("split", name, SPLITS)
         return _read_files({name: Path(path) for name, path in source.items()}, layout, corpus, split)
     path = Path(source)
-    if not path.exists() and (layout is None or layout in LAYOUTS or layout == "beir"):
+    if not path.exists() and (layout is None or layout in LAYOUTS):
         source, layout = _locate(str(source), layout)
         path = Path(source)
-    if layout is not None and layout not in LAYOUTS and layout != "beir":
+    if layout is None and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir():
+        layout = "beir"
+    if layout == "beir" or (layout is not None and layout not in LAYOUTS):
+        if corpus is None and layout == "beir":
+            corpus = list(read_corpus(path / "corpus.jsonl"))
         return _read_by_loader(str(source), layout, corpus)
-    if path.is_dir() and (layout == "beir" or (layout is None and _is_beir(path))):
-        splits, passages = _read_beir(path, split), corpus or list(read_corpus(path / "corpus.jsonl"))
-        _check_gold_ids([(path, None, example) for part in splits.values() for example in part], passages)
-        return path.name, splits, passages
     if not path.is_dir():
         return _read_files({_UNDIVIDED: path}, layout, corpus, None)
     own = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
@@ -145,7 +140,7 @@ def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
     if source == "sample":
         return str(_SAMPLE), "jsonl"
     name, colon, path = source.partition(":")
-    if colon and (name in LAYOUTS or name == "beir"):
+    if colon and name in LAYOUTS:
         source, layout = path, name
     elif colon and re.fullmatch(r"[\w.-]+", name):
         reference, argument = split_argument(source)
@@ -164,7 +159,7 @@ def _locate(source: str, layout: str | None) -> tuple[str, str | None]:
 
 
 def _read_by_loader(source: str, layout: str, corpus: list[Passage] | None) -> _Read:
-    """What a loader from outside reads, in the splits that it names; all or none of its questions have one."""
+    """What a folder of BEIR or a loader from outside has, in the splits that all or none of its questions name."""
     name, splits, passages = _read_files({_UNDIVIDED: source}, layout, corpus, None)
     examples = splits[_UNDIVIDED]
     named = [example.get("split") for example in examples]
@@ -214,7 +209,7 @@ def _read_files(
         path = Path(source)
         name = layout or detect_layout(path)
         read = find_reader(name)
-        is_own = name == "jsonl" or name not in LAYOUTS
+        is_own = name in ("jsonl", "beir") or name not in LAYOUTS
         names.append(_split_name(path)[0] if is_own else name)
         splits[each] = []
         for line, example in read(path if name in LAYOUTS else str(source), pool):
@@ -269,56 +264,3 @@ def _match_ids(examples: Iterable[dspy.Example], pooled: Iterable[Passage], corp
     for example in examples:
         example.gold_ids = list(dict.fromkeys(map(rename, example.gold_ids)))
         example.candidates = list(dict.fromkeys(map(rename, example.candidates)))
-
-
-class _Query(Fields):
-    id: Id = Field(alias="_id")
-    text: Text
-    metadata: dict[str, Any] = Field({})
-
-
-class _Judgement(Fields):
-    query: Text = Field(alias="query-id")
-    passage: Text = Field(alias="corpus-id")
-    score: int
-
-
-def _is_beir(folder: Path) -> bool:
-    """Whether a folder has BEIR's layout (Thakur et al., 2021): `corpus.jsonl`, `queries.jsonl`, `qrels/SPLIT.tsv`."""
-    return (folder / "queries.jsonl").is_file() and (folder / "qrels").is_dir()
-
-
-def _read_beir(folder: Path, split: str | None = None) -> dict[str, list[dspy.Example]]:
-    """Return the judged queries of BEIR's layout by split; queries without a judgement are left out.
-
-    A passage with a score above 0 is gold. The answer is the query's `metadata.answer`, or empty where there is none:
-    such data measure retrieval alone.
-    """
-    queries = {(query := record.read(_Query)).id: query for record in read_records(folder / "queries.jsonl")}
-    names = [name for name in SPLITS if split in (None, name)]
-    files = {name: file for name in names if (file := folder / "qrels" / f"{name}.tsv").is_file()}
-    if not files:
-        raise DataError(f"holds none of {', '.join(f'{name}.tsv' for name in names)}", path=folder / "qrels")
-    gold: dict[str, dict[str, list[str]]] = {name: {} for name in files}
-    judged: dict[str, str] = {}
-    for name, file in files.items():
-        for record in read_records(file):
-            row = record.read(_Judgement)
-            if row.query not in queries:
-                raise record.error(f"{row.query!r} is not among the queries", "query-id")
-            if judged.setdefault(row.query, name) != name:
-                raise record.error(f"the query {row.query!r} is judged in {judged[row.query]}.tsv as well", "query-id")
-            gold[name].setdefault(row.query, []).extend([row.passage] if row.score > 0 else [])
-    return {
-        name: [
-            make_example(
-                id=id,
-                question=queries[id].text,
-                answers=[str(queries[id].metadata.get("answer") or "")],
-                type="retrieval",
-                gold_ids=ids,
-            )
-            for id, ids in part.items()
-        ]
-        for name, part in gold.items()
-    }

@@ -35,9 +35,9 @@ class Layout:
     fits: Callable[[Mapping[str, Any]], bool]
     records: Callable[[Path, PassagePool], Iterable[Record]] = lambda path, pool: read_records(path)
 
-    def read(self, path: Path, pool: PassagePool) -> Examples:
+    def read(self, path: str | Path, pool: PassagePool) -> Examples:
         """Yield line or record numbers and examples of a file; its passages go into the pool."""
-        return _examples(self.records(path, pool), self.row, pool)
+        return _examples(self.records(Path(path), pool), self.row, pool)
 
 
 def _examples(records: Iterable[Record], row: type[layouts.Question], pool: PassagePool) -> Examples:
@@ -82,7 +82,7 @@ LAYOUTS: dict[str, Layout] = {
     "strategyqa": Layout(
         "yes/no questions with an implicit strategy (official JSON, paragraphs beside it)",
         layouts.StrategyQA,
-        lambda record: "qid" in record and isinstance(record.get("answer"), bool),
+        _has("qid", "question", "answer"),
         layouts.strategyqa_records,
     ),
     "asqa": Layout("ambiguous questions with long answers (ALCE's JSON)", layouts.ASQA, _has("sample_id", "qa_pairs")),
@@ -122,6 +122,12 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "jsonl": Layout(
         "your own questions (JSON Lines: question, answer, …)", layouts.OwnQuestion, _has("question", "answer")
+    ),
+    "beir": Layout(
+        "retrieval test collections: a folder with corpus, queries and judgements (BEIR's layout)",
+        layouts.BEIR,
+        lambda record: False,
+        layouts.beir_records,
     ),
 }
 
