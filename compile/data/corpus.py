@@ -22,8 +22,7 @@ from pydantic import AliasChoices, Field
 
 from knowgap.compiling.data.records import Fields, Id, read_lines, read_records
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.folder import Folder, kind_of, open_folder, shown_name
-from knowgap.retrieval.documents.reading import Reading, read_documents
+from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
 

@@ -10,8 +10,7 @@ from typing import Any
 from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, UsageError
-from knowgap.retrieval.documents.folder import shown_name
-from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, read_documents
+from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, read_documents, shown_name
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
 from knowgap.retrieval.index.engines import engine_class, engine_window, open_index

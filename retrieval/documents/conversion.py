@@ -21,8 +21,6 @@ from typing import Any
 
 from typing_extensions import Self
 
-from knowgap.retrieval.documents.folder import Unreadable
-
 SECONDS = 300.0
 """A file that takes longer is left out."""
 
@@ -32,6 +30,10 @@ _TEXT = 64_000_000  # characters
 _LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
 _SLIDE = re.compile(r"\s*<!-- Slide number: (\d+) -->\n?")
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
+
+
+class Unreadable(Exception):
+    """A file has no text that can be read; the message says why, in a few words."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
+import zlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -13,15 +16,6 @@ from typing import Any
 
 from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval.documents.conversion import Text
-from knowgap.retrieval.documents.sections import (
-    Section,
-    find_blocks,
-    find_sections,
-    last_sentence,
-    number_at,
-    table_header,
-    unwrap,
-)
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.passage import Passage, part_id
 from knowgap.retrieval.window import Window, embedded_window
@@ -29,6 +23,13 @@ from knowgap.retrieval.window import Window, embedded_window
 PASSAGE_TOKENS = 256
 """Tokens of a passage at most, with its title and the marks of the encoder; less where the encoder reads less."""
 
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
+_PARAGRAPH_END = re.compile(r"\n\s*")
+_SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])")
 _SMALLEST = 32
 _CHARACTERS_PER_TOKEN = 12  # a passage with more is cut there: a long string without spaces may be a single token
 _BLOCK = 32  # characters a token: a block of a long text has about eight passages
@@ -84,7 +85,7 @@ class Splitter:
             above = f"{passage.title}\n\n"  # what does not fit into a title is text
         else:
             title = passage.title
-        pieces = self._cut(title, above + unwrap(passage.text), -len(above), markdown=False)
+        pieces = self._cut(title, above + _unwrap(passage.text), -len(above), markdown=False)
         return self._numbered(passage.id, ((title, text, max(0, at), max(0, end)) for title, text, at, end in pieces))
 
     def split_file(
@@ -103,15 +104,15 @@ class Splitter:
         if markdown:
             pieces = self._split_sections(name, text.text, by_name=by_name or bool(text.title))
         else:
-            pieces = self._cut(self._title([name]), unwrap(text.text), 0, markdown=False)
+            pieces = self._cut(self._title([name]), _unwrap(text.text), 0, markdown=False)
         placed = []
         for piece in self._numbered(file, pieces):
-            first, last = (number_at(text.pages, at) for at in (piece.start, max(piece.start, piece.end - 1)))
+            first, last = (_number_at(text.pages, at) for at in (piece.start, max(piece.start, piece.end - 1)))
             placed.append((piece, Source(file, piece.start, piece.end, unit if first else "", first, last)))
         return placed
 
     def _split_sections(self, name: str, markdown: str, *, by_name: bool) -> Iterator[tuple[str, str, int, int]]:
-        sections = find_sections(markdown)
+        sections = _find_sections(markdown)
         tops = {section.headings[0] for section in sections if section.headings}
         parts = [] if not by_name and len(tops) == 1 and not markdown[: sections[0].end].strip() else [name]
         for number, section in enumerate(sections):
@@ -126,7 +127,7 @@ class Splitter:
                 start = section.heading_start
             yield from self._cut(title, markdown[start : section.end], start, markdown=True)
 
-    def _repeats(self, section: Section, following: Section, parts: list[str]) -> bool:
+    def _repeats(self, section: _Section, following: _Section, parts: list[str]) -> bool:
         """Whether the title of the section that follows has the heading of a section without a text."""
         below = following.headings[: len(section.headings)] == section.headings
         return below and section.headings[-1] in self._title(_distinct([*parts, *following.headings]))
@@ -148,14 +149,14 @@ class Splitter:
             if start < end:
                 yield title, _tidy(text[start:end]), offset + start, offset + end
             return
-        header = max((len(table_header(text, at.start())) for at in re.finditer(r"^\|", text, re.M)), default=0)
+        header = max((len(_table_header(text, at.start())) for at in re.finditer(r"^\|", text, re.M)), default=0)
         slack = max(self._overlap, min(header // 2, self.limit // 3) if markdown else 0)
         capacity = max(_SMALLEST // 2, (self.limit - marked - slack) // 8 * 8)
         last = 0
         for first, end in self._chunks(text, capacity, markdown):
             start, prefix = first, ""
             if first and markdown:
-                prefix = table_header(text, first)
+                prefix = _table_header(text, first)
             if first and not prefix:
                 start = self._overlapping(text, last, first)
             body = _tidy(prefix + text[start:end])
@@ -166,7 +167,7 @@ class Splitter:
 
     def _overlapping(self, text: str, previous: int, first: int) -> int:
         """Where a passage begins so that it repeats the last sentence before it, or the last words of a long one."""
-        start = last_sentence(text, max(previous, first - 6 * self._overlap), first)
+        start = _last_sentence(text, max(previous, first - 6 * self._overlap), first)
         words = [match.start() for match in re.finditer(r"(?<!\S)\S", text[start:first])]
         for place in (words[0], words[-self._overlap // 3]) if len(words) > self._overlap // 3 else words[:1]:
             if self._count(text[start + place : first]) - self._window.marks <= self._overlap:
@@ -177,7 +178,7 @@ class Splitter:
         """Start and end of the pieces of a text, without what is white space between them."""
         splitter = _chunker(self._window.tokenizer, capacity, markdown)
         longest = _CHARACTERS_PER_TOKEN * self.limit
-        for start, end in find_blocks(text, _BLOCK * self.limit):
+        for start, end in _find_blocks(text, _BLOCK * self.limit):
             for at, chunk in splitter.chunk_indices(text[start:end]):
                 for place in range(0, len(chunk), longest):
                     first, last = _stripped(chunk, place, min(len(chunk), place + longest))
@@ -217,3 +218,126 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
 def _tidy(text: str) -> str:
     """A text without spaces at line ends and without several blank lines together."""
     return re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t\r\f\v]+(?=\n)", "", text.replace("\r\n", "\n"))).strip()
+
+
+@dataclass(frozen=True)
+class _Section:
+    """The text from `start` to `end` under a heading, which begins at `heading_start`.
+
+    `headings` are those above the text, from the highest level.
+    """
+
+    headings: tuple[str, ...]
+    heading_start: int
+    start: int
+    end: int
+
+
+def _find_sections(markdown: str) -> list[_Section]:
+    """The sections of a Markdown text, in order; together with their headings they are the whole text."""
+    sections: list[_Section] = []
+    above: list[tuple[int, str]] = []
+    heading_start = start = 0
+    for level, heading, first, after in _headings(markdown):
+        sections.append(_Section(tuple(text for _, text in above), heading_start, start, first))
+        above = [*(upper for upper in above if upper[0] < level), (level, heading)]
+        heading_start, start = first, after
+    sections.append(_Section(tuple(text for _, text in above), heading_start, start, len(markdown)))
+    return sections
+
+
+def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
+    """Level, text, start and end of each heading; in a block of code there are none."""
+    fence, position = "", 0
+    above, above_start, above_alone = "", 0, False  # the line before, and whether a blank line is before it
+    for line in markdown.splitlines(keepends=True):
+        start, position = position, position + len(line)
+        bare = line.rstrip("\r\n")
+        if mark := _FENCE.match(bare):
+            if not fence:
+                fence = mark[1]
+            elif mark[1].startswith(fence) and not bare.strip(" `~"):
+                fence = ""
+            above = ""
+            continue
+        if fence:
+            continue
+        if heading := _HEADING.match(bare):
+            yield len(heading[1]), heading[2].strip(), start, position
+            above, above_alone = "", True
+            continue
+        if above.strip() and above_alone and "|" not in above and (rule := _UNDERLINE.match(bare)):
+            yield (1 if rule[1][0] == "=" else 2), above.strip(), above_start, position
+            above, above_alone = "", True
+            continue
+        above_alone = not above.strip()
+        above, above_start = bare, start
+
+
+def _table_header(markdown: str, position: int) -> str:
+    """The header of the table in whose rows a position is, with the rule below it; empty if it is in no table."""
+    start = markdown.rfind("\n", 0, position) + 1
+    end = markdown.find("\n", start)
+    if not markdown[start : end if end >= 0 else None].lstrip().startswith("|"):
+        return ""
+    rule = ""
+    while start > 0:
+        end, start = start - 1, markdown.rfind("\n", 0, start - 1) + 1
+        line = markdown[start:end].strip()
+        if not line.startswith("|"):
+            return ""
+        if rule:
+            return f"{line}\n{rule}\n"
+        if _TABLE_RULE.match(line):
+            rule = line
+    return ""
+
+
+def _unwrap(text: str) -> str:
+    """Replace by a space each line end at which a line was only wrapped; all positions stay what they are.
+
+    A line was wrapped if it is nearly as wide as the wide lines of the text, and no blank line, indented line or item
+    of a list follows.
+    """
+    lines = text.split("\n")
+    widths = sorted(len(line.rstrip()) for line in lines if line.strip())
+    width = widths[int(0.9 * (len(widths) - 1))] if widths else 0
+    if len(widths) < 3 or not 40 <= width <= 200:
+        return text
+    joined = []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        wrapped = len(line.rstrip()) >= 0.7 * width and following.strip() and not _BULLET.match(following)
+        joined.append(f"{line.removesuffix(chr(13))} {' ' * line.endswith(chr(13))}" if wrapped else f"{line}\n")
+    return "".join(joined)[: len(text)]
+
+
+def _find_blocks(text: str, size: int) -> list[tuple[int, int]]:
+    """Where to cut a long text so that a later edit moves the cuts near it only; [(start, end)].
+
+    A cut is before a paragraph (before a sentence, where paragraphs are long) whose own words choose it by their
+    checksum, as in content-defined chunking (Muthitacharoen et al. 2001, "LBFS"). There are about `size` characters
+    between two cuts, and no fewer than an eighth of it.
+    """
+    if len(text) <= 2 * size:
+        return [(0, len(text))]
+    ends = [match.end() for match in _PARAGRAPH_END.finditer(text)]
+    if len(ends) < 4 * len(text) / size:
+        ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    cuts = [0]
+    for start, end in itertools.pairwise([*ends, len(text)]):
+        checksum = zlib.crc32(text[start:end].encode("utf-8", "replace")) / 2**32
+        if start - cuts[-1] >= size / 8 and checksum < (end - start) / size:
+            cuts.append(start)
+    return list(zip(cuts, [*cuts[1:], len(text)], strict=True))
+
+
+def _last_sentence(text: str, start: int, end: int) -> int:
+    """Where the last sentence or line between two positions begins."""
+    ends = [match.end() for match in _SENTENCE_END.finditer(text, start, end) if match.end() < end]
+    return ends[-1] if ends else start
+
+
+def _number_at(pages: list[tuple[int, int]], position: int) -> int:
+    """The number of the page on which a position is; 0 if it is on none."""
+    place = bisect_right(pages, position, key=lambda page: page[0]) - 1
+    return pages[place][1] if place >= 0 else 0

@@ -10,10 +10,8 @@ import pytest
 from document_files import archive, pdf, sheet, slides, word
 
 from knowgap.errors import DataError
-from knowgap.retrieval.documents import folder
-from knowgap.retrieval.documents.conversion import Converter
-from knowgap.retrieval.documents.folder import Unreadable, open_folder
-from knowgap.retrieval.documents.reading import Reading, read_documents
+from knowgap.retrieval.documents.conversion import Converter, Unreadable
+from knowgap.retrieval.documents.reading import Reading, open_folder, read_bytes, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.window import embedded_window
 
@@ -112,9 +110,9 @@ def test_nothing_outside_the_folder_is_read_and_nothing_is_waited_for(tmp_path: 
         "hidden": 1, "hidden folders": 1, "not regular files": 1, "of the unknown kind .png": 1, "symbolic links": 3,
     }  # fmt: skip
     with pytest.raises(Unreadable, match="is a symbolic link"):
-        folder.read_bytes(root / "link.txt")
+        read_bytes(root / "link.txt")
     with pytest.raises(Unreadable, match="is not a regular file"):
-        folder.read_bytes(root / "pipe.txt")
+        read_bytes(root / "pipe.txt")
     with pytest.raises(DataError, match="there is no such folder"):
         open_folder(root / "absent")
 
