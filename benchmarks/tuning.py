@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
@@ -100,7 +99,7 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
     ).study
     assert tuning is not None
     return {
-        **asdict(tuning.calls),
+        **tuning.calls._asdict(),
         "calls": tuning.spent.calls,
         "wall": time.perf_counter() - started,
         "pruned": sum(not trial.complete for trial in tuning.trials),

@@ -111,10 +111,10 @@ def load(
 ) -> Program:
     """Read a program that `save` wrote.
 
-    Nothing in the folder is executed, and no endpoint or language model is taken from it: only demonstrations,
-    instructions and hyperparameters are, and the places of trained sub-models. One that is not given is taken from its
-    place if the files there still have their digest. A class from outside the package is imported by its name, and only
-    if it is expected, if its module has been imported, or if an installed package offers it.
+    Only demonstrations, instructions, hyperparameters and the places of trained sub-models are taken from the folder. A
+    sub-model that is not given is loaded from its place if the files there still have their digest. A class from
+    outside the package is imported by its name, and only if it is expected, if its module has been imported, or if an
+    installed package offers it.
 
     Args:
         folder: the folder of the artifact.

@@ -19,76 +19,66 @@ _SPLITS = {
 
 def model_card(config: dict[str, Any], program: Program) -> str:
     """The text of `card.md`, from the contents of `config.json`."""
-    retriever, data, versions = config["retriever"], config["data"], config["versions"]
+    retriever, data, versions, lm = config["retriever"], config["data"], config["versions"], config["lm"]
+    settings = [f"{name}={value}" for name, value in config["lm_settings"].items() if name != "endpoint"]
+    passages, corpus = retriever.get("passages", "?"), _first_digits(retriever.get("corpus_digest"))
     facts = [
         ("Program", f"`{config['program']}`"),
-        ("Language model", ", ".join(f"`{part}`" for part in (config["lm"] or "not said", *_options(config)))),
-        ("Index", f"{retriever.get('name', 'none')}, digest `{_first_digits(retriever.get('digest'))}`"),
-        (
-            "Corpus",
-            f"{retriever.get('passages', '?')} passages, digest `{_first_digits(retriever.get('corpus_digest'))}`",
-        ),
+        ("Language model", ", ".join(f"`{part}`" for part in (lm or "not said", *settings))),
+        ("Index", f"{retriever.get('name', 'none')}, digest {_first_digits(retriever.get('digest'))}"),
+        ("Corpus", f"{passages} passages, digest {corpus}"),
         ("Reranker", config["reranker"] or "none"),
         ("Entailment model", config["entailment"] or "none"),
         *(
-            (f"Sub-model `{argument}`", facts.get("name") or f"digest `{_first_digits(facts.get('digest'))}`")
+            (f"Sub-model `{argument}`", facts.get("name") or f"digest {_first_digits(facts.get('digest'))}")
             for argument, facts in config["sub_models"].items()
         ),
         *((f"From outside: {role}", _outside(each)) for role, each in config["outside"].items()),
-        ("Data", f"{data.get('name', 'not said')}, fingerprint `{_first_digits(data.get('fingerprint'))}`"),
-        ("Made", f"{config['created']}, at commit `{_first_digits(config['git_commit'])}`"),
+        ("Data", f"{data.get('name', 'not said')}, fingerprint {_first_digits(data.get('fingerprint'))}"),
+        ("Made", f"{config['created']}, at commit {_first_digits(config['git_commit'])}"),
         ("Versions", f"knowgap {versions.get('knowgap', '?')}, DSPy {versions.get('dspy', '?')}"),
     ]
-    lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], facts), "", "## Scores", ""]
-    lines += _scores(config["evaluations"])
-    lines += ["", "## Hyperparameters", ""]
     declared = program.hyperparameters()
     rows = [
         (f"`{name}`", f"`{value}`", f"`{declared[name].default}`", declared[name].help)
         for name, value in config["hyperparameters"].items()
     ]
-    lines += _table(["name", "value", "default", "what it does"], rows)
-    lines += ["", "## Demonstrations", ""]
     shown = [f"- `{name}`: {number}" for name, number in config["demonstrations"].items()]
-    lines += shown or ["None: every prompt is its instructions alone."]
-    if compared := config["compared"]:
-        lines += ["", "## Programs compared", "", *_table([*compared[0]], [[*row.values()] for row in compared])]
-    if config["cost"]:
-        lines += ["", "## What compiling cost", "", *(f"- {name}: {value}" for name, value in config["cost"].items())]
-    lines += [
-        "",
-        "## Use",
-        "",
-        "```python",
-        "import dspy",
-        "import knowgap",
-        *([f"import {config['program'].partition(':')[0]}"] if ":" in config["program"] else []),
-        "",
-        f'dspy.configure(lm=knowgap.make_lm("{_lm_word(config["lm"])}"))',
-        'program = knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")',
-        'print(program(question="…").answer)',
-        "```",
-        "",
-    ]
-    return "\n".join(lines)
+    word = "extractive" if lm == EXTRACTIVE else lm or "openai/…"
+    module, _, outside = config["program"].partition(":")
+    sections = {
+        "Scores": _scores(config["evaluations"]),
+        "Hyperparameters": _table(["name", "value", "default", "what it does"], rows),
+        "Demonstrations": shown or ["None: every prompt is its instructions alone."],
+        "Programs compared": _table([*config["compared"][0]], [[*row.values()] for row in config["compared"]])
+        if config["compared"]
+        else [],
+        "What compiling cost": [f"- {name}: {value}" for name, value in config["cost"].items()],
+        "Use": [
+            "```python",
+            "import dspy",
+            "import knowgap",
+            *([f"import {module}"] if outside else []),
+            "",
+            f'dspy.configure(lm=knowgap.make_lm("{word}"))',
+            'program = knowgap.load("PATH/OF/THIS/FOLDER", retriever="PATH/OF/THE/INDEX")',
+            'print(program(question="…").answer)',
+            "```",
+        ],
+    }
+    lines = [f"# {type(program).__name__}, compiled", "", *_table(["", ""], facts)]
+    for title, content in sections.items():
+        lines += ["", f"## {title}", "", *content] if content else []
+    return "\n".join([*lines, ""])
 
 
 def _outside(facts: dict[str, str]) -> str:
     version = f", version {facts['version']}" if "version" in facts else ""
-    return f"`{facts['name']}`{version}, digest of its file `{_first_digits(facts.get('sha256'))}`"
-
-
-def _options(config: dict[str, Any]) -> list[str]:
-    """The options of the language model, as they are written on the command line."""
-    return [f"{name}={value}" for name, value in config["lm_settings"].items() if name != "endpoint"]
+    return f"`{facts['name']}`{version}, digest of its file {_first_digits(facts.get('sha256'))}"
 
 
 def _first_digits(digest: str | None) -> str:
-    return digest[:16] if digest else "not known"
-
-
-def _lm_word(name: str) -> str:
-    return "extractive" if name == EXTRACTIVE else name or "openai/…"
+    return f"`{digest[:16]}`" if digest else "not known"
 
 
 def _scores(evaluations: dict[str, Any]) -> list[str]:

@@ -37,14 +37,9 @@ class DemoSets(BaseModel, extra="forbid"):
     def draw(
         cls, program: Program, bootstrapped: Program | None, *, num_sets: int = 6, max_demos: int = 4, seed: int = 0
     ) -> DemoSets:
-        """Draw sets from bootstrapped demonstrations.
+        """Draw sets for a program from the demonstrations of its bootstrapped copy, if there is one.
 
-        Args:
-            program: the program with its own demonstrations.
-            bootstrapped: the same program with all bootstrapped demonstrations; None if there are none.
-            num_sets: maximum number of sets for each predictor, the empty one included.
-            max_demos: maximum number of demonstrations in a drawn set.
-            seed: the seed of the random draws.
+        There are at most `num_sets` for each predictor, the empty one included, with `max_demos` demonstrations.
         """
         rng = random.Random(seed)
         available = _demos(bootstrapped) if bootstrapped is not None else {}

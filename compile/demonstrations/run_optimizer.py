@@ -77,8 +77,7 @@ def run_optimizer(
     author = teacher_lm or model
     if spec.needs_lm and getattr(author, "model", "") == EXTRACTIVE:
         raise LanguageModelError(
-            f"the optimizer {optimizer} has a language model write instructions, which the embedded reader cannot: "
-            "use a real one (lm=… or teacher_lm=…), or labeled, bootstrap, random_search or knn"
+            f"the optimizer {optimizer} has a language model write instructions, which the embedded reader cannot"
         )
     student = program.deepcopy()
     student._compiled = False

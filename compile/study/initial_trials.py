@@ -38,14 +38,8 @@ def list_initial_trials(
 
     They are, for each program and each once: the paper's settings without demonstrations; the program as it is; the
     settings in `config.start`; the program with its calibrated δ; and the program with bootstrapped demonstrations. The
-    first three of all programs come before the rest.
-
-    Args:
-        programs: by name.
-        config: how the study searches.
-        known: by program, the settings in `config.start` and the calibrated δ.
-        demos: which demonstrations trials choose from: none, those that a program brings along, or bootstrapped ones
-            as well.
+    first three of all programs come before the rest. `known` are the `known_settings`; `demos` says which
+    demonstrations trials choose from: none, those that a program brings along, or bootstrapped ones as well.
     """
     initial: list[InitialTrial] = []
     for name, program in programs.items():

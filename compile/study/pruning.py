@@ -12,12 +12,15 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.pruners import WilcoxonPruner
 from optuna.trial import TrialState, create_trial
 
+_P_THRESHOLD = 0.1  # the significance level of the test
+_LEAST_GAIN = 0.01  # in the mean score of all questions
+
 
 class Pruner:
     """Compares a trial with the best complete one.
 
     A trial is pruned for one of two reasons. It does worse, by Optuna's Wilcoxon signed-rank test over the questions
-    that both were asked. Or its expected gain is less than `least_gain`: most settings answer most questions alike,
+    that both were asked. Or its expected gain is less than 0.01: most settings answer most questions alike,
     and the test never calls those worse.
 
     The test runs on a study in memory: in the storage, every score would be a transaction.
@@ -25,21 +28,19 @@ class Pruner:
     Args:
         scores: of the best complete trial, in the study's order of the questions; each from 0 to 1.
         startup: number of questions before which no trial is pruned.
-        p_threshold: significance level of the test.
-        least_gain: in the mean score of all questions.
     """
 
-    def __init__(self, scores: Sequence[float], startup: int, p_threshold: float = 0.1, least_gain: float = 0.01):
+    def __init__(self, scores: Sequence[float], startup: int):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
-            self._pruner = WilcoxonPruner(p_threshold=p_threshold, n_startup_steps=startup)
-        self._scores, self._startup, self._least_gain = [*map(float, scores)], startup, least_gain
+            self._pruner = WilcoxonPruner(p_threshold=_P_THRESHOLD, n_startup_steps=startup)
+        self._scores, self._startup = [*map(float, scores)], startup
         self._study = create_study(direction="maximize")
         self._study.add_trial(create_trial(value=fmean(scores), intermediate_values=dict(enumerate(self._scores))))
 
     def should_prune(self, scores: Sequence[float]) -> bool:
         """Whether to stop a trial with these scores, in the same order."""
-        if len(scores) >= self._startup and self.expected_gain(scores) < self._least_gain:
+        if len(scores) >= self._startup and self.expected_gain(scores) < _LEAST_GAIN:
             return True
         so_far = create_trial(state=TrialState.RUNNING, intermediate_values=dict(enumerate(map(float, scores))))
         return self._pruner.prune(self._study, so_far)

@@ -29,12 +29,8 @@ def in_race(
     Source: Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
     2016), after Karnin et al. (ICML 2013).
 
-    Args:
-        programs: their names.
-        trials: the finished trials of the study, by number.
-        n_first: number of trials with the paper's and the programs' own settings.
-        n_trials: number of trials in all.
-        limits: says what a question may cost in the trial that is chosen.
+    `trials` are the finished ones, of which the first `n_first` have the paper's and the programs' own settings; there
+    will be `n_trials`. `limits` says what a question may cost.
     """
     if len(trials) < n_first or len(programs) == 1:
         return [*programs]

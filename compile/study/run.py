@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -53,14 +53,12 @@ class StudyResult(StudyFacts, Generic[P]):
     """The result of a study, besides the facts about it.
 
     Attributes:
-        program: a copy of the program with the hyperparameters and demonstrations of the chosen trial.
         questions: ids of the dev questions, in the order of the trials' scores.
         stopped: why the study ended: "trials", or the limit that was reached.
         bases: the programs that were tuned, by name, as they were.
         config: how the study searched, with the prices that counted.
     """
 
-    program: P
     questions: list[str]
     stopped: str
     bases: Mapping[str, P]
@@ -73,6 +71,11 @@ class StudyResult(StudyFacts, Generic[P]):
             f"StudyResult({self.base.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
             f"trial {best.number} is chosen with {self.metric} {best.score:.3f} on dev{before})"
         )
+
+    @cached_property
+    def program(self) -> P:
+        """A copy of the program with the hyperparameters and demonstrations of the chosen trial."""
+        return self.program_of(self.best)
 
     @property
     def base(self) -> P:
@@ -120,10 +123,8 @@ def run_study(
     The study begins with the paper's settings, the program's own, those in `config.start`, a δ calibrated on the
     training questions, and bootstrapped demonstrations. Then Optuna's TPE draws.
 
-    With several programs, the study searches for the best of them as well. It tries each with its paper's settings;
-    those that do worse get no more trials, see `knowgap.compiling.study.racing`. Demonstrations are
-    bootstrapped for a program that is still in the race then. Answers, retrieved lists and scores are shared between
-    programs where prompts and queries are the same.
+    With several programs, the study searches for the best of them as well; see `knowgap.compiling.study.racing`.
+    Answers, retrieved lists and scores are shared between programs where prompts and queries are the same.
 
     Arguments and errors are those of `knowgap.compiling.compiler.compile`; how several processes work together is in
     `knowgap.compiling.study.shared`.
@@ -138,12 +139,39 @@ def run_study(
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)
-    about = _about(by_name, devset, train, model)
-    about |= {"metric": name, "seed": seed, "demonstrations": searches, **config.identity()}
+    retriever = next((each.retriever for each in by_name.values() if each.retriever is not None), None)
+    about = {
+        "programs": list(by_name),
+        "state": [[digest(state_of(each)), outside_parts(each)] for each in by_name.values()],
+        "dev questions": examples_digest(devset),
+        "training questions": examples_digest(train),
+        "language model": [lm_name(model), lm_settings(model)],
+        "index": [retriever_facts(retriever).get(key) for key in ("name", "digest", "corpus_digest")],
+        "metric": name,
+        "seed": seed,
+        "demonstrations": searches,
+        **config.identity(),
+    }
 
     def report(done: int, total: int, text: str) -> None:
         if progress is not None:
             progress(0, n_trials, f"bootstrapping demonstrations: {done} {text}")
+
+    def bootstrap(program: Program) -> DemoSets:
+        tracker, bootstrapped, most = UsageTracker(config.prices), None, config.num_sets * config.max_demos // 2
+        if train:
+            with track_usage(tracker):
+                bootstrapped = run_optimizer(
+                    program,
+                    train,
+                    metric=measure,
+                    teacher_lm=teacher_lm,
+                    seed=seed,
+                    progress=report,
+                    max_bootstrapped_demos=max(config.max_demos, most),
+                )
+        pool = DemoSets.draw(program, bootstrapped, num_sets=config.num_sets, max_demos=config.max_demos, seed=seed)
+        return pool.model_copy(update={"spent": tracker.usage})
 
     with (
         _reusing(by_name, model, config) as cached,
@@ -155,7 +183,7 @@ def run_study(
             initial=list_initial_trials(cached, config, known, choice),
             known=known,
             programs=cached,
-            bootstrap=partial(_bootstrap, train, measure, config, teacher_lm, seed, report),
+            bootstrap=bootstrap,
             questions=questions,
             metric=(name, measure),
             n_trials=n_trials,
@@ -177,10 +205,7 @@ def shows_demos(demos: str, lm: dspy.BaseLM | None, teacher_lm: dspy.BaseLM | No
         raise UnknownName.among("kind of demonstrations", demos, ["auto", "search", "none"])
     if demos == "none" or (demos == "auto" and lm_name(lm) == EXTRACTIVE):
         if teacher_lm is not None:
-            raise UsageError(
-                f"the teacher {lm_name(teacher_lm)} has nothing to do: no demonstrations are made, since they are "
-                "switched off or the embedded reader takes no notice of them"
-            )
+            raise UsageError(f"the teacher {lm_name(teacher_lm)} has nothing to do: no demonstrations are made")
         return False
     return True
 
@@ -190,46 +215,15 @@ def study_label(programs: Sequence[str]) -> str:
     return programs[0] if len(programs) == 1 else "programs"
 
 
-def _bootstrap(
-    trainset: Sequence[dspy.Example],
-    metric: Metric,
-    config: StudyConfig,
-    teacher_lm: dspy.BaseLM | None,
-    seed: int,
-    progress: Progress,
-    program: Program,
-) -> DemoSets:
-    """Make the demonstration sets that trials of a program choose from."""
-    tracker, bootstrapped = UsageTracker(config.prices), None
-    if trainset:
-        with track_usage(tracker):
-            bootstrapped = run_optimizer(
-                program,
-                trainset,
-                metric=metric,
-                optimizer="bootstrap",
-                teacher_lm=teacher_lm,
-                seed=seed,
-                progress=progress,
-                max_bootstrapped_demos=max(config.max_demos, config.num_sets * config.max_demos // 2),
-            )
-    pool = DemoSets.draw(program, bootstrapped, num_sets=config.num_sets, max_demos=config.max_demos, seed=seed)
-    return pool.model_copy(update={"spent": tracker.usage})
-
-
 def _by_name(programs: Sequence[P], n_trials: int) -> dict[str, P]:
-    """The programs of a study by name.
-
-    Raises:
-        UsageError: there is none, two have the same name, or there are fewer trials than programs.
-    """
+    """The programs of a study by name; `UsageError` if their names or the number of trials do not fit."""
     by_name = {each.name: each for each in programs}
     if not by_name or len(by_name) < len(programs):
-        names = ", ".join(each.name for each in programs)
-        raise UsageError(f"name one program, or several with different names: {names or 'there is none'}")
+        raise UsageError(
+            f"name programs with different names: {', '.join(p.name for p in programs) or 'there is none'}"
+        )
     if n_trials < len(by_name):
-        what = "one trial is" if len(by_name) == 1 else f"{len(by_name)} trials, one for each program, are"
-        raise UsageError(f"n_trials={n_trials}: at least {what} needed")
+        raise UsageError(f"n_trials={n_trials}: at least one trial for each of {len(by_name)} programs is needed")
     return by_name
 
 
@@ -253,36 +247,8 @@ def _conclude(
 ) -> StudyResult[P]:
     facts = read_study(study, cost=config.cost)
     best = choose(facts.trials, config.rule, config.cost, config)
-    program = cast("P", bases[best.program].deepcopy().configure(**best.values))
     fields: dict[str, Any] = {**vars(facts), "chosen": best}
-    return StudyResult(
-        **fields,
-        program=facts.pool_of(best.program).apply(program, best.demonstrations),
-        questions=questions,
-        stopped=stopped,
-        bases=bases,
-        config=config,
-    )
-
-
-def _about(
-    programs: Mapping[str, Program],
-    devset: Sequence[dspy.Example],
-    trainset: Sequence[dspy.Example],
-    model: dspy.BaseLM,
-) -> dict[str, Any]:
-    """What a study is about, apart from how it searches."""
-    states = [digest(state_of(program)) for program in programs.values()]
-    outside = [outside_parts(program) for program in programs.values()]
-    retriever = next((p.retriever for p in programs.values() if p.retriever is not None), None)
-    return {
-        "programs": list(programs),
-        "state": [*states, *filter(None, outside)],
-        "dev questions": examples_digest(devset),
-        "training questions": examples_digest(trainset),
-        "language model": [lm_name(model), lm_settings(model)],
-        "index": [retriever_facts(retriever).get(key) for key in ("name", "digest", "corpus_digest")],
-    }
+    return StudyResult(**fields, questions=questions, stopped=stopped, bases=bases, config=config)
 
 
 @contextmanager

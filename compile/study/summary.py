@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from optuna.trial import TrialState
 
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
 _LEFT_OUT = 50  # of more trials, about so many are left out in turn
 
 
-@dataclass(frozen=True)
-class Calls:
-    """Calls to the language model over a study, as far as they were counted.
+class Calls(NamedTuple):
+    """Counted calls to the language model over a study: those that reached it, and what was saved.
 
-    Attributes:
-        spent: calls that reached it.
-        without_sharing: calls if no answer and no earlier trial's result had been used again.
-        without_pruning: the same if every trial had also asked every dev question (extrapolated).
+    `without_sharing` are the calls if no answer and no earlier trial's result had been used again, `without_pruning`
+    the same if every trial had also asked every dev question (extrapolated).
     """
 
     spent: int
@@ -42,16 +39,8 @@ class Calls:
     without_pruning: int
 
 
-@dataclass(frozen=True)
-class ProgramTrials:
-    """What a study says about one of its programs.
-
-    Attributes:
-        name: of the program.
-        n_trials: number of its finished trials.
-        best: the best of those that are complete; None if all were stopped early.
-        spent: what its trials and demonstrations cost.
-    """
+class ProgramTrials(NamedTuple):
+    """A program of a study: its finished trials, the best complete one, what trials and demonstrations cost."""
 
     name: str
     n_trials: int

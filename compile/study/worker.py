@@ -60,23 +60,11 @@ class _Abandoned(Exception):
 
 @dataclass
 class Worker:
-    """Runs trials of a study.
+    """Runs trials of a study until `n_trials` are finished.
 
-    Args:
-        study: Optuna's study.
-        initial: the initial trials, in their order.
-        known: by program, settings that are tried besides the defaults and the program's own; ranges are widened to
-            hold them.
-        programs: by name; the first is the base of the comparison, whose trial with the paper's settings is always
-            finished.
-        bootstrap: makes the demonstration sets of a program.
-        questions: the dev questions with their ids, in the order in which every trial asks them.
-        metric: its name and function.
-        n_trials: number of finished trials at which the process stops.
-        seed: the seed of every random choice.
-        num_threads: how many questions are asked at a time.
-        config: how the study searches, its limits, and the prices.
-        progress: called after every question.
+    `known` are settings by program, for which ranges are widened; `questions` the dev questions with their ids, in the
+    order in which every trial asks them. The first program is the base of the comparison: its trial with the paper's
+    settings asks all questions.
     """
 
     study: Study
@@ -102,7 +90,7 @@ class Worker:
         self._shows_demos = any(trial.label == BOOTSTRAPPED for trial in self.initial)
 
     def run(self) -> str:
-        """Run trials until `n_trials` are finished or a limit is reached; say which.
+        """Run trials until there are enough or a limit is reached; say which.
 
         The trials with the paper's settings are always among them: where a process died, its is run again at the end.
         A trial that loses a question fails, and if it is one of the initial ones, it is run again.

@@ -10,7 +10,6 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, progress, remark, show_table
 from knowgap.cli.evaluate import Job, show_estimates
-from knowgap.errors import UnknownName
 
 if TYPE_CHECKING:
     import dspy
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from knowgap.compiling import StudyConfig, StudyResult
     from knowgap.compiling.study.trials import TrialResult
     from knowgap.programs.base import Program
-
-_SETTINGS = ("mode", "cost", "rule", "prune", "max_calls_per_question", "max_cost_per_question")
-_SETTINGS += ("max_calls", "max_tokens", "max_money", "timeout")
 
 
 def run_study(
@@ -80,11 +76,9 @@ def study_config(options: o.StudyOptions, ranges: Mapping[str, tuple[float, floa
     """How a study searches, and its limits; they are checked."""
     from knowgap.compiling import StudyConfig
 
-    settings: dict[str, Any] = {**factories.named_values(options.study, "--study")}
-    for name in settings:
-        if name not in _SETTINGS:
-            raise UnknownName.among("setting of --study", name, _SETTINGS)
-    return StudyConfig(**settings, ranges=dict(ranges or {}), cache_dir=factories.cache_folder(), prices=options.prices)
+    settings: dict[str, Any] = {"cache_dir": factories.cache_folder(), "prices": options.prices}
+    settings |= {"ranges": dict(ranges or {}), **factories.named_values(options.study, "--study")}
+    return StudyConfig(**settings)
 
 
 def show_estimate(

@@ -170,7 +170,7 @@ def test_refuses_what_goes_with_one_program(knowgap):
         assert option[0] in message
         assert "one program, and --program names several" in message
     assert "none of the programs has one" in knowgap.refusal("compile", *SEVERAL, "--part", "reranker=embedded")
-    assert "at least 3 trials, one for each program" in knowgap.refusal("compile", *SEVERAL, "--n-trials", "2")
+    assert "at least one trial for each of 3 programs" in knowgap.refusal("compile", *SEVERAL, "--n-trials", "2")
     everything = knowgap(
         "compile", "--demos", "none", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run"
     )

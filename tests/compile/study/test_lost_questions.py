@@ -84,4 +84,4 @@ def test_what_nobody_counted_is_not_free(limit):
     assert {trial.costs["lm_calls"] for trial in tuning.trials} == {None}
     assert tuning.front == []
     with pytest.raises(StudyError, match="what it cost is not known"):
-        run_study(n_trials=2, **arguments | {"config": StudyConfig(**limit)})
+        run_study(n_trials=2, **arguments | {"config": StudyConfig(reuse=False, **limit)})

@@ -88,10 +88,3 @@ def test_conditions_in_any_order():
     found, _ = drawn(SearchSpace(Late()), n=60)
     assert all(v["first"] == 1 for v, _ in found if not v["later"])
     assert {v["first"] for v, _ in found if v["later"]} == {1, 2, 3}
-
-    class Circle(Tunable):
-        a = Switch(True, "a", when={"b": (True,)})
-        b = Switch(True, "b", when={"a": (True,)})
-
-    with pytest.raises(UsageError, match="circle"):
-        SearchSpace(Circle())

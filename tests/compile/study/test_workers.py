@@ -225,21 +225,18 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
     assert [trial.number for trial in first.trials] == [0, 1, 2, 3]
 
 
-def test_a_server_that_does_not_answer():
-    port = free_port()
-    with pytest.raises(StudyError, match=r"postgresql://127.0.0.1:\d+/x cannot be opened") as caught:
-        open_storage(f"postgresql://me:secret@127.0.0.1:{port}/x").__enter__()
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("postgresql://me:secret@127.0.0.1:{port}/x", StudyError, r"postgresql://127.0.0.1:\d+/x cannot be opened"),
+        ("mysql://me:secret@127.0.0.1/x", MissingDependency, "mysql://127.0.0.1/x needs a database driver: .* pymysql"),
+        ("nonsense://somewhere", StudyError, "cannot be opened"),
+        ("postgresql://me:secret@here:port/x", StudyError, "cannot be opened"),
+    ],
+)
+def test_servers_that_cannot_be_used(monkeypatch, url, error, message):
+    monkeypatch.setitem(sys.modules, "pymysql", None)
+    with pytest.raises(error, match=message) as caught, open_storage(url.format(port=free_port())):
+        pass
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_drivers_are_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pymysql", None)
-    with pytest.raises(MissingDependency, match=r"mysql://127.0.0.1/x needs a database driver: .* pymysql"):
-        open_storage("mysql://me:secret@127.0.0.1/x").__enter__()
-
-
-@pytest.mark.parametrize("url", ["nonsense://somewhere", "postgresql://me@here:port/x"])
-def test_urls_that_are_none(url):
-    with pytest.raises(StudyError, match="cannot be opened"):
-        open_storage(url).__enter__()
