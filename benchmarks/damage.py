@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forked import count_words, in_fork, sample
+from forked import count_words, in_fork, rag_over_sample, sample, value_of
 from table import Table, note
 
 QUERIES = ["Who wrote The Glass Orchard?", "a river in the north", "painter born in the capital"]
@@ -138,19 +138,14 @@ def _damaged(content: bytes, kind: str, draw: random.Random, other: Path) -> byt
 def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
     """Make what is damaged, each in a process of its own; only that of a given name if there is one."""
 
-    def made(work: Callable[[], Any]) -> Any:
-        outcome, value = in_fork(work)
-        assert outcome == "value", value
-        return value
-
     def subject(
         name: str, place: Path, pattern: str, read: Callable[[], Any], make: Callable[[Path], None] | None = None
     ) -> Iterator[_Subject]:
         if only not in (None, name):
             return
         if make is not None:
-            made(functools.partial(make, place))
-        expected = made(read)
+            value_of(functools.partial(make, place))
+        expected = value_of(read)
         files = [path for path in sorted(place.rglob(pattern)) if path.is_file() and not path.name.endswith("lock")]
         yield _Subject(name, place, files, read, expected)
 
@@ -165,14 +160,6 @@ def _subjects(folder: Path, only: str | None) -> Iterator[_Subject]:
     yield from subject("artifact", folder / "artifact", "*", read, _make_artifact)
     path = folder / "answers" / "answers.jsonl"
     yield from subject("answers file", path.parent, path.name, functools.partial(_evaluate, path))
-
-
-def _data(questions: int) -> tuple[Any, Any]:
-    """A program over the sample's passages, and some of its questions."""
-    from knowgap.programs.baselines.rag import RAG
-
-    dataset, index = sample()
-    return RAG(index), dataset.questions("dev", questions)
 
 
 def _make_index(engine: str, path: Path) -> None:
@@ -200,7 +187,7 @@ def _make_artifact(path: Path) -> None:
     from knowgap.compiling import compile, save
     from knowgap.lms import extractive_lm
 
-    program, examples = _data(6)
+    program, examples = rag_over_sample(6)
     lm = extractive_lm(cache=False)
     found = compile(program, examples, "f1", trainset=examples, optimizer="bootstrap", lm=lm, num_threads=1)
     save(found.program, path, lm=lm)
@@ -210,13 +197,13 @@ def _load(path: Path) -> Any:
     from knowgap.compiling import load, read_config
     from knowgap.compiling.evaluation.provenance import state_of
 
-    return json.dumps([state_of(load(path, retriever=_data(1)[0].retriever)), read_config(path)], default=str)
+    return json.dumps([state_of(load(path, retriever=rag_over_sample(1)[0].retriever)), read_config(path)], default=str)
 
 
 def _evaluate(path: Path) -> Any:
     from knowgap.compiling import evaluate
     from knowgap.lms import extractive_lm
 
-    program, examples = _data(12)
+    program, examples = rag_over_sample(12)
     result = evaluate(program, examples, ["f1", "exact_match"], lm=extractive_lm(cache=False), output=path)
     return [(record.id, record.answer, record.scores, record.passages) for record in result.records]

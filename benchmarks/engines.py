@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,35 +21,30 @@ OURS, STOCK, CHECKPOINT, EXPERIMENT = "ours", "stock", "checkpoint", "colbert-ai
 _WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT}
 
 
-def in_process(task: str, folder: Path, *, kill_after: float | None = None, **options: Any) -> dict[str, Any]:
+def in_process(task: str, folder: Path, **options: Any) -> dict[str, Any]:
     """Run a task of this module in another process.
 
     Args:
         task: the name of one of its functions.
         folder: where it works.
-        kill_after: seconds after which the process is killed if it still runs.
         **options: the function's arguments; JSON values.
 
     Returns:
-        What the function returns, and `memory`: the peak of the process in MiB. Empty if it was killed.
+        What the function returns, and `memory`: the peak of the process in MiB.
     """
     result, log = folder / f"{task}-result.json", folder / f"{task}.log"
     # Compile the extensions of stock colbert-ai once, apart from those of other environments.
     settings = {"GIT_PYTHON_REFRESH": "quiet", "TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
     paths = os.pathsep.join([*sys.path[1:], *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("w", encoding="utf-8") as out:
-        try:
-            done = subprocess.run(
-                [sys.executable, __file__, task, str(folder), json.dumps(options)],
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env={**os.environ, **settings, "PYTHONPATH": paths},
-                check=False,
-                timeout=kill_after,
-            )
-        except subprocess.TimeoutExpired:
-            return {}
+        done = subprocess.run(
+            [sys.executable, __file__, task, str(folder), json.dumps(options)],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, **settings, "PYTHONPATH": paths},
+            check=False,
+        )
     if done.returncode:
         raise SystemExit(f"{task} failed:\n{log.read_text(encoding='utf-8')[-3000:]}")
     return json.loads(result.read_text(encoding="utf-8"))
@@ -77,17 +71,14 @@ def fit_checkpoint(folder: Path, *, passages: int) -> dict[str, Any]:
     return {}
 
 
-def build_ours(folder: Path, *, passages: int, short: bool = False) -> dict[str, Any]:
-    """Build knowgap's index of whole passages, or of their first sentences alone if `short`."""
+def build_ours(folder: Path, *, passages: int) -> dict[str, Any]:
+    """Build knowgap's index."""
     from fictional import stream_passages
 
     from knowgap.retrieval import ColBERTIndex
 
-    corpus = stream_passages(passages)
-    if short:
-        corpus = (replace(passage, title="", text=passage.text.partition(". ")[0]) for passage in corpus)
     started = time.perf_counter()
-    ColBERTIndex.build(corpus, folder / OURS, checkpoint=folder / CHECKPOINT)
+    ColBERTIndex.build(stream_passages(passages), folder / OURS, checkpoint=folder / CHECKPOINT)
     return {"seconds": time.perf_counter() - started, "bytes": _size(folder / OURS)}
 
 
@@ -104,11 +95,6 @@ def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
     with Run().context(_run(folder)):
         Indexer(str(folder / CHECKPOINT), ColBERTConfig(nbits=2)).index(STOCK, collection)
     return {"seconds": time.perf_counter() - started, "bytes": _size(_stock_index(folder))}
-
-
-def recorded_files(folder: Path) -> dict[str, Any]:
-    """Return size and SHA-256 of every file of knowgap's index from its manifest."""
-    return json.loads((folder / OURS / "manifest.json").read_text(encoding="utf-8"))["files"]
 
 
 def search_ours(

@@ -59,6 +59,13 @@ def in_fork(work: Callable[[], Any], *, kill_after: float | None = None) -> tupl
     return ("killed", None) if kill_after is not None else ("traceback", f"ended by signal {os.WTERMSIG(status)}")
 
 
+def value_of(work: Callable[[], Any]) -> Any:
+    """What work returns in a forked process, where it has to return something."""
+    outcome, value = in_fork(work)
+    assert outcome == "value", value
+    return value
+
+
 @functools.cache
 def sample() -> tuple[Any, Any]:
     """The sample, and an index of its passages in memory; forked processes share them."""
@@ -67,6 +74,14 @@ def sample() -> tuple[Any, Any]:
 
     dataset = load_dataset("sample")
     return dataset, BM25Index.from_passages(dataset.corpus)
+
+
+def rag_over_sample(questions: int) -> tuple[Any, Any]:
+    """A program over the sample's passages, and some of its questions."""
+    from knowgap.programs.baselines.rag import RAG
+
+    dataset, index = sample()
+    return RAG(index), dataset.questions("dev", questions)
 
 
 def count_words(texts: Sequence[str]) -> Any:

@@ -15,11 +15,12 @@ import random
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from forked import count_words, in_fork, sample
+from forked import count_words, in_fork, rag_over_sample, sample, value_of
 from table import Table, note, seconds
 
 THREADS = 2
@@ -70,7 +71,7 @@ def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
     template, place = folder / f"{kind} template", folder / "job"
     template.mkdir()
     if kind in PREPARED:
-        _value(functools.partial(PREPARED[kind], template))
+        value_of(functools.partial(PREPARED[kind], template))
 
     def begin() -> None:
         shutil.rmtree(place, ignore_errors=True)
@@ -78,7 +79,7 @@ def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
 
     begin()
     started = time.perf_counter()
-    expected = _value(functools.partial(job, place))
+    expected = value_of(functools.partial(job, place))
     whole = time.perf_counter() - started
     calls, files = _calls(place), _files(place)
     note(f"kills: {kind}, {seconds(whole)} undisturbed")
@@ -103,12 +104,6 @@ def _kill_job(kind: str, folder: Path, count: int, questions: int) -> list[Any]:
     return [kind, kills, ended, identical, seconds(whole), calls or "", per_kill, told]
 
 
-def _value(work: Callable[[], Any]) -> Any:
-    outcome, value = in_fork(work)
-    assert outcome == "value", value
-    return value
-
-
 def _calls(place: Path) -> int:
     path = place / "calls"
     return path.stat().st_size if path.exists() else 0
@@ -128,12 +123,16 @@ def _files(place: Path) -> set[str]:
 
 def _import() -> None:
     """Import what jobs need, so that a fork has it."""
+    import accelerate
+    import datasets
+    import sentence_transformers
+
     import knowgap.compiling.experiments.runner
     import knowgap.lms.embedded.engine
     from knowgap.compiling import compile, evaluate
     from knowgap.retrieval import DenseIndex
 
-    assert all((knowgap, compile, evaluate, DenseIndex))
+    assert all((accelerate, datasets, sentence_transformers, knowgap, compile, evaluate, DenseIndex))
     sample()
 
 
@@ -156,14 +155,6 @@ def _lm(place: Path, *, cache: bool = False) -> Any:
     return dspy.LM(EXTRACTIVE, engine=Counting(), cache=cache)
 
 
-def _data(questions: int) -> tuple[Any, Any]:
-    """A program over the sample's passages, and some of its questions."""
-    from knowgap.programs.baselines.rag import RAG
-
-    dataset, index = sample()
-    return RAG(index), dataset.questions("dev", questions)
-
-
 def _slow_encoder(texts: Sequence[str]) -> Any:
     time.sleep(0.1)
     return count_words(texts)
@@ -175,7 +166,37 @@ def _build(place: Path) -> Any:
     texts = [passage.text for passage in sample()[0].corpus]
     passages = [Passage(str(number), "", f"{number} {texts[number % len(texts)]}") for number in range(8000)]
     DenseIndex.build(passages, place / "index", encoder=_slow_encoder)
-    return json.loads((place / "index" / "manifest.json").read_text(encoding="utf-8"))["files"]
+    return _digests(place / "index")
+
+
+def _prepare_colbert(place: Path) -> None:
+    from knowgap.retrieval.colbert.checkpoint import write_embedded_checkpoint
+
+    write_embedded_checkpoint(sample()[0].corpus, place / "checkpoint", dim=32)
+
+
+def _build_colbert(place: Path) -> Any:
+    """Build an index of ColBERT over the passages' first sentences."""
+    from knowgap.retrieval import ColBERTIndex, Passage
+
+    passages = [Passage(each.id, "", each.text.partition(". ")[0]) for each in sample()[0].corpus]
+    ColBERTIndex.build(passages, place / "index", checkpoint=place / "checkpoint")
+    return _digests(place / "index")
+
+
+def _train(place: Path) -> Any:
+    """Train a reranker for twelve steps."""
+    from knowgap.compiling.training import RerankerConfig, reranker
+
+    dataset, index = sample()
+    config = RerankerConfig(batch_size=4, max_length=48, negatives=2, measured_on="none")
+    trained: Any = reranker(dataset, index, place / "model", config=config, limit=4)
+    weights = (place / "model" / "model.safetensors").read_bytes()
+    return trained.training.steps, trained.training.final_loss, zlib.crc32(weights)
+
+
+def _digests(index: Path) -> Any:
+    return json.loads((index / "manifest.json").read_text(encoding="utf-8"))["files"]
 
 
 def _prepare_update(place: Path) -> None:
@@ -202,7 +223,7 @@ def _update(place: Path) -> Any:
 def _evaluate(questions: int, place: Path) -> Any:
     from knowgap.compiling import evaluate
 
-    program, examples = _data(questions)
+    program, examples = rag_over_sample(questions)
     result = evaluate(program, examples, "f1", lm=_lm(place), num_threads=THREADS, output=place / "answers.jsonl")
     return [(record.id, record.answer, record.scores) for record in result.records]
 
@@ -210,7 +231,7 @@ def _evaluate(questions: int, place: Path) -> Any:
 def _compile(questions: int, place: Path) -> Any:
     from knowgap.compiling import compile, save
 
-    program, examples = _data(questions)
+    program, examples = rag_over_sample(questions)
     lm = _lm(place, cache=True)
     options = {"optimizer": "bootstrap", "max_bootstrapped_demos": 40, "max_rounds": 1}
     compiled = compile(program, examples, "f1", trainset=examples, lm=lm, num_threads=1, **options).program
@@ -221,7 +242,7 @@ def _compile(questions: int, place: Path) -> Any:
 def _tune(name: str, place: Path) -> Any:
     from knowgap.compiling import StudyConfig, compile
 
-    program, examples = _data(8)
+    program, examples = rag_over_sample(8)
     tuning = compile(
         program,
         examples,
@@ -249,14 +270,14 @@ def _experiment(place: Path) -> Any:
 def _save_first(place: Path) -> None:
     from knowgap.compiling import save
 
-    save(_data(1)[0], place / "artifact", lm="none")
+    save(rag_over_sample(1)[0], place / "artifact", lm="none")
 
 
 def _replace_artifact(place: Path) -> Any:
     """Replace an artifact again and again; before that, it has to be whole."""
     from knowgap.compiling import load, save
 
-    program, _ = _data(1)
+    program, _ = rag_over_sample(1)
     assert load(place / "artifact").values()["top_k"] in range(1, 8)
     for top_k in [1, 2, 3, 4, 5, 6, 7] * 10:
         save(program.configure(top_k=top_k), place / "artifact", lm="none")
@@ -265,6 +286,7 @@ def _replace_artifact(place: Path) -> Any:
 
 JOBS: dict[str, Callable[..., Any]] = {
     "index build": _build,
+    "index build, ColBERT": _build_colbert,
     "index update": _update,
     "eval": _evaluate,
     "compile": _compile,
@@ -272,6 +294,11 @@ JOBS: dict[str, Callable[..., Any]] = {
     "study, journal": functools.partial(_tune, "study.journal"),
     "experiment": _experiment,
     "replacing an artifact": _replace_artifact,
+    "training": _train,
 }
-PREPARED: dict[str, Callable[[Path], None]] = {"index update": _prepare_update, "replacing an artifact": _save_first}
+PREPARED: dict[str, Callable[[Path], None]] = {
+    "index build, ColBERT": _prepare_colbert,
+    "index update": _prepare_update,
+    "replacing an artifact": _save_first,
+}
 ASKING = ("eval", "compile")  # jobs that take a number of questions

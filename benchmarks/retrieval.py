@@ -15,7 +15,6 @@ from typing import Any
 
 from engines import in_process, once
 from fictional import stream_questions
-from killed import killed_builds
 from real_data import NOT_THERE, real_data
 from table import Table, note, percentile, ratio, seconds
 
@@ -46,7 +45,7 @@ MORE_STOCK: dict[str, dict[str, Any]] = {
     "2 cells, 1024 documents, no [MASK], 256 rescored": _MORE | {"rescored": 256},
     "4 cells, 4096 documents, no [MASK], 1024 rescored": _MOST | {"rescored": 1024},
 }
-PARTS = ("engines", "gold", "reading", "kills")
+PARTS = ("engines", "gold", "reading")
 
 
 def add_arguments(group: Any) -> None:
@@ -57,8 +56,6 @@ def add_arguments(group: Any) -> None:
     group.add_argument("--no-stock", action="store_true", help="leave out stock colbert-ai, which needs a C++ compiler")
     group.add_argument("--retrieval-questions", type=int, help="real questions of each data set (all; quick 50)")
     group.add_argument("--readings", type=int, help="reading steps of MIGRES (5; quick 2)")
-    group.add_argument("--killed-passages", type=int, help="of the build that is killed (100,000; quick 2,000)")
-    group.add_argument("--kills", type=int, help="of that build (5; quick 2)")
     group.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="which tables (all)")
 
 
@@ -71,9 +68,6 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         yield _gold(options)
     if "reading" in options.parts:
         yield _reading(options.readings or (2 if options.quick else 5), 10 if options.quick else 50)
-    if "kills" in options.parts:
-        passages = options.killed_passages or (2000 if options.quick else 100_000)
-        yield killed_builds(passages, options.kills or (2 if options.quick else 5))
 
 
 def _engines(options: argparse.Namespace, folder: Path) -> Iterator[Table]:

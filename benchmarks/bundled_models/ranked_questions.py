@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bundled_models.reading_examples import in_layout
 from knowgap.errors import DataError
 from knowgap.retrieval.passage import Passage
 
@@ -49,12 +50,8 @@ def read_question_sets(folder: str | Path, seed: int = 0) -> list[QuestionSet]:
     Raises:
         DataError: none of these files is there, or one is not in its layout.
     """
-    sets: list[QuestionSet] = []
-    for family, read in (("hotpot", _hotpot), ("2wiki", _twowiki), ("squadshifts", _squadshifts)):
-        try:
-            sets += read(Path(folder), random.Random(seed))
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise DataError(f"{folder}: a file of {family} is not in its layout ({error!r})") from error
+    with in_layout(folder):
+        sets = [made for read in (_hotpot, _twowiki, _squadshifts) for made in read(Path(folder), random.Random(seed))]
     if not sets:
         raise DataError(f"{folder}: no training file of HotpotQA, 2WikiMultihopQA or squadshifts is there")
     return sets

@@ -8,16 +8,13 @@ from __future__ import annotations
 import hashlib
 import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from bundled_models.reading_examples import ReadingExample, read_examples
-from bundled_models.reading_ranking import (
-    ranking_examples,
-    train_ranking,
-)
+from bundled_models.reading_ranking import ranking_examples, train_ranking
 from bundled_models.reading_weights import export
 from knowgap.compiling.training.config import TrainingConfig
 from knowgap.compiling.training.fit import Job, TrainingResult, fit
@@ -25,9 +22,6 @@ from knowgap.lms.embedded.span_head import joined, tokenize_pairs
 from knowgap.retrieval.device import bfloat16_on, choose_device
 from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 from knowgap.storage.progress import Progress
-
-if TYPE_CHECKING:
-    from transformers import Trainer
 
 _HELD_OUT = 0.05  # share of the groups of examples
 _RANKED_ON = 400  # questions of each source
@@ -214,14 +208,29 @@ def train_reading(
         DataError: no training file is there, or one is not in its layout.
         UsageError: as `knowgap.compiling.training.fit.fit`.
     """
+    from transformers import AutoTokenizer, Trainer, TrainingArguments
+
     settings = settings or ReadingSettings()
     parts = split(read_examples(data, config.seed), _HELD_OUT)
-    made = reading_batches(parts.train, config, settings)
-    facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": _digest(parts.train), **asdict(settings)}
+    tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
+    made = batches(features(tokenizer, parts.train, config, settings), config, settings)
+    digest = hashlib.sha256(repr(parts.train).encode()).hexdigest()
+    facts = {"kind": "span head", "encoder": MINILM_DIGEST, "data": digest, **asdict(settings)}
+
+    def build(arguments: dict[str, Any]) -> Trainer:
+        class InOrder(Trainer):
+            def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
+                return range(len(made))  # the batches have their order
+
+        device, examples = choose_device(None), cast("Any", made)
+        arguments |= {"bf16": bfloat16_on(device), "use_cpu": device == "cpu"}
+        given = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
+        return InOrder(model=network(settings), args=given, train_dataset=examples, data_collator=collate)
+
     job = Job(
         output=Path(output),
         config=config,
-        build=_builder(made, settings),
+        build=build,
         examples=len(made),
         facts=facts,
         save=lambda trainer, folder: export(trainer.model, folder),
@@ -230,35 +239,3 @@ def train_reading(
     if not result.trained_before:
         train_ranking(output, ranking_examples(data, parts.held_out, _RANKED_ON, config.seed), config.seed)
     return result
-
-
-def _builder(made: Any, settings: ReadingSettings) -> Callable[[Any], Trainer]:
-    """What makes the trainer: it takes the batches in their order."""
-
-    def build(arguments: dict[str, Any]) -> Trainer:
-        from transformers import Trainer, TrainingArguments
-
-        class InOrder(Trainer):
-            def _get_train_sampler(self, *_: Any, **__: Any) -> Any:
-                return range(len(made))
-
-        device = choose_device(None)
-        arguments |= {"bf16": bfloat16_on(device), "use_cpu": device == "cpu"}
-        made_from = TrainingArguments(**arguments, weight_decay=0.01, remove_unused_columns=False)
-        return InOrder(model=network(settings), args=made_from, train_dataset=made, data_collator=collate)
-
-    return build
-
-
-def reading_batches(
-    examples: Sequence[ReadingExample], config: TrainingConfig, settings: ReadingSettings
-) -> list[list[_Feature]]:
-    """The batches of one pass over the examples, in the order in which they are trained on."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(str(minilm_folder()))
-    return batches(features(tokenizer, examples, config, settings), config, settings)
-
-
-def _digest(examples: Sequence[ReadingExample]) -> str:
-    return hashlib.sha256(repr(examples).encode()).hexdigest()

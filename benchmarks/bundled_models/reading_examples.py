@@ -78,7 +78,7 @@ def in_layout(folder: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise DataError(f"{folder}: a training file is not in its layout ({error!r})") from error
 
 
@@ -123,8 +123,7 @@ def _retrieved_elsewhere(examples: Sequence[ReadingExample], rng: random.Random)
 
 def _sub_questions(record: dict[str, Any], rng: random.Random) -> Iterator[ReadingExample]:
     """2WikiMultihopQA's sub-questions, each on the paragraph that has its answer and on others of its question."""
-    paragraphs = {title: " ".join(s.strip() for s in sentences) for title, sentences in record["context"]}
-    gold = list(dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs))
+    paragraphs, gold = paragraphs_of(record)
     for pair in record.get("qa_pairs", []):
         stated = pair["answer"].casefold()
         for subject, _, value in record["evidences"]:
@@ -143,8 +142,7 @@ def _multi_hop(record: dict[str, Any], rng: random.Random) -> Iterator[ReadingEx
     """A HotpotQA question on the gold paragraph that has its answer, and on others, the other gold one among them."""
     if record["answer"].casefold() in ("yes", "no"):
         return
-    paragraphs = {title: " ".join(s.strip() for s in sentences) for title, sentences in record["context"]}
-    gold = dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs)
+    paragraphs, gold = paragraphs_of(record)
     places = [(title, place) for title in gold if (place := _find([record["answer"]], paragraphs[title]))]
     if len(places) == 1:
         title, place = places[0]
@@ -172,6 +170,12 @@ def _with_others(
     others.sort(key=lambda t: t not in set(first))
     for other in others[: _UNANSWERABLE["context"]]:
         yield ReadingExample(question, other, paragraphs[other], (), source, group)
+
+
+def paragraphs_of(record: dict[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The paragraphs of a question of several steps by their titles, and the titles of the gold ones."""
+    paragraphs = {title: " ".join(s.strip() for s in sentences) for title, sentences in record["context"]}
+    return paragraphs, list(dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs))
 
 
 def hotpot_records(folder: str | Path) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,7 @@ from bundled_models.reading_examples import (
     ReadingExample,
     hotpot_records,
     in_layout,
+    paragraphs_of,
     squad_examples,
 )
 from knowgap.errors import DataError
@@ -214,8 +215,7 @@ def _disjoint(some: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]
 
 def _sub_answers(record: dict[str, Any], rng: random.Random) -> Iterator[Statement]:
     """2WikiMultihopQA's worded sub-answers beside the gold paragraph of their subject."""
-    paragraphs = {title: " ".join(s.strip() for s in sentences) for title, sentences in record["context"]}
-    gold = dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs)
+    paragraphs, gold = paragraphs_of(record)
     names = sorted({name for text in paragraphs.values() for name, _ in name_runs(text)})
     for pair in record.get("qa_pairs", []):
         for subject, _, value in record["evidences"]:
@@ -239,8 +239,7 @@ def _sub_answers(record: dict[str, Any], rng: random.Random) -> Iterator[Stateme
 
 def hotpot_statements(record: dict[str, Any], rng: random.Random) -> Iterator[Statement]:
     """Supporting sentences of HotpotQA that name their subject, or open with a pronoun that stands for the title."""
-    paragraphs = {title: " ".join(s.strip() for s in sentences) for title, sentences in record["context"]}
-    gold = list(dict.fromkeys(title for title, _ in record["supporting_facts"] if title in paragraphs))
+    paragraphs, gold = paragraphs_of(record)
     names = sorted({name for text in paragraphs.values() for name, _ in name_runs(text)})
     for title in gold:
         premise = f"{title}: {paragraphs[title]}"

@@ -17,8 +17,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
+
+from models.chat_protocol import completion, serve_connection
 
 _FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
 _PIECES = re.compile(r"\s*\S+")
@@ -60,23 +63,9 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     )
     content += "[[ ## completed ## ]]"
     tokens = _PIECES.findall(content)
-    choice: dict[str, Any] = {
-        "index": 0,
-        "message": {"role": "assistant", "content": content},
-        "finish_reason": "stop",
-    }
-    if request.get("logprobs"):
-        choice["logprobs"] = {"content": [{"token": t, "logprob": -0.25, "top_logprobs": []} for t in tokens]}
-    usage = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(tokens)}
-    usage["total_tokens"] = sum(usage.values())
-    return {
-        "id": "delayed",
-        "object": "chat.completion",
-        "created": 0,
-        "model": request["model"],
-        "choices": [choice],
-        "usage": usage,
-    }
+    logprobs = {"content": [{"token": t, "logprob": -0.25, "top_logprobs": []} for t in tokens]}
+    more = {"logprobs": logprobs} if request.get("logprobs") else {}
+    return completion(request["model"], {"content": content}, len(prompt) // 4, len(tokens), **more)
 
 
 class _Service:
@@ -109,22 +98,17 @@ class _Service:
         self.reset()
         return json.dumps(counts).encode()
 
+    async def _answer(self, head: str, body: bytes, writer: asyncio.StreamWriter) -> bool:
+        result = await self.answer(body) if head.startswith("POST") else self.counts()
+        start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(result)}\r\n\r\n"
+        writer.write(start.encode() + result)
+        await writer.drain()
+        return True
+
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one HTTP/1.1 connection, one request after another."""
+        """Serve one connection."""
         self.connections += 1
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                length = re.search(r"(?i)^content-length: *(\d+)", head, re.MULTILINE)
-                body = await reader.readexactly(int(length[1])) if length else b""
-                result = await self.answer(body) if head.startswith("POST") else self.counts()
-                start = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(result)}\r\n\r\n"
-                writer.write(start.encode() + result)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client or the server has closed
-        finally:
-            writer.close()
+        await serve_connection(reader, writer, self._answer)
 
 
 async def _serve(delay: float, at_once: int) -> None:
@@ -168,8 +152,10 @@ def delayed_server(delay: float, at_once: int) -> Iterator[Server]:
         delay: seconds from the start of work on a request to its reply.
         at_once: requests that are worked on at the same time.
     """
-    command = [sys.executable, __file__, str(delay), str(at_once)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "models.delayed_server", str(delay), str(at_once)]
+    process = subprocess.Popen(
+        command, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     try:

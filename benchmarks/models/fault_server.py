@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import re
 import socket
 import struct
 import threading
@@ -22,6 +21,7 @@ from dspy.lm15 import Message, Request, TextPart
 
 from knowgap.lms.embedded.engine import ExtractiveEngine
 from knowgap.lms.embedded.inputs import read_prompt
+from models.chat_protocol import completion, serve_connection
 
 STATUS = {
     "500": (500, "", "oops"),
@@ -90,28 +90,15 @@ class FaultServer:
         """Make the body of a chat completion, by the embedded reader, with a fault of `MESSAGE` or `CUT`."""
         reply = self._engine.complete(asked)
         text = reply.message.text or ""
-        message = {"role": "assistant", "content": text[: len(text) // 2] if kind == CUT else text}
-        choice = {"index": 0, "finish_reason": "length" if kind == CUT else "stop"}
-        choice["message"] = message | MESSAGE.get(kind, {})
-        tokens = {"prompt_tokens": reply.usage.input_tokens, "completion_tokens": reply.usage.output_tokens}
-        usage = tokens | {"total_tokens": sum(filter(None, tokens.values()))}
-        return {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+        message = {"content": text[: len(text) // 2] if kind == CUT else text, **MESSAGE.get(kind, {})}
+        read, written = reply.usage.input_tokens or 0, reply.usage.output_tokens or 0
+        return completion("m", message, read, written, finish_reason="length" if kind == CUT else "stop")
 
     async def connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection, one request after another."""
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-                length = re.search(r"(?im)^content-length: *(\d+)", head)
-                body = await reader.readexactly(int(length[1])) if length else b""
-                if not await self._answer(body, writer):
-                    break
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client or the server has closed
-        finally:
-            writer.close()
+        """Serve one connection."""
+        await serve_connection(reader, writer, self._answer)
 
-    async def _answer(self, body: bytes, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, _: str, body: bytes, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; return whether the connection goes on."""
         asked = _request(json.loads(body))
         prompt = read_prompt(asked.system, asked.messages[-1].text)

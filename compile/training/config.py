@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
 from knowgap.errors import UnknownName, ValueOutOfBounds
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Epochs = Annotated[float, Field(gt=0, le=10_000)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
@@ -29,12 +34,12 @@ class TrainingConfig(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False
         UnknownName: there is no such setting.
     """
 
-    epochs: float = Field(default=1.0, gt=0, le=10_000)
-    learning_rate: float = Field(default=2e-5, gt=0, le=1)
-    batch_size: int = Field(default=16, ge=1, le=100_000)
-    gradient_accumulation: int = Field(default=1, ge=1, le=100_000)
-    warmup_ratio: float = Field(default=0.1, ge=0, le=1)
-    max_length: int = Field(default=512, ge=1, le=1_000_000)
+    epochs: Epochs = 1.0
+    learning_rate: Rate = 2e-5
+    batch_size: Count = 16
+    gradient_accumulation: Count = 1
+    warmup_ratio: Share = 0.1
+    max_length: Count = 512
     lora_rank: int | None = Field(default=None, ge=1, le=4096)
     seed: int = Field(default=0, ge=0, lt=2**32)
 
@@ -64,10 +69,10 @@ class RerankerConfig(TrainingConfig, frozen=True):
         measured_on: the split on whose questions the model is measured; `none` leaves that out.
     """
 
-    batch_size: int = Field(default=32, ge=1, le=100_000)
-    max_length: int = Field(default=256, ge=1, le=1_000_000)
-    negatives: int = Field(default=4, ge=1)
-    depth: int = Field(default=50, ge=1)
+    batch_size: Count = 32
+    max_length: Count = 256
+    negatives: Count = 4
+    depth: Count = 50
     measured_on: Literal["dev", "test", "none"] = "test"
 
 
@@ -79,9 +84,9 @@ class ColBERTConfig(RerankerConfig, frozen=True):
             that of an index.
     """
 
-    learning_rate: float = Field(default=1e-5, gt=0, le=1)
-    batch_size: int = Field(default=16, ge=1, le=100_000)
-    max_length: int = Field(default=180, ge=1, le=1_000_000)
+    learning_rate: Rate = 1e-5
+    batch_size: Count = 16
+    max_length: Count = 180
     dim: int | None = Field(default=None, ge=16, le=384)
 
 
@@ -101,13 +106,13 @@ class SubModelConfig(TrainingConfig, frozen=True):
         held_out: the share of the questions that the models are measured on instead.
     """
 
-    epochs: float = Field(default=3.0, gt=0, le=10_000)
-    learning_rate: float = Field(default=5e-4, gt=0, le=1)
+    epochs: Epochs = 3.0
+    learning_rate: Rate = 5e-4
     know_from: Literal["answers", "teacher"] = "answers"
     relevant_from: Literal["teacher", "data"] = "teacher"
     decompose_from: Literal["teacher", "data"] = "teacher"
     chained: bool = True
-    top_k: int = Field(default=5, ge=1)
+    top_k: Count = 5
     held_out: float = Field(default=0.2, ge=0.01, le=0.9)
 
 
@@ -129,13 +134,13 @@ class GeneratorConfig(TrainingConfig, frozen=True):
         measured_on: the split on whose questions the model is measured; `none` leaves that out.
     """
 
-    batch_size: int = Field(default=1, ge=1, le=100_000)
-    gradient_accumulation: int = Field(default=32, ge=1, le=100_000)
-    warmup_ratio: float = Field(default=0.03, ge=0, le=1)
-    max_length: int = Field(default=4096, ge=1, le=1_000_000)
+    batch_size: Count = 1
+    gradient_accumulation: Count = 32
+    warmup_ratio: Share = 0.03
+    max_length: Count = 4096
     top_k: int = Field(default=3, ge=1, le=20)
     max_queries: int = Field(default=4, ge=1, le=8)
-    retention: float = Field(default=0.0, ge=0, le=1)
+    retention: Share = 0.0
     drop: bool = True
     mask_evidence: bool = True
     depth: int = Field(default=2, ge=0, le=5)
@@ -145,7 +150,7 @@ class GeneratorConfig(TrainingConfig, frozen=True):
 class FinetuneConfig(TrainingConfig, frozen=True):
     """How a language model is finetuned on the calls of a program; longer calls than `max_length` are left out."""
 
-    epochs: float = Field(default=3.0, gt=0, le=10_000)
-    batch_size: int = Field(default=4, ge=1, le=100_000)
-    warmup_ratio: float = Field(default=0.03, ge=0, le=1)
-    max_length: int = Field(default=2048, ge=1, le=1_000_000)
+    epochs: Epochs = 3.0
+    batch_size: Count = 4
+    warmup_ratio: Share = 0.03
+    max_length: Count = 2048

@@ -5,6 +5,7 @@ import random
 from knowgap.lms.rq_rag.layout import TranscriptLayout, add_control_tokens
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import STYLES
+from tests.lms.ra_isf.tiny import byte_tokenizer
 
 FIRST = {"rewrite": "Ada Moor", "decompose": "The Grey Ferry", "disambiguate": "harbour"}
 SECOND = {"rewrite": "Tarn", "decompose": "Wick", "disambiguate": "ships"}
@@ -14,17 +15,9 @@ TEXTS = ["Who painted The Grey Ferry? Ada Moor painted ships in the harbour of T
 
 
 def tiny_tokenizer(texts=(*TEXTS, STYLES["short"]), vocabulary=450):
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    special = ["<s>", "</s>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    raw.train_from_iterator(texts, trainer)
+    raw = byte_tokenizer(texts, ["<s>", "</s>"], vocabulary)
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="</s>")
 
 
