@@ -32,11 +32,7 @@ from knowgap.storage.progress import Progress, no_progress
 
 
 class Analyzer:
-    """Text to stems.
-
-    Args:
-        stemmer: a Snowball language of PyStemmer; None leaves words as they are.
-    """
+    """Text to stems, by a Snowball language of PyStemmer; None leaves words as they are."""
 
     def __init__(self, stemmer: str | None) -> None:
         self._english = stemmer == "english"
@@ -97,7 +93,7 @@ class BM25Index(NeverCopied):
         with start_build(path, overwrite=overwrite) as build:
             build.clear()
             store = build.store(passages)
-            manifest = build.manifest("bm25", store, settings, "words")
+            manifest = build.manifest("bm25", store, settings)
             if not build.already_built(manifest):
                 engine = _index(store, analyzer, settings, progress or no_progress)
                 engine.save(str(build.segment / "bm25"), show_progress=False)
@@ -138,7 +134,7 @@ class BM25Index(NeverCopied):
         store = MemoryStore(passages)
         if not len(store):
             raise DataError("there are no passages to index")
-        manifest = Manifest("bm25", (Segment("", len(store), corpus_digest(store), ("words",)),), settings)
+        manifest = Manifest("bm25", (Segment("", len(store), corpus_digest(store)),), settings)
         return cls(store, _index(store, analyzer, settings, no_progress), analyzer, manifest)
 
     @staticmethod

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from knowgap.retrieval.index.passage_store import MemoryStore
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, rank_hits
 
 if TYPE_CHECKING:
     from knowgap.retrieval.rerankers.reranker import Reranker
-
-
-class FilteringRetriever(Protocol):
-    """A retriever that can be told to search some passages only."""
-
-    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
-        """The `k` best passages for each query, among those with these ids."""
-        ...
 
 
 class CandidateRetriever(NeverCopied):
@@ -40,8 +32,8 @@ class CandidateRetriever(NeverCopied):
         self._reranker = reranker
 
     @staticmethod
-    def within(index: FilteringRetriever, ids: Iterable[str]) -> RestrictedRetriever:
-        """The part of an index that holds the passages with these ids; ids that it does not hold are ignored."""
+    def within(index: Any, ids: Iterable[str]) -> RestrictedRetriever:
+        """The part of an index, which can search by `ids`, with these ids; those that it does not hold are ignored."""
         return RestrictedRetriever(index, ids)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
@@ -61,7 +53,7 @@ class CandidateRetriever(NeverCopied):
 class RestrictedRetriever(NeverCopied):
     """A retriever over some passages of an index. Made by `CandidateRetriever.within`."""
 
-    def __init__(self, index: FilteringRetriever, ids: Iterable[str]) -> None:
+    def __init__(self, index: Any, ids: Iterable[str]) -> None:
         self._index, self._ids = index, frozenset(ids)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:

@@ -34,23 +34,14 @@ _CACHED_QUERIES = 8192
 
 @dataclass(frozen=True)
 class DenseEncoder:
-    """Texts to one unit vector each.
-
-    Args:
-        name: which model it is.
-        digest: the SHA-256 of its files; empty for a function, which is recognized by where it puts a sentence.
-        passages: passages to vectors of any length.
-        queries: queries to vectors of any length.
-        device: where it computes.
-        window: how much of a passage it reads; None if that is not known.
-    """
+    """Texts to one unit vector each."""
 
     name: str
-    digest: str
+    digest: str  # the SHA-256 of its files; empty for a function, which is recognized by where it puts a sentence
     passages: Embed
     queries: Embed
     device: str = "cpu"
-    window: Window | None = None
+    window: Window | None = None  # how much of a passage it reads, if that is known
     _cache: LRUCache[str, npt.NDArray[np.float32]] = field(default_factory=lambda: LRUCache(_CACHED_QUERIES))
 
     @property
@@ -185,7 +176,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             store = build.store(passages)
             model = _load(encoder, device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
-            manifest = build.manifest("dense", store, {"dim": model.dim}, "vectors", checkpoint=model.identity)
+            manifest = build.manifest("dense", store, {"dim": model.dim}, model.identity)
             if not build.already_built(manifest):
                 encode_corpus(store, model, state, progress or no_progress)
             build.finish(manifest, leave_out=[STATE])

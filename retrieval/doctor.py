@@ -37,21 +37,13 @@ _EXTRAS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was examined.
-
-    Attributes:
-        name: what it is.
-        state: `ok`; `absent`, if that only costs an optional feature; or `broken`, if it needs repair.
-        detail: a version, a measure, or what is wrong.
-        serves: the feature that needs it.
-        remedy: how to repair or get it; empty if there is nothing to do.
-    """
+    """One thing that was examined; it is absent if that only costs an optional feature, and else broken."""
 
     name: str
     state: Literal["ok", "absent", "broken"]
-    detail: str
-    serves: str = ""
-    remedy: str = ""
+    detail: str  # a version, a measure, or what is wrong
+    serves: str = ""  # the feature that needs it
+    remedy: str = ""  # how to repair or get it
 
 
 def examine(index: str | Path | None = None, engine: str | None = None) -> list[Finding]:

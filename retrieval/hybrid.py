@@ -29,13 +29,10 @@ CONSTANT, PAPERS_CONSTANT, DEPTH = 10, 60, 100
 def fuse(
     lists: Sequence[Sequence[Hit]], k: int, *, weights: Sequence[float] | None = None, constant: float = CONSTANT
 ) -> list[Hit]:
-    """Reciprocal rank fusion of ranked lists.
+    """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of weight / (constant + rank).
 
-    Args:
-        lists: ranked hits, one list for each retriever or query.
-        k: how many fused hits.
-        weights: one for each list, 1 by default; a passage at rank r of a list gains its weight / (constant + r).
-        constant: how little the first ranks stand out; `PAPERS_CONSTANT`, 60, in the paper.
+    A list has the weight 1 unless `weights` gives one for each. The larger the constant, the less the first ranks stand
+    out; in the paper it is `PAPERS_CONSTANT`, 60.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}
@@ -90,13 +87,7 @@ class HybridRetriever(NeverCopied):
     def search(
         self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None, where: Where | None = None
     ) -> list[list[Hit]]:
-        """The `k` passages with the highest fused score for each query.
-
-        Args:
-            queries: any strings.
-            k: at most this many hits, from 1.
-            ids: search only the passages with these ids, if every part can.
-            where: search only the passages for which this is true, if every part can.
+        """The `k` passages with the highest fused score for each query; `ids` and `where` as in `BM25Index.search`.
 
         Raises:
             ValueOutOfBounds: k < 1.

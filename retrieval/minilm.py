@@ -74,17 +74,12 @@ def load_minilm() -> tuple[Any, Any]:
 def write_weights(
     folder: str | Path, name: str, tensors: Mapping[str, npt.NDArray[Any]], settings: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write what was trained on top of MiniLM: `NAME.safetensors`, and `NAME.json` with its digest and the settings.
-
-    Returns:
-        The file of tensors.
-    """
+    """Write what was trained on top of MiniLM: `NAME.safetensors`, and `NAME.json` with its digest and the settings."""
     from safetensors.numpy import save
 
     # safetensors writes the memory as it lies
-    path = write_file(
-        Path(folder) / f"{name}.safetensors", save({k: np.ascontiguousarray(t) for k, t in tensors.items()})
-    )
+    content = save({key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
+    path = write_file(Path(folder) / f"{name}.safetensors", content)
     write_json(
         Path(folder) / f"{name}.json", {**(settings or {}), "sha256": file_digest(path), "encoder": MINILM_DIGEST}
     )
@@ -94,15 +89,9 @@ def write_weights(
 def read_weights(
     folder: str | Path, name: str, parse: Callable[[dict[str, Any]], T]
 ) -> tuple[T, dict[str, npt.NDArray[Any]]]:
-    """Read what `write_weights` wrote.
+    """Read what `write_weights` wrote: what `parse` makes of the settings, and the tensors.
 
-    Args:
-        folder: where.
-        name: of the files.
-        parse: reads what is needed of the settings; a KeyError, TypeError or ValueError says that they are damaged.
-
-    Returns:
-        What `parse` returned, and the tensors.
+    Where `parse` raises a KeyError, TypeError or ValueError, the settings are damaged.
 
     Raises:
         CheckpointError: the files are missing or damaged, or belong to another encoder.

@@ -128,7 +128,7 @@ class QdrantIndex(NeverCopied):
             folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
-            manifest = build.manifest("qdrant", store, settings, "collection", checkpoint=recorded)
+            manifest = build.manifest("qdrant", store, settings, recorded)
             if not build.already_built(manifest):
                 with closing(_connect(url, key)) as client, _reporting(url):
                     if not state.passages:
@@ -259,15 +259,11 @@ class QdrantIndex(NeverCopied):
     def add(self, passages: Iterable[Passage], *, replace: bool = False) -> int:
         """Add passages; later searches find them.
 
-        Args:
-            passages: what to add.
-            replace: overwrite passages with the same ids.
-
         Returns:
             How many were added.
 
         Raises:
-            DataError: an id that the index already has, or that comes twice.
+            DataError: an id that the index already has, unless it is to be replaced, or that comes twice.
         """
         new = list(passages)
         points = [_point_id(passage.id) for passage in new]
@@ -281,14 +277,7 @@ class QdrantIndex(NeverCopied):
         return len(new)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete passages; later searches do not find them.
-
-        Args:
-            ids: ids of passages; those that the index does not have are ignored.
-
-        Returns:
-            How many passages were deleted.
-        """
+        """Delete passages by id, and return how many the index had; later searches do not find them."""
         from qdrant_client import models
 
         points = [_point_id(name) for name in sorted(set(ids))]

@@ -37,11 +37,7 @@ class RemoteRetriever(NeverCopied):
 
     @property
     def digest(self) -> str | None:
-        """The digest of the index that is served now; None if the server does not tell.
-
-        Raises:
-            IndexMissing: no server answers.
-        """
+        """The digest of the index that is served now; None if the server does not tell."""
         return self._health("digest")
 
     @property

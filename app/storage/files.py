@@ -23,22 +23,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from filelock import FileLock
 
-__all__ = [
-    "UNFINISHED",
-    "acquire_lock",
-    "file_digest",
-    "folder_digest",
-    "json_digest",
-    "naming",
-    "release_lock",
-    "replace_folder",
-    "restore_folder",
-    "sync",
-    "write_file",
-    "write_folder",
-    "write_json",
-]
-
 UNFINISHED = ".unfinished"
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # the system or the disk cannot do it
 
@@ -50,9 +34,6 @@ def write_file(path: str | Path, content: str | bytes, *, durable: bool = True) 
         path: the file; its folder is made if there is none.
         content: bytes, or text, which is encoded as UTF-8 with its line ends as they are.
         durable: False does not wait for the disk; a power cut may then leave any content.
-
-    Returns:
-        The file.
 
     Raises:
         OSError: it cannot be written; the error names a file, and the target is as it was.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol, runtime_checkable
 
-__all__ = ["Progress", "no_progress", "part_of"]
-
 
 @runtime_checkable
 class Progress(Protocol):

@@ -23,8 +23,6 @@ from knowgap.errors import DataError, UsageError
 from knowgap.storage.files import acquire_lock, naming, release_lock
 from knowgap.storage.progress import Progress
 
-__all__ = ["RecordFile", "read_records"]
-
 
 class _Record(Protocol):
     """What a line holds: a pydantic model with an id."""

@@ -44,7 +44,6 @@ class TokenEncoder:
         dim: width of a token vector.
         vocabulary: how many token ids there are.
         begin_token: the id of the token at the beginning of every text.
-        settings: those for knowgap; empty for a foreign checkpoint.
         token_weights: factors of query vectors, [vocabulary]; None for a foreign checkpoint.
 
     Raises:

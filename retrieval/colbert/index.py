@@ -9,11 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.colbert.checkpoint import (
-    checkpoint_window,
-    load_recorded_encoder,
-    prepare_checkpoint,
-)
+from knowgap.retrieval.colbert.checkpoint import checkpoint_window, load_recorded_encoder, prepare_checkpoint
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.maxsim import VECTORS, TokenVectors
 from knowgap.retrieval.colbert.residual_codec import cluster
@@ -42,7 +38,6 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
         self,
         path: Path,
         manifest: Manifest,
-        *,
         checkpoint: str | Path | None,
         device: str | None,
         quality: Quality,
@@ -101,7 +96,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
                     f"nbits = {nbits}: vectors of width {encoder.dim} cannot be packed so; try 1 or 2"
                 )
             settings = {"dim": encoder.dim, "nbits": nbits, "clustered": clustered}
-            manifest = build.manifest("colbert", store, settings, "vectors", checkpoint=recorded)
+            manifest = build.manifest("colbert", store, settings, recorded)
             if not build.already_built(manifest):
                 encode_corpus(store, encoder, state, progress)
                 if not state.clustered:
@@ -135,7 +130,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             UnknownName: no such quality.
         """
         manifest = Manifest.read(path, engine="colbert")
-        return cls(Path(path), manifest, checkpoint=checkpoint, device=device, quality=quality)
+        return cls(Path(path), manifest, checkpoint, device, quality)
 
     def _load_encoder(self) -> TokenEncoder:
         return load_recorded_encoder(self.path, self.manifest, self._checkpoint, self._device)

@@ -64,19 +64,12 @@ stemmed = Stemmed()
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A content word.
+    """A content word, which is text[start:end]."""
 
-    Attributes:
-        stem: lower-cased, without its ending.
-        start: its first character in the text.
-        end: the character after its last.
-        kind: `name`, `number` or `word`.
-    """
-
-    stem: str
+    stem: str  # lower-cased, without its ending
     start: int
     end: int
-    kind: str
+    kind: str  # `name`, `number` or `word`
 
 
 def negated(text: str) -> bool:
@@ -92,17 +85,15 @@ def name_runs(text: str) -> list[tuple[str, int]]:
     found = []
     for match in _NAME.finditer(text):
         name, start = match.group().rstrip(".,'’"), match.start()
-        while (first := re.match(r"[\w’'-]+\.?\s*", name)) and _bare(first.group()) in FUNCTION_WORDS:
+        while (first := re.match(r"[\w’'-]+\.?\s*", name)) and first.group().strip().rstrip(
+            "."
+        ).lower() in FUNCTION_WORDS:
             name, start = name[first.end() :], start + first.end()
         alone = len(name.split()) == 1
         opens = re.search(r"(?:^|[.!?:]\s+|\n)[\"“(']*$", text[:start]) is not None
         if name and not (alone and opens and name[1:].islower() and start == match.start()):
             found.append((name, start))
     return found
-
-
-def _bare(word: str) -> str:
-    return word.strip().rstrip(".").lower()
 
 
 @lru_cache(maxsize=16_384)
@@ -178,7 +169,9 @@ def _features(
     worst = float(best[rare].min()) if rare.any() else float(best.min())
     # The nearest sentence is the one that shares most, in words and in meaning.
     said, inside = read_words(hypothesis), [read_words(sentence) for sentence in sentences]
-    rarity = dict(zip(said, sentence_encoder().rarity([_surface(hypothesis, w) for w in said]), strict=True))
+    rarity = dict(
+        zip(said, sentence_encoder().rarity([hypothesis[w.start : w.end].lower() for w in said]), strict=True)
+    )
     cover = [_coverage(said, rarity, {w.stem for w in some} | titles) for some in inside]
     nearest = int(np.argmax(similarities + np.array(cover)))
     stems = {word.stem for some in inside for word in some} | stemmed(premise)
@@ -202,10 +195,6 @@ def _features(
         *_places(said, inside, nearest, titles),
         float(np.log1p(len(said))),
     ]
-
-
-def _surface(text: str, word: Word) -> str:
-    return text[word.start : word.end].lower()
 
 
 def _coverage(said: Sequence[Word], rarity: dict[Word, float], stems: set[str] | frozenset[str]) -> float:

@@ -49,11 +49,9 @@ class IndexBuild:
             raise DataError("there are no passages to index")
         return store
 
-    def manifest(
-        self, engine: str, store: PassageStore, settings: dict[str, Any], *has: str, checkpoint: Any = None
-    ) -> Manifest:
+    def manifest(self, engine: str, store: PassageStore, settings: dict[str, Any], checkpoint: Any = None) -> Manifest:
         """The manifest of the index that is being built."""
-        segment = Segment(FIRST_SEGMENT, len(store), self.corpus_digest, has)
+        segment = Segment(FIRST_SEGMENT, len(store), self.corpus_digest)
         return Manifest(engine, (segment,), settings, checkpoint or {})
 
     def already_built(self, manifest: Manifest) -> bool:

@@ -24,27 +24,16 @@ _CHUNK = 512
 
 @dataclass
 class EncodingState:
-    """How far a build has come. On disk after each change.
-
-    Args:
-        path: its file.
-        job: what is built from what; a build of another job starts from the beginning.
-        checkpoint: the digest of the checkpoint in use; empty before it is known.
-        passages: how many passages are encoded.
-        tokens: how many vectors are on disk for them.
-        cut: how many of them are longer than the encoder's window.
-        clustered: whether the vectors have the form in which the index keeps them.
-        collection: whether the Qdrant collection was made by this build.
-    """
+    """How far a build has come. It is on disk, at `path`, after each change."""
 
     path: Path
-    job: dict[str, Any]
-    checkpoint: str = ""
-    passages: int = 0
-    tokens: int = 0
-    cut: int = 0
-    clustered: bool = False
-    collection: bool = False
+    job: dict[str, Any]  # what is built from what; a build of another job starts from the beginning
+    checkpoint: str = ""  # the digest of the checkpoint in use, once it is known
+    passages: int = 0  # how many passages are encoded
+    tokens: int = 0  # how many vectors are on disk for them
+    cut: int = 0  # how many of them are longer than the encoder's window
+    clustered: bool = False  # whether the vectors have the form in which the index keeps them
+    collection: bool = False  # whether the Qdrant collection was made by this build
 
     @classmethod
     def resume(cls, build: IndexBuild, job: dict[str, Any]) -> EncodingState:

@@ -17,8 +17,7 @@
 No path is recorded, so the folder can be moved and copied. A checkpoint outside the index is recorded by name and
 digest. The position of a passage counts through the segments in the order of the manifest.
 
-**Segments.** A segment is written once and never changed. Its record says how many passages it has and which engines'
-files: `vectors`, `words`, `collection` (the passages are in Qdrant), or none, for the passages of a hybrid index.
+**Segments.** A segment is written once and never changed.
 
 **Building** (`build`). A build writes to `.index.building`. When every byte is on disk, it writes the manifest and
 renames the folder to its target. A kill leaves no folder at the target, so nothing opens; the same command continues
@@ -43,10 +42,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 from knowgap.errors import IndexDamaged, IndexForeign, IndexMissing
@@ -67,13 +63,11 @@ class Segment:
         name: its folder.
         passages: how many it has, with those that were deleted since.
         corpus_digest: SHA-256 over their ids, titles and texts in their order.
-        has: which engines' files it has: `vectors`, `words`, `collection`.
     """
 
     name: str
     passages: int
     corpus_digest: str
-    has: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,6 @@ class Manifest:
         tombstones: the file of their positions; empty if there are none.
         changes: how many times the index was changed since it was built.
         files: relative path → size in bytes and SHA-256, for every file.
-        versions: the packages that wrote it.
     """
 
     engine: str
@@ -100,7 +93,6 @@ class Manifest:
     tombstones: str = ""
     changes: int = 0
     files: dict[str, FileRecord] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def passages(self) -> int:
@@ -169,7 +161,7 @@ class Manifest:
             raise _damaged(folder, f"{MANIFEST} was altered")
         del record["format"], record["version"]
         try:
-            segments = tuple(Segment(**segment | {"has": tuple(segment["has"])}) for segment in record.pop("segments"))
+            segments = tuple(Segment(**segment) for segment in record.pop("segments"))
             manifest = cls(segments=segments, **record)
         except (TypeError, KeyError, ValueError) as error:
             raise IndexDamaged(f"{folder}: {MANIFEST} is incomplete ({error}); build the index again") from error
@@ -192,15 +184,8 @@ class Manifest:
     def write(self, folder: Path) -> None:
         """Write the manifest of a folder, in one step."""
         segments = [vars(segment) for segment in self.segments]
-        record = vars(self) | {"segments": segments, "versions": _versions()}
-        record |= {"format": _FORMAT, "version": FORMAT_VERSION}
+        record = vars(self) | {"segments": segments, "format": _FORMAT, "version": FORMAT_VERSION}
         write_json(folder / MANIFEST, record | {"sha256": json_digest(record)})
-
-
-@cache
-def _versions() -> dict[str, str]:
-    """The versions of the packages that write an index."""
-    return {name: version(name) for name in ("knowgap", "numpy")}
 
 
 def _damaged(folder: str | Path, damage: str) -> IndexDamaged:
@@ -214,14 +199,10 @@ def _check_is_index(folder: Path) -> None:
             raise IndexMissing(
                 f"{folder}: the build of this index was not finished; run the same command again to continue it"
             )
-        raise IndexMissing(
-            f"{folder}: no index there; build one with `knowgap index --corpus FILE --index {quote(str(folder))}`"
-        )
+        raise IndexMissing(f"{folder}: no index there; {_REMEDY}")
     if not folder.is_dir():
         raise IndexForeign(f"{folder}: a file, not an index folder")
     if not (folder / MANIFEST).is_file():
-        if folder.name.startswith(".") and folder.name.endswith(".building"):
-            raise IndexDamaged(f"{folder}: a half-built index; run its build again to finish it")
         raise IndexForeign(f"{folder}: not an index (it has no {MANIFEST}); {_REMEDY}")
 
 

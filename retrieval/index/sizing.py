@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from knowgap.errors import IndexDamaged, UsageError, ValueOutOfBounds
+from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, FULL_WIDTH, PROJECTED, WIDTH
 from knowgap.retrieval.colbert.maxsim import LENGTHS
 from knowgap.retrieval.index.manifest import Manifest
@@ -22,42 +21,25 @@ _QDRANT_RESERVE = 1.5  # for indexes, point versions and temporary segments: Qdr
 
 @dataclass(frozen=True)
 class PassageSize:
-    """What one passage takes, on average.
-
-    Attributes:
-        passages: how many were measured.
-        tokens: token vectors.
-        words: distinct words, as BM25 counts them.
-        text: bytes of id, title and text.
-        dim: width of a token vector.
-        narrows: whether the vectors have the embedded checkpoint's full width, which a large corpus does not get.
-    """
+    """What one passage takes, on average over the `passages` that were measured."""
 
     passages: int
-    tokens: float
-    words: float
-    text: float
-    dim: int
-    narrows: bool
+    tokens: float  # token vectors
+    words: float  # distinct words, as BM25 counts them
+    text: float  # bytes of id, title and text
+    dim: int  # width of a token vector
+    narrows: bool  # whether it is the embedded checkpoint's full width, which a large corpus does not get
 
 
 @dataclass(frozen=True)
 class IndexSize:
-    """What an index takes.
-
-    Attributes:
-        passages: how many it has.
-        engine: its engine and the form of its vectors.
-        vectors: how many it has; 0 for BM25.
-        disk: bytes on disk, without the checkpoint, which has less than 100 MB.
-        memory: bytes of memory that searches need to run without waiting for the disk at every step.
-    """
+    """What an index takes on disk, without its checkpoint, and in memory, so that searches need not wait for a disk."""
 
     passages: int
-    engine: str
-    vectors: int
-    disk: int
-    memory: int
+    engine: str  # and the form of its vectors
+    vectors: int  # 0 for BM25
+    disk: int  # bytes
+    memory: int  # bytes
 
 
 def measure_passages(path: str | Path) -> PassageSize:
@@ -82,11 +64,7 @@ def measure_passages(path: str | Path) -> PassageSize:
             "name a ColBERT index of some thousand of your passages"
         )
     folder = path / manifest.segments[0].name
-    store = PassageStore(folder)
-    try:
-        lengths = np.load(folder / LENGTHS, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise IndexDamaged(f"{folder}: {LENGTHS} cannot be read ({error}); build the index again") from error
+    store, lengths = PassageStore(folder), np.load(folder / LENGTHS, mmap_mode="r", allow_pickle=False)
     analyze = Analyzer("english")
     sample = [store[i] for i in range(0, len(store), max(1, len(store) // _SAMPLE))]
     return PassageSize(
@@ -99,7 +77,7 @@ def measure_passages(path: str | Path) -> PassageSize:
     )
 
 
-def estimate_sizes(sample: PassageSize, passages: int, *, replicas: Sequence[int] = (1, 2)) -> list[IndexSize]:
+def estimate_sizes(sample: PassageSize, passages: int) -> list[IndexSize]:
     """Estimate what indexes of more passages of the same kind take.
 
     - BM25: 8 bytes per distinct word of a passage; in memory, the scores of all passages.
@@ -108,18 +86,14 @@ def estimate_sizes(sample: PassageSize, passages: int, *, replicas: Sequence[int
       vector at most 8 bytes that say which passages are near which centroid. In memory: the centroids, as many as PLAID
       has, and 24 bytes per passage; vectors are read from the disk when they are needed.
     - Qdrant: on disk, the token vectors in 2 bytes per dimension and the texts; on disk and in memory, a pooled vector
-      per passage in 4 bytes per dimension; and half as much again of everything. For all nodes together.
-
-    Args:
-        sample: see `measure_passages`. The embedded checkpoint's width is the one for this many passages.
-        passages: how many, from 1.
-        replicas: how many copies of everything a Qdrant cluster keeps; one estimate for each.
+      per passage in 4 bytes per dimension; and half as much again of everything. For all nodes together, with one copy
+      of everything and with two.
 
     Raises:
-        ValueOutOfBounds: passages or replicas below 1.
+        ValueOutOfBounds: passages below 1.
     """
-    if passages < 1 or any(copies < 1 for copies in replicas):
-        raise ValueOutOfBounds(f"passages = {passages!r}, replicas = {list(replicas)!r}: at least 1")
+    if passages < 1:
+        raise ValueOutOfBounds(f"passages = {passages!r}: must be at least 1")
     dim = PROJECTED if sample.narrows and passages > FULL_WIDTH else sample.dim
     tokens = math.ceil(passages * sample.tokens)
     text = passages * sample.text
@@ -138,7 +112,7 @@ def estimate_sizes(sample: PassageSize, passages: int, *, replicas: Sequence[int
     ]
     pooled = _QDRANT_RESERVE * passages * 4 * dim
     copy = _QDRANT_RESERVE * (tokens * 2 * dim + text) + pooled
-    for copies in replicas:
+    for copies in (1, 2):
         name = f"qdrant, {dim} wide, {copies} {'copy' if copies == 1 else 'copies'}"
         rows.append((name, tokens, copies * copy, copies * pooled))
     return [IndexSize(passages, name, count, math.ceil(disk), math.ceil(memory)) for name, count, disk, memory in rows]

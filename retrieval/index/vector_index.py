@@ -23,10 +23,7 @@ from knowgap.errors import DataError, IndexDamaged, IndexFolderError, UsageError
 from knowgap.retrieval.colbert.maxsim import LENGTHS, VECTORS
 from knowgap.retrieval.colbert.residual_codec import cluster
 from knowgap.retrieval.index.manifest import Manifest, Segment
-from knowgap.retrieval.index.passage_store import (
-    PassageStore,
-    Where,
-)
+from knowgap.retrieval.index.passage_store import PassageStore, Where
 from knowgap.retrieval.index.search_settings import SearchSettings
 from knowgap.retrieval.index.snapshot import Block, Snapshot
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
@@ -234,14 +231,10 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
         *,
         deleted: Collection[int] = (),
     ) -> None:
-        """Replace the manifest by one with the first `kept` segments and a new one, and see the index as it is then.
+        """Replace the manifest by one with the first `kept` segments of the snapshot and a new one, and see it.
 
-        Args:
-            snapshot: the index now.
-            kept: how many of its segments remain.
-            passages: those of the new segment.
-            blocks: their vectors; None for no new segment.
-            deleted: positions that are deleted in the same step.
+        The new segment has the passages, and their vectors `blocks`; None makes no new one. The positions `deleted` are
+        deleted in the same step.
         """
         old, change = snapshot.manifest, snapshot.manifest.changes + 1
         segments, files = list(old.segments[:kept]), dict[str, FileRecord]()
@@ -255,7 +248,7 @@ class VectorIndex(NeverCopied, ABC, Generic[E]):
             store, digest = PassageStore.build(passages, folder)
             _write_vectors(folder, blocks, old.settings, whole=not kept)
             files |= {f"{folder.name}/{name}": record for name, record in seal(folder).items()}
-            segments.append(Segment(folder.name, len(store), digest, ("vectors",)))
+            segments.append(Segment(folder.name, len(store), digest))
         gone = np.union1d(snapshot.deleted, np.fromiter(deleted, dtype=np.int64))
         gone = gone[gone < snapshot.starts[kept]]
         tombstones = f"deleted-{change}.npy" if len(gone) else ""

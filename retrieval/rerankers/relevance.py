@@ -168,10 +168,7 @@ class RelevanceModel:
 
     @classmethod
     def load(cls, folder: str | Path | None = None) -> RelevanceModel:
-        """Read a model.
-
-        Args:
-            folder: where `save` wrote it; None takes the one that comes with the package.
+        """Read the model that `save` wrote to a folder; None takes the one that comes with the package.
 
         Raises:
             CheckpointError: its files are missing or damaged, or belong to another encoder.

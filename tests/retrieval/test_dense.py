@@ -63,23 +63,3 @@ def test_encoders_that_cannot_be_used(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match="cannot be loaded as a bi-encoder"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=tmp_path / "empty")
-
-
-def test_interrupted_build_continues(tmp_path, monkeypatch):
-    monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 10)
-    batches, stop_at = [], 3
-
-    def embed(texts):
-        if len(batches) == stop_at:
-            raise KeyboardInterrupt
-        batches.append(texts)
-        return count_words(texts)
-
-    with pytest.raises(KeyboardInterrupt):
-        DenseIndex.build(corpus(), tmp_path / "index", encoder=embed)
-    batches, stop_at = [], None
-    index = DenseIndex.build(corpus(), tmp_path / "index", encoder=embed)
-    seen = [text for batch in batches for text in batch]
-    assert str(corpus()[0]) not in seen
-    assert str(corpus()[-1]) in seen
-    assert index.search(QUERIES, 5) == DenseIndex.build(corpus(), tmp_path / "whole", encoder=embed).search(QUERIES, 5)

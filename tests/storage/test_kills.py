@@ -6,7 +6,6 @@ from contextlib import suppress
 import pytest
 from pydantic import BaseModel
 
-from knowgap.errors import KnowgapError
 from knowgap.storage import files
 from knowgap.storage.record_file import RecordFile, read_records
 
@@ -120,22 +119,3 @@ def test_a_record_file_that_was_cut_off_anywhere_continues(tmp_path):
             for id in file.missing(["x", "y", "z"]):
                 file.append(Word(id=id))
         assert path.read_bytes() == whole
-
-
-def test_damage_of_a_record_file_is_one_line_or_still_a_record(tmp_path):
-    path = tmp_path / "records"
-    with RecordFile(path, Word, {"a": 1}) as file:
-        file.append(Word(id="x"))
-    whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + b"\x00" + whole[place + 1 :])
-        outcome = ""
-        with suppress(KnowgapError):
-            outcome = "read" if read_records(path, Word) else ""
-        assert outcome or "\n" not in refusal(path)
-
-
-def refusal(path):
-    with pytest.raises(KnowgapError) as error:
-        read_records(path, Word)
-    return str(error.value)

@@ -67,11 +67,3 @@ def test_another_files_are_refused(tmp_path):
         opened(path)
     with pytest.raises(UsageError, match="is a folder"):
         opened(tmp_path)
-
-
-def test_a_header_that_was_cut_off_is_written_again(tmp_path):
-    path = tmp_path / "words"
-    path.write_text('{"about":{"tea')
-    with opened(path) as file:
-        file.append(made("a"))
-    assert read_records(path, Word) == (ABOUT, {"a": made("a")})

@@ -224,7 +224,7 @@ def test_colbert_indexes_change_too(checkpoint, tmp_path, options):
     index = ColBERTIndex.build(corpus(), tmp_path / "index", checkpoint=checkpoint, **options)
     index.add(NEW)
     index.delete(passage.id for passage in corpus()[::5])
-    assert [segment.has for segment in Manifest.read(index.path).segments] == [("vectors",)] * 2
+    assert len(Manifest.read(index.path).segments) == 2
     left = [passage for i, passage in enumerate(corpus()) if i % 5] + NEW
     for quality in ("fast", "exact"):
         hits = open_index(index.path, quality=quality).search(QUERIES[:1], 100)[0]

@@ -87,16 +87,6 @@ def test_what_answers_scores_highest_and_a_blank_lowest():
     assert f"where {model.prior:g} of 50" in reranker.scale
 
 
-def test_a_sentence_that_answers_passes_as_its_passage_does():
-    reranker = EmbeddedReranker()
-    sentence = "Silver Harbour is a 1961 drama film directed by Ida Brenner."
-    other = "It was shot on the coast in the winter of that year."
-    in_passage, alone, elsewhere = reranker.score(
-        [(QUERY, f"Silver Harbour: {sentence} {other}"), (QUERY, sentence), (QUERY, other)]
-    )
-    assert min(in_passage, alone) > 0 > elsewhere
-
-
 def test_saved_weights_are_read_again(tmp_path):
     projection = np.random.default_rng(0).normal(size=(384, 384)).astype(np.float16).T  # columns lie together
     model = RelevanceModel(projection, np.array([1.0, 2.0, 3.0]), -4.0, -1.5, 1.3)
