@@ -47,11 +47,7 @@ class Finding:
 
 
 def examine(index: str | Path | None = None, engine: str | None = None) -> list[Finding]:
-    """Examine the machine, the packages, the embedded encoder, and an index.
-
-    Args:
-        index: the folder of an index, whose every file is read and compared with its digest; None for no index.
-        engine: its engine; see `open_index`.
+    """Examine the machine, the packages, the embedded encoder, and an index, whose every file is read.
 
     Returns:
         Findings, the most general first. Nothing is raised: what fails is a finding.

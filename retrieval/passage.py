@@ -105,10 +105,7 @@ RetrieverLike = Retriever | str | Path
 def part_id(document: str, digest: str, number: int = 1) -> str:
     """The id of a passage that is a part of a document: `document#0123456789`, and `-2`, … for further equal parts.
 
-    Args:
-        document: the id of the document.
-        digest: of the passage, in hexadecimal; the first ten digits count.
-        number: among equal parts of the document, from 1.
+    The first ten digits of the passage's hexadecimal digest count.
     """
     return f"{document}#{digest[:10]}" + (f"-{number}" if number > 1 else "")
 

@@ -27,14 +27,10 @@ class FileRecord(TypedDict):
 
 
 def seal(folder: Path, *, leave_out: Collection[str] = ()) -> dict[str, FileRecord]:
-    """Bring the files below a folder to disk, and record them; what a killed process left there is removed.
+    """Bring the files below a folder to disk, and record them by their relative paths.
 
-    Args:
-        folder: where they are.
-        leave_out: names of files and folders directly in it that are not recorded.
-
-    Returns:
-        Relative path → size and SHA-256 of each.
+    What a killed process left there is removed; files and folders directly in it that `leave_out` names are not
+    recorded.
     """
     files, folders = dict[str, Path](), [folder]
     for path in sorted(folder.rglob("*")):
@@ -56,12 +52,9 @@ def record_file(path: Path) -> FileRecord:
 
 
 def find_damage(folder: Path, files: Mapping[str, FileRecord], *, trust_stamps: bool = True) -> str | None:
-    """What is wrong with the first file that is not as it was recorded; None if all are right.
+    """What is wrong with the first file of a sealed folder that is not as it was recorded; None if all are right.
 
-    Args:
-        folder: the sealed folder.
-        files: its record.
-        trust_stamps: whether files that were found right before, and whose times have not changed, are not hashed.
+    With `trust_stamps`, files that were found right before, and whose times have not changed, are not hashed.
     """
     stamps: dict[str, list[Any]] = {}
     for name, recorded in files.items():

@@ -129,14 +129,9 @@ def engine_class(engine: str) -> Any:
 
 
 def engine_window(engine: str, encoder: Any = None) -> Window | None:
-    """The window of what encodes the passages of an index.
+    """The window of what encodes the passages of an index: an encoder as its `build` takes it, None the embedded one.
 
-    Args:
-        engine: a key of `ENGINES`.
-        encoder: checkpoint or bi-encoder by folder or hub name, or a function; None is what is embedded.
-
-    Returns:
-        The window; None for an engine that encodes nothing, and for a function, whose window is not known.
+    There is none for an engine that encodes nothing, nor for a function, whose window is not known.
 
     Raises:
         CheckpointError: there is no such encoder.
