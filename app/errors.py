@@ -30,28 +30,6 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = [
-    "ArtifactError",
-    "CheckpointError",
-    "DataError",
-    "EmptyQuestion",
-    "IndexDamaged",
-    "IndexFolderError",
-    "IndexForeign",
-    "IndexMissing",
-    "KnowgapError",
-    "LanguageModelError",
-    "LanguageModelUnreachable",
-    "MissingDependency",
-    "SignatureNotServed",
-    "StudyError",
-    "UnknownName",
-    "UsageError",
-    "ValueOutOfBounds",
-    "shorten",
-    "without_credentials",
-]
-
 
 class KnowgapError(Exception):
     """Root of the tree: catch it to catch everything that knowgap raises on purpose.

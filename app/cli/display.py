@@ -18,15 +18,12 @@ from rich.text import Text
 from knowgap.errors import without_credentials
 from knowgap.storage.files import naming
 
-__all__ = ["Report", "err", "out", "progress", "remark", "show_table", "show_wait"]
-
 Report = Callable[..., None]
 _WIDTH = 80  # columns where there is no terminal and COLUMNS does not say
 _TEXT = 16  # columns that a text has at least
 _LONGEST = 24  # a longer word may be cut
 _BORDER = 3  # columns that a table adds to each of its own
 _INTERVAL = 5.0  # seconds between lines of progress
-
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
 _CONTROLS += [*range(0x2066, 0x206A), *range(0xD800, 0xE000)]

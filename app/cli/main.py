@@ -21,8 +21,6 @@ from knowgap.cli.running.waiting import saying_what_is_waited_for
 from knowgap.errors import KnowgapError
 from knowgap.plugins import import_from
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="knowgap",
     help="Question answering that notices what it does not know yet and goes and looks for it.",

@@ -20,14 +20,10 @@ from typing import Any
 from knowgap.cli.display import err
 from knowgap.lms.cancelling import stop_all_calls
 
-__all__ = ["STOPPED", "leave_ctrl_c_to_the_server", "say_stopped", "stopping_soon"]
-
 STOPPED = 130
 """The exit code of a command that Ctrl-C stopped."""
 
-_GRACE = 1.2
-"""Seconds that the main thread has to end by itself."""
-
+_GRACE = 1.2  # seconds that the main thread has to end by itself
 _said = threading.Lock()
 
 

@@ -12,14 +12,9 @@ from typing import Any
 
 from knowgap.cli.display import remark, show_wait
 
-__all__ = ["Announcer", "saying_what_is_waited_for"]
-
-_SHOWN_AFTER = 5.0
-"""Seconds without a reply after which a progress bar shows the wait."""
-_SAID_AFTER = 10.0
-"""Seconds without a reply after which a line says so."""
-_SAID_EVERY = 60.0
-"""Seconds between two such lines."""
+_SHOWN_AFTER = 5.0  # seconds without a reply after which a progress bar shows the wait
+_SAID_AFTER = 10.0  # seconds without a reply after which a line says so
+_SAID_EVERY = 60.0  # seconds between two such lines
 
 
 class Announcer:
