@@ -116,4 +116,4 @@ def _figures(evaluation: Evaluation) -> list[str]:
     share = fmean(shown[name] / found[name] if found[name] else 1.0 for name in found)
     measures = [evaluation.mean("found"), evaluation.mean("shown"), share, evaluation.mean("shown_precision")]
     answered = f"{100 * evaluation.mean('exact_match'):.1f}"
-    return [*(f"{value:.3f}" for value in measures), answered, f"{evaluation.costs()['lm_calls']:.1f}"]
+    return [*(f"{value:.3f}" for value in measures), answered, f"{evaluation.mean('lm_calls'):.1f}"]

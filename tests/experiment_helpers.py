@@ -1,11 +1,8 @@
-"""A small table over a small data set on disk, for the tests of `knowgap experiment`, and a worker that dies in it."""
+"""A small table over a small data set on disk, for the tests of `knowgap experiment`."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,6 @@ import dspy
 from compile_helpers import make_examples, make_retriever, reading_rule
 from support import ScriptedEngine, by_output
 
-from knowgap.compiling.experiments.runner import run_experiment
 from knowgap.compiling.experiments.table import ExperimentTable
 
 TABLE = {
@@ -52,16 +48,13 @@ def write_data(folder: Path, n: int = 8) -> dict[str, dict[str, Path]]:
 
 
 class LoggingEngine(ScriptedEngine):
-    """Answers from passages that name the house; writes down what it is asked; may die on its n-th call."""
+    """Answers from passages that name the house; writes down what it is asked."""
 
-    def __init__(self, log: Path, die_at: int = 0):
+    def __init__(self, log: Path):
         super().__init__(by_output({"answer": reading_rule}))
-        self.log, self.die_at, self.count = log, die_at, 0
+        self.log = log
 
     def complete(self, request):
-        self.count += 1
-        if self.count == self.die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
         response = super().complete(request)
         _, inputs = self.calls[-1]
         with self.log.open("a", encoding="utf-8") as file:
@@ -69,15 +62,9 @@ class LoggingEngine(ScriptedEngine):
         return response
 
 
-def logging_lm(log: Path, die_at: int = 0) -> dspy.LM:
-    return dspy.LM("test/rule", engine=LoggingEngine(log, die_at), cache=False, num_retries=0)
+def logging_lm(log: Path) -> dspy.LM:
+    return dspy.LM("test/rule", engine=LoggingEngine(log), cache=False, num_retries=0)
 
 
 def asked(log: Path) -> list[list[Any]]:
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
-
-
-if __name__ == "__main__":  # the worker: folder, and the call on which it dies
-    home = Path(sys.argv[1])
-    model = logging_lm(home / "asked.jsonl", int(sys.argv[2]))
-    run_experiment(make_table(), output=home / "out", lm=model, num_threads=1, **write_data(home))

@@ -18,7 +18,7 @@ KINDS = {
 }
 """What the marks mean, by kind of point; later ones are drawn above earlier ones."""
 
-_SIZES = {"full": (1040, 340), "half": (520, 330), "small": (300, 190)}
+_SIZES = {"full": (1040, 340), "half": (520, 330)}
 _LEFT, _RIGHT, _TOP = 46, 12, 26
 
 
@@ -64,10 +64,9 @@ class Chart:
         points: at least one.
         x_name: name of the horizontal axis.
         y_name: name of the vertical axis.
-        size: "full" takes the page's width, "half" half of it; "small" is one of many, and has no legend.
+        size: "full" takes the page's width, "half" half of it.
         line: corners of a staircase through the points, from left to right.
         line_name: what the line means.
-        categories: names of the positions 0, 1, … of the horizontal axis if it is not a number.
         whole_numbers: whether the horizontal axis has ticks at whole numbers only.
         logarithmic: whether the horizontal axis is logarithmic; every `x` is above 0 then.
         names: names of the points, in their order, which number the marks from 1 on, unless the points have numbers of
@@ -78,10 +77,9 @@ class Chart:
     points: Sequence[Point]
     x_name: str
     y_name: str
-    size: Literal["full", "half", "small"] = "full"
+    size: Literal["full", "half"] = "full"
     line: Sequence[tuple[float, float]] = ()
     line_name: str = ""
-    categories: Sequence[str] = ()
     whole_numbers: bool = False
     logarithmic: bool = False
     names: Sequence[str] = ()
@@ -89,7 +87,7 @@ class Chart:
     @property
     def legend(self) -> dict[str, str]:
         """What the kinds of points mean that there are."""
-        shown = {point.kind for point in self.points} if self.size != "small" else ()
+        shown = {point.kind for point in self.points}
         return {kind: meaning for kind, meaning in KINDS.items() if kind in shown}
 
     @property
@@ -119,8 +117,6 @@ class Chart:
     def x(self) -> Axis:
         """The horizontal axis."""
         ends = _LEFT, self.width - _RIGHT
-        if self.categories:
-            return Axis(-0.5, len(self.categories) - 0.5, *ends, list(enumerate(self.categories)))
         values = [math.log10(p.x) if self.logarithmic else p.x for p in self.points]
         low, high = _padded(values)
         if self.logarithmic:
@@ -133,7 +129,7 @@ class Chart:
         """The vertical axis, from the bottom up."""
         shown = [y for p in self.points for y in (p.y, p.low, p.high) if y is not None]
         low, high = _padded([*shown, *(y for _, y in self.line)])
-        return Axis(low, high, self.height - (40 if self.x_name else 22), _TOP, _ticks(low, high, self.height // 60))
+        return Axis(low, high, self.height - 40, _TOP, _ticks(low, high, self.height // 60))
 
     @property
     def path(self) -> str:

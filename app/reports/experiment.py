@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from knowgap.compiling.evaluation.costs import COSTS
 from knowgap.compiling.evaluation.statistics import few_questions, pareto_front
@@ -13,12 +13,6 @@ from knowgap.programs.trace.evidence import FATES
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import in_words, render
 from knowgap.storage.files import write_file
-
-SAME_PROMPTS = (
-    "= marks a paper's figure whose setting is ours, as far as language model, retriever, corpus, questions, models "
-    "and demonstrations tell; ≠ one whose setting is not, with the number of the note that says in what. Prompts are "
-    "worded anew throughout."
-)
 
 
 def write_experiment_report(experiment: ExperimentResult, folder: str | Path) -> list[Path]:
@@ -60,7 +54,6 @@ def _values(experiment: ExperimentResult) -> dict[str, Any]:
         "figure_text": figure_text,
         "few": {n: few for n in range(len(experiment.table.columns)) if (few := few_in_column(experiment, n))},
         "note_number": lambda cell: notes.get(tuple(cell.differs), 0),
-        "same_prompts": SAME_PROMPTS,
         "evidence": {n: e for n in range(len(experiment.table.columns)) if (e := _evidence(experiment, n))},
     }
 
@@ -90,58 +83,39 @@ def _difference_notes(experiment: ExperimentResult) -> dict[tuple[str, ...], int
     return numbers
 
 
-class Evidence(NamedTuple):
-    """What was found and shown of the gold passages of a data set: headings, and cells by row label."""
-
-    names: list[str]
-    rows: dict[str, list[str]]
-
-
-def _evidence(experiment: ExperimentResult, column: int) -> Evidence | None:
-    """Measures in percent, then the share of the gold passages of each fate; None without gold passages."""
+def _evidence(experiment: ExperimentResult, column: int) -> tuple[list[str], dict[str, list[str]]] | None:
+    """Headings, and by row measures in percent and the share of the gold passages of each fate; None without any."""
     cells = [cell for cell in experiment.cells if cell.column == column and cell.fates]
     if not cells:
         return None
     measures = sorted({name: None for cell in cells for name in cell.evidence}, key=lambda name: "@" not in name)
     fates = [fate for fate in FATES if any(cell.fates.get(fate) for cell in cells)]
-    rows = {
-        experiment.table.rows[cell.row].label: [
-            *(f"{100 * cell.evidence[name]:.1f}" if name in cell.evidence else "" for name in measures),
-            *(f"{100 * cell.fates.get(fate, 0) / sum(cell.fates.values()):.1f}" for fate in fates),
-        ]
-        for cell in cells
-    }
-    return Evidence([*map(in_words, measures), *fates], rows)
+    rows: dict[str, list[str]] = {}
+    for cell in cells:
+        total = sum(cell.fates.values())
+        shares = [cell.evidence.get(name) for name in measures] + [cell.fates.get(fate, 0) / total for fate in fates]
+        rows[experiment.table.rows[cell.row].label] = ["" if x is None else f"{100 * x:.1f}" for x in shares]
+    return [*map(in_words, measures), *fates], rows
 
 
 def _origins(experiment: ExperimentResult) -> list[str]:
     """Say what the figures were measured on, a line for each data set, language model and retriever."""
     lines: dict[str, None] = {}
+    versions: list[str] = []
     for cell in experiment.cells:
-        origin = cell.provenance
-        if origin is None:
+        if (origin := cell.provenance) is None:
             continue
         index = origin.retriever
         engine = f", retriever {index['name']}" if index.get("name") else ""
         digest = f" (index {str(index['digest'])[:12]})" if index.get("digest") else ""
         fingerprint = str((origin.model_extra or {}).get("dataset_fingerprint", ""))[:12]
-        line = (
-            f"{experiment.table.columns[cell.column].title}: {cell.questions} questions of the {origin.split} split, "
-            f"data {fingerprint}, language model {origin.lm}{engine}{digest}"
-        )
-        lines[line] = None
+        asked = f"{experiment.table.columns[cell.column].title}: {cell.questions} questions of the {origin.split} split"
+        lines[f"{asked}, data {fingerprint}, language model {origin.lm}{engine}{digest}"] = None
+        commit = f", commit {origin.git_commit[:12]}" if origin.git_commit else ""
+        versions.append(", ".join(f"{name} {version}" for name, version in origin.versions.items()) + commit)
     spent = experiment.spent
-    run = (
-        f"This run: {spent.calls} calls of the language model, {spent.cached_calls} more from its cache, "
-        f"{experiment.failed} questions failed."
-    )
-    versions = [
-        ", ".join(f"{name} {version}" for name, version in origin.versions.items())
-        + (f", commit {origin.git_commit[:12]}" if origin.git_commit else "")
-        for cell in experiment.cells
-        if (origin := cell.provenance) is not None
-    ]
-    return [*lines, run, *experiment.table.notes, *versions[:1]]
+    run = f"This run: {spent.calls} calls of the language model, {spent.cached_calls} more from its cache"
+    return [*lines, f"{run}, {experiment.failed} questions failed.", *experiment.table.notes, *versions[:1]]
 
 
 def _shared_reason(experiment: ExperimentResult, column: int) -> str:
@@ -172,12 +146,14 @@ def cost_chart(experiment: ExperimentResult, column: int = 0, cost: str = "") ->
     place = next((n for n, name in enumerate(data.metrics) if name not in COSTS), None)
     cells = [cell for cell in experiment.cells if cell.column == column and not cell.reason]
     counted = cost or ("tokens" if any(cell.costs["tokens"] for cell in cells) else "lm_calls")
+    if place is None:
+        return None
     rows = [
         (spent, ours, experiment.table.rows[cell.row].label)
         for cell in cells
-        if place is not None and (spent := cell.costs.get(counted)) and (ours := cell.figures[place].ours) is not None
+        if (spent := cell.costs.get(counted)) and (ours := cell.figures[place].ours) is not None
     ]
-    if place is None or not rows:
+    if not rows:
         return None
     rows.sort(key=lambda row: (row[0], -row[1].mean))
     front = pareto_front(rows, cost=lambda row: row[0], score=lambda row: row[1].mean)

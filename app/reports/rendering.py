@@ -42,11 +42,10 @@ def _environment() -> Environment:
         "gain": format_gain,
         "md": lambda text: text.replace("|", "\\|").replace("<", "&lt;"),
         "p": format_p,
-        "points": _format_points,
+        "points": lambda c: "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * x for x in (c.difference, c.low, c.high))),
         "percent": "{:.0%}".format,
         "score": "{:.3f}".format,
-        "setting": format_setting,
-        "two_digits": _format_two_digits,
+        "two_digits": lambda score: "–" if score is None else f"{score:.2f}",
         "words": in_words,
     }
     return environment
@@ -72,18 +71,8 @@ def format_gain(comparison: Comparison) -> str:
     return f"{comparison.difference:+.3f} [{comparison.low:+.3f}, {comparison.high:+.3f}]"
 
 
-def _format_points(comparison: Comparison) -> str:
-    """Format a difference with its 95% interval in percentage points."""
-    return f"{100 * comparison.difference:+.1f} [{100 * comparison.low:+.1f}, {100 * comparison.high:+.1f}]"
-
-
 def format_amount(value: float | None) -> str:
     """Format a cost per question with three significant digits, or whole from 1,000 on; "?" if it is not known."""
     if value is None:
         return "?"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _format_two_digits(score: float | None) -> str:
-    """Format the score of a question; "–" if it is not defined."""
-    return "–" if score is None else f"{score:.2f}"

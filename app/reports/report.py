@@ -69,13 +69,8 @@ def render_report(
     report = read_source(source, study_name=study_name, cost=cost)
     facts, artifact = report.study, report.artifact
     every = {**report.evaluations, **(evaluations or {})}
-    for option, value, used, of in (
-        ("study_name", study_name, facts is not None, "study"),
-        ("cost", cost, facts is not None, "study"),
-        ("base", base, bool(every), "evaluations"),
-    ):
-        if value and not used:
-            raise UsageError(f"{option} {value!r} goes with a report of {of}, and {report.place or 'this'} holds none")
+    if (study_name or cost) and facts is None:
+        raise UsageError(f"a study's name or cost goes with a report of study, and {report.place or 'this'} holds none")
     groups = group_evaluations(every, base=base, dev_digest=facts.dev_digest if facts else "")
     study = StudyView(facts, facts.chosen, report.questions) if facts and facts.chosen else None
     known = {group.split for group in groups}

@@ -30,13 +30,9 @@ Source = str | Path | StudyResult[Any] | Evaluation | Mapping[str, Evaluation]
 class ReportSource:
     """What there is to report.
 
-    Attributes:
-        study: a study, or None.
-        evaluations: by label.
-        artifact: the `config.json` of the compiled program, or None.
-        questions: ids of the dev questions in the order of the trials' scores; empty if they are not known.
-        place: name of the file, folder or database; empty for objects.
-        unfinished: labels of evaluations that may still lack questions.
+    `artifact` is the `config.json` of the compiled program; `questions` are the ids of the dev questions in the order
+    of the trials' scores, if they are known; `place` is the name of the file, folder or database; `unfinished` are the
+    labels of evaluations that may still lack questions.
     """
 
     study: StudyFacts | None = None
@@ -151,11 +147,9 @@ def _load_study(storage: str, study_name: str | None, cost: str) -> StudyFacts:
     place = without_credentials(storage)
     with quiet(), open_storage(storage) as opened:
         names = sorted(optuna.get_all_study_names(opened))
-        if not names:
-            raise StudyError(f"{place} holds no study")
         if study_name is None and len(names) > 1:
             raise StudyError(f"{place} holds several studies: name one with --study-name: {', '.join(names)}")
-        name = study_name or names[0]
+        name = study_name or next(iter(names), "")
         if name not in names:
-            raise StudyError(f"{place} holds no study {name!r}: there are {', '.join(names)}")
+            raise StudyError(f"{place} holds no study {name!r}: there are {', '.join(names) or 'none'}")
         return read_study(optuna.load_study(study_name=name, storage=opened), cost=cost)

@@ -1,11 +1,10 @@
-"""A study as its page shows it: trials, settings that changed, Pareto front, importances, slices and dev questions."""
+"""A study as its page shows it: trials, settings that changed, Pareto front, importances and dev questions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compiling.study.summary import StudyFacts
@@ -28,7 +27,6 @@ class StudyView:
     facts: StudyFacts
     chosen: TrialResult
     questions: Sequence[str]
-    slice_limit: ClassVar[int] = 24
 
     @property
     def interval(self) -> Interval:
@@ -57,10 +55,10 @@ class StudyView:
             return "chosen"
         return "pruned" if not trial.complete else "paper" if trial is self.facts.labelled(PAPER) else "complete"
 
-    def _point(self, x: float, trial: TrialResult, said: str = "", number: int = 0) -> Point:
+    def _point(self, x: float, trial: TrialResult, number: int = 0) -> Point:
         pruned = "" if trial.complete else f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
         label = (
-            f"{said}trial {trial.number} ({self.facts.describe(trial)}): {in_words(self.facts.metric)} "
+            f"trial {trial.number} ({self.facts.describe(trial)}): {in_words(self.facts.metric)} "
             f"{trial.score:.3f}{pruned}; {trial.cost(self.facts.cost):.3g} {in_words(self.facts.cost)} per question"
         )
         return Point(x, trial.score, self.kind(trial), label, number=number)
@@ -128,50 +126,12 @@ class StudyView:
         complete = [trial for trial in self.facts.complete if trial.costs[cost] is not None]
         return Chart(
             caption=f"Score and {in_words(cost)} of every complete trial (dev split)",
-            points=[self._point(trial.cost(cost), trial, number=numbers.get(trial.number, 0)) for trial in complete],
+            points=[self._point(trial.cost(cost), trial, numbers.get(trial.number, 0)) for trial in complete],
             names=programs,
             x_name=f"{in_words(cost)} per question",
             y_name=self._score_name,
             line=[(trial.cost(cost), trial.score) for trial in self.facts.front],
             line_name="Pareto front: best score at that cost or less",
-        )
-
-    @cached_property
-    def tuned(self) -> list[str]:
-        """The parameters that trials set, most important first."""
-        names = dict.fromkeys(name for t in self.facts.trials for name in self.facts.parameters[t.number])
-        importances = self.facts.importances()
-        return sorted(names, key=lambda name: -importances[name][0] if name in importances else 0.0)
-
-    @cached_property
-    def slices(self) -> list[Chart]:
-        """Score by value of each parameter, of the most important ones."""
-        return [chart for name in self.tuned[: self.slice_limit] if (chart := self._slice(name)) is not None]
-
-    def _slice(self, name: str) -> Chart | None:
-        parameters = self.facts.parameters
-        values = {t.number: parameters[t.number][name] for t in self.facts.trials if name in parameters[t.number]}
-        categories = sorted({str(value) for value in values.values()})
-        if len(categories) < 2:
-            return None
-        numeric = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values.values())
-        points = [
-            self._point(
-                float(values[t.number]) if numeric else categories.index(str(values[t.number])),
-                t,
-                f"{name} = {format_setting(values[t.number])}; ",
-            )
-            for t in self.facts.trials
-            if t.number in values
-        ]
-        return Chart(
-            caption=name,
-            points=points,
-            x_name="",
-            y_name=self._score_name,
-            size="small",
-            categories=[] if numeric else categories,
-            whole_numbers=all(isinstance(value, int) for value in values.values()),
         )
 
     @property

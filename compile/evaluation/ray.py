@@ -38,7 +38,7 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
     Args:
         address: of the cluster's head, `auto` for the cluster of this machine, or `local` to start one here.
         tracker: counts the calls of the workers.
-        lm_cache: folder of the language model's answers, for workers that see it.
+        lm_cache: folder of the language model's answers.
 
     Raises:
         MissingDependency: Ray is not installed.

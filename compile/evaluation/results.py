@@ -163,8 +163,7 @@ class Evaluation(BaseModel, extra="forbid"):
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", path=path) from None
         except ValidationError as error:
-            problem = error.errors()[0]
-            raise DataError(f"not an evaluation saved by knowgap: {problem['msg']}", path=path) from None
+            raise DataError(f"not an evaluation: {error.errors()[0]['msg']}", path=path) from None
 
 
 class Evaluations(dict[str, Evaluation]):

@@ -96,10 +96,11 @@ def resolve_lm(lm: dspy.BaseLM | None, program: Program | None = None) -> dspy.B
     Raises:
         UsageError: there is none.
     """
-    bound = [predictor.lm for predictor in program.predictors() if predictor.lm is not None] if program else []
-    generator = program.parts().get("generator") if program else None
-    named = [*bound, *([generator.lm] if generator is not None else [])]
-    model = lm if lm is not None else dspy.settings.lm or next(iter(named), None)
+    named = [lm, dspy.settings.lm]
+    if program is not None:
+        generator: Any = program.parts().get("generator")
+        named += [*(predictor.lm for predictor in program.predictors()), generator and generator.lm]
+    model = next((each for each in named if each is not None), None)
     if model is None:
         raise UsageError("no language model: pass lm=…, or configure one with dspy.configure(lm=…)")
     return model
@@ -230,15 +231,8 @@ def run_example(
     If the program fails, the record says why. A failure that every other question would meet as well is raised: an LM
     that refuses its credentials, an index that cannot be read, a program that is not put together rightly.
 
-    Args:
-        program: what is asked.
-        example: the question and its answers.
-        id: the id of the record.
-        metrics: by name; the first one must be defined for every question.
-        keep_trace: keep the trace in the record; without traces, a thousand records take a megabyte.
-
     Raises:
-        DataError: the first metric is not defined for the question.
+        DataError: the first metric, which must be defined for every question, is not.
         KnowgapError: a failure that asking again would not mend.
     """
     record = QuestionRecord(
@@ -364,11 +358,7 @@ def map_ordered(
     items that have not been started are left out. After Ctrl-C, nobody waits for those that have been, and they call no
     model and no index any more.
 
-    Args:
-        function: applied to every item.
-        items: in the order of the results.
-        num_threads: at least 1.
-        ahead: how many items may be started before the first one's result is taken; default: all.
+    `ahead` is how many items may be started before the first one's result is taken; default: all.
     """
     if num_threads < 1:
         raise UsageError(f"num_threads={num_threads}: at least one thread is needed")

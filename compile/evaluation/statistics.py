@@ -39,16 +39,8 @@ class Interval(BaseModel, extra="forbid"):
 class Comparison(BaseModel, extra="forbid"):
     """After minus before, question by question.
 
-    Attributes:
-        metric: the scores that were compared.
-        difference: mean of the differences.
-        low: lower end of its 95% bootstrap interval.
-        high: upper end.
-        p_value: of a paired permutation test, two-sided.
-        wins: questions on which `after` scores higher.
-        losses: questions on which it scores lower.
-        ties: the rest.
-        n: number of questions.
+    `difference` is the mean, from `low` to `high` its 95% bootstrap interval, `p_value` that of a two-sided paired
+    permutation test; of the `n` questions, `after` scores higher on the `wins` and lower on the `losses`.
     """
 
     metric: str
@@ -76,9 +68,7 @@ class Comparison(BaseModel, extra="forbid"):
 def few_questions(intervals: Iterable[Interval], unit: str = "") -> str:
     """Say how little is known from few questions; empty if every mean score is known to within 0.1.
 
-    Args:
-        intervals: of scores from 0 to 1 that stand in one table.
-        unit: "points" to say it in percent.
+    The intervals are of scores from 0 to 1 that stand in one table; with a `unit`, "points", it is said in percent.
     """
     widest = max(intervals, key=lambda interval: (interval.margin, -interval.n), default=None)
     if widest is None or widest.margin <= _PRECISE:

@@ -73,10 +73,6 @@ class ExperimentSetup:
     def check(self, table: ExperimentTable, baseline: str | None = None) -> list[str]:
         """Refuse what does not fit a table, and every name that does not exist, before anything is loaded or asked.
 
-        Args:
-            table: what is compared.
-            baseline: the row that the others are to be tested against.
-
         Returns:
             Which of "reranker" and "entailment" are given although no program of the rows has such a part.
 
@@ -163,12 +159,8 @@ def prepare(
 ) -> list[Cell]:
     """Prepare the cells of a table, row by row.
 
-    Args:
-        table: what is compared.
-        setup: what it is run with.
-        baseline: the row that the others are to be tested against, for the check.
-        dry: build no index, and make programs also for data sets that are not named.
-        progress: called while indexes are built.
+    A dry run builds no index, and makes programs also for data sets that are not named. `progress` is called while
+    indexes are built.
 
     Raises:
         UsageError: an option that does not fit the table, or no data for any column.

@@ -138,15 +138,8 @@ class Extraction(Probe):
     passages = Integer(5, "passages read (section 2.1)", low=1, high=20)
     retrieve_k = Integer(50, "passages retrieved to draw from (section 2.1)", low=1, high=200)
 
-    def __init__(
-        self,
-        examples: Sequence[dspy.Example],
-        retriever: Any = None,
-        *,
-        entailment: EntailmentModel | None = None,
-        **kwargs: Any,
-    ):
-        super().__init__(examples, retriever, **kwargs)
+    def __init__(self, *args: Any, entailment: EntailmentModel | None = None, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         self.entailment = entailment or EmbeddedEntailment()
         self.leaf = dspy.Predict(ExtractUsefulInfo)
 

@@ -46,11 +46,9 @@ class CellResult(BaseModel, extra="forbid"):
     """The results of a row on a column.
 
     Attributes:
-        row: number of the row.
-        column: number of the column.
+        row: number of the row, as with the column.
         reason: why it was not run; empty if it was.
-        questions: how many were asked.
-        failed: on how many of these the program failed; they score 0.
+        failed: on how many of the questions the program failed; they score 0.
         unreadable: calls of the language model to which no reply could be read.
         cut: calls whose reply ended at the limit of tokens.
         uncounted: calls that went around the meter.
@@ -125,27 +123,20 @@ class ExperimentResult(BaseModel, extra="forbid"):
 
     def _csv_line(self, cell: CellResult, figure: Figure) -> dict[str, object]:
         ours, pair, origin = figure.ours, figure.comparison, cell.provenance
-        has_paper = figure.paper is not None
+        same = "no" if cell.differs or cell.reason else "yes"
         return {
             "row": self.table.rows[cell.row].label,
             "dataset": self.table.columns[cell.column].dataset,
             "metric": figure.metric,
-            "mean": ours.mean if ours else None,
-            "low": ours.low if ours else None,
-            "high": ours.high if ours else None,
-            "questions": cell.questions,
-            "failed": cell.failed,
-            "unreadable": cell.unreadable,
-            "cut": cell.cut,
-            "uncounted": cell.uncounted,
+            **{name: getattr(ours, name, None) for name in ("mean", "low", "high")},
+            **{name: getattr(cell, name) for name in ("questions", "failed", "unreadable", "cut", "uncounted")},
             "difference": pair.difference if pair else None,
             "p": pair.p_value if pair else None,
             "p_corrected": figure.p_corrected,
             "paper": figure.paper,
-            "same_setting": ("no" if cell.differs or cell.reason else "yes") if has_paper else None,
+            "same_setting": None if figure.paper is None else same,
             "differs": "; ".join(cell.differs),
-            "lm_calls": cell.costs.get("lm_calls"),
-            "tokens": cell.costs.get("tokens"),
+            **{name: cell.costs.get(name) for name in ("lm_calls", "tokens")},
             **{name: cell.evidence.get(name) for name in EVIDENCE},
             "lm": origin.lm if origin else None,
             "retriever": origin.retriever.get("name") if origin else None,

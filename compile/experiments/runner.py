@@ -114,12 +114,8 @@ def estimate_experiment(
 ) -> dict[tuple[str, str], Estimate]:
     """Estimate what `run_experiment` costs, by row and column; rows that share their answers are counted once.
 
-    Args:
-        table: as for `run_experiment`.
-        output: as for `run_experiment`.
-        measure: ask three questions of each cell first, and estimate from what they cost; indexes are built for it.
-        prices: US dollars per million prompt and completion tokens, instead of those in DSPy's table.
-        **setup: as for `run_experiment`.
+    `measure` asks three questions of each cell first, and estimates from what they cost; indexes are built for it. The
+    other arguments are those of `run_experiment`.
     """
     table = table if isinstance(table, ExperimentTable) else read_table(table)
     options = ExperimentSetup(output=Path(output), **setup)
@@ -131,13 +127,15 @@ def estimate_experiment(
         for cell in prepare(table, options, dry=not measure):
             if cell.program is None or (identity := run.identity(cell)) in estimates:
                 continue
-            lm = cell.lm or dspy.settings.lm
-            ask = functools.partial(estimate, metrics=cell.column.metrics, lm=lm, prices=prices)
-            if measure:
-                with run.program(cell) as program:
-                    found = ask(program, cell.examples, measure=True)
-            else:
-                found = ask(cell.program, cell.questions * max(1, len(cell.row.top_p)))
+            with run.program(cell) if measure else nullcontext(cell.program) as program:
+                found = estimate(
+                    program,
+                    cell.examples if measure else cell.questions * max(1, len(cell.row.top_p)),
+                    cell.column.metrics,
+                    lm=cell.lm or dspy.settings.lm,
+                    prices=prices,
+                    measure=measure,
+                )
             estimates[identity] = (cell.row.label, cell.column.title), found
     return dict(estimates.values())
 

@@ -175,14 +175,11 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
 
     Attributes:
         name: the file's stem.
-        title: what is compared.
         paper: where the figures come from; None for a table without a paper.
         baseline: label of the row that the others are tested against; if empty, the first row that is run.
         engine: index engine.
         lm: language model if none is named; the paper's is in `paper`.
         notes: what a reader has to know.
-        columns: data sets with metrics.
-        rows: programs with settings.
     """
 
     name: str = ""

@@ -73,7 +73,6 @@ class StudyFacts:
         seed: the seed of every random choice.
         dev_digest: digest of the dev questions.
         trials: all finished trials, by number.
-        parameters: Optuna's parameters by number of the trial.
         unfinished: number of trials that failed or have not ended.
         chosen: the chosen trial; None while none is complete.
         demos: the demonstration sets that trials choose from, and what they cost, by program.
@@ -88,7 +87,6 @@ class StudyFacts:
     seed: int
     dev_digest: str
     trials: list[TrialResult]
-    parameters: dict[int, dict[str, Any]]
     unfinished: int
     chosen: TrialResult | None
     demos: dict[str, DemoSets]
@@ -251,7 +249,6 @@ def read_study(study: Study, *, cost: str = "") -> StudyFacts:
         seed=about["seed"],
         dev_digest=about["dev questions"],
         trials=trials,
-        parameters={trial.number: dict(trial.params) for trial in stored},
         unfinished=sum(trial.state in (TrialState.RUNNING, TrialState.FAIL) for trial in stored),
         chosen=choose(trials, "best", cost) if any(trial.complete for trial in trials) else None,
         demos=read_demos(study),

@@ -63,17 +63,9 @@ def test_failures_and_reasons_stand_in_their_cells_and_all_text_is_text():
     rows = [{"label": name + HOSTILE, "program": "rag", "group": HOSTILE} for name in ("one", "two")]
     table = make_table(title=HOSTILE, notes=[HOSTILE], columns=columns, rows=rows, baseline="", paper=None)
     scored = Figure(metric="f1", ours=Interval(mean=0.5, low=0.1, high=0.9, n=4))
+    free = {"tokens": 0.0, "lm_calls": 0.0}
     cells = [
-        CellResult(
-            row=0,
-            column=0,
-            questions=4,
-            failed=1,
-            unreadable=2,
-            cut=3,
-            figures=[scored],
-            costs={"tokens": 0.0, "lm_calls": 0.0},
-        ),
+        CellResult(row=0, column=0, questions=4, failed=1, unreadable=2, cut=3, figures=[scored], costs=free),
         *(
             CellResult(row=row, column=column, reason=reason, figures=[Figure(metric="f1")])
             for row, column, reason in ((0, 1, "no data"), (1, 0, "needs a train split"), (1, 1, "no data"))

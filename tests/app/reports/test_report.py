@@ -14,7 +14,6 @@ from compile_worker import study_arguments
 from page_reader import read_page
 
 from knowgap import programs
-from knowgap.cli import report as cli_report
 from knowgap.compiling import Evaluation, evaluate, save
 from knowgap.compiling.data import Dataset
 from knowgap.compiling.evaluation.statistics import few_questions, mean_interval
@@ -102,7 +101,6 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     assert few in page.text
     for count in (tuning.calls.spent, tuning.calls.without_sharing, tuning.calls.without_pruning):
         assert f"{count:,}" in page.text
-    assert page.having("div", "multiples")
     assert f"trial {tuning.paper.number} (paper) on the dev questions" in page.text
 
 
@@ -247,7 +245,7 @@ def test_a_study_that_is_not_finished_says_so(tmp_path):
         render_report(storage)
     with pytest.raises(StudyError, match="no study 'three'"):
         render_report(storage, study_name="three")
-    page = read_page(render_report(storage, study_name="two"))  # one trial: no importances, no slices
+    page = read_page(render_report(storage, study_name="two"))  # one trial: no importances
     assert "It changes nothing" in page.text
     assert "Not known" in page.text
     with pytest.raises(UnknownName, match="tokens"):
@@ -282,11 +280,3 @@ def test_bad_places_get_one_clear_line(tmp_path):
     optuna.create_study(study_name="second", storage=f"sqlite:///{tmp_path / 'empty' / 'b.db'}")
     with pytest.raises(UsageError, match=r"several studies \(a.db, b.db\)"):
         render_report(tmp_path / "empty")
-
-
-def test_the_command_writes_the_page_and_nothing_else(study, tmp_path, capsys):
-    file = tmp_path / "new" / "page.html"
-    cli_report.report(str(study[1]), output=file)
-    assert "page.html" in capsys.readouterr().out.replace("\n", "")
-    read_page(file.read_text(encoding="utf-8"))
-    assert list(file.parent.iterdir()) == [file]

@@ -140,18 +140,16 @@ def test_a_lost_question_is_asked_again_and_named_if_it_stays_lost(program, exam
 
 
 def test_what_no_question_can_mend_is_raised(program, examples, lm):
-    with pytest.raises(UsageError, match="needs a retriever"):
-        evaluate(RAG(), examples, "f1", lm=lm)
-    with pytest.raises(UsageError, match="no language model"):
-        evaluate(program, examples, "f1")
-    with pytest.raises(UsageError, match="nothing to ask"):
-        evaluate(program, [], "f1", lm=lm)
-    with pytest.raises(DataError, match="is there twice"):
-        evaluate(program, [examples[0], examples[0]], "f1", lm=lm)
-    with pytest.raises(DataError, match="needs a answer"):
-        evaluate(program, [dspy.Example(question="Who?")], "f1", lm=lm)
-    with pytest.raises(UsageError, match="at least one thread"):
-        evaluate(program, examples, "f1", lm=lm, num_threads=0)
+    for message, asked, questions, options in (
+        ("needs a retriever", RAG(), examples, {"lm": lm}),
+        ("no language model", program, examples, {}),
+        ("nothing to ask", program, [], {"lm": lm}),
+        ("is there twice", program, [examples[0], examples[0]], {"lm": lm}),
+        ("needs a answer", program, [dspy.Example(question="Who?")], {"lm": lm}),
+        ("at least one thread", program, examples, {"lm": lm, "num_threads": 0}),
+    ):
+        with pytest.raises((UsageError, DataError), match=message):
+            evaluate(asked, questions, "f1", **options)
 
 
 def test_a_metric_that_is_not_defined_everywhere(program, examples, lm):

@@ -11,7 +11,6 @@ from compile_worker import plain, study, study_arguments
 from support import TableEntailment, TableReranker
 
 from knowgap.compiling import StudyConfig
-from knowgap.compiling.evaluation.runner import map_ordered
 from knowgap.compiling.evaluation.shared_cache import CachedModel, CachedRetriever, open_cache
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
 from tests.retrieval.conformance import QUERIES, corpus
@@ -97,16 +96,6 @@ def test_every_pair_is_scored_once(cache):
         assert cached.name == "table"
     assert reranker.pairs == entailment.pairs == [("a", "b"), ("a", "c")]
     assert cached.score([]) == []
-
-
-def test_many_threads_find_the_same(cache):
-    cached = CachedModel(TableReranker(lambda q, t: float(len(t))), cache)
-
-    def all_right(seed):
-        every = [[("q", "x" * ((n * seed + i) % 50)) for i in range(20)] for n in range(40)]
-        return all(cached.score(texts) == [float(len(text)) for _, text in texts] for texts in every)
-
-    assert all(map_ordered(all_right, range(1, 7), 6))
 
 
 def test_a_study_pays_once_and_finds_the_same(tmp_path):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import dspy
@@ -64,19 +61,6 @@ def test_results_are_saved_and_a_second_run_asks_nothing(run, log: Path, tmp_pat
     assert len(lines) == 9
     line = next(line for line in lines if line["row"] == "retrieval" and line["metric"] == "exact_match")
     assert (line["mean"], line["paper"], line["same_setting"], line["failed"]) == ("1.0", "90.0", "no", "0")
-
-
-def test_a_killed_run_goes_on_and_nothing_is_asked_twice(run, log: Path, tmp_path: Path):
-    worker = Path(__file__).parents[2] / "experiment_helpers.py"
-    command = [sys.executable, str(worker), str(tmp_path), "11"]
-    killed = subprocess.run(command, capture_output=True, timeout=120, check=False)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    assert len(asked(log)) == 10
-    experiment = run(num_threads=1)
-    assert len(asked(log)) == len({tuple(line) for line in asked(log)}) == 16
-    assert [cell.questions for cell in experiment.cells] == [8, 8, 0]
-    whole = run(output=tmp_path / "whole", lm=logging_lm(tmp_path / "w.jsonl"))
-    assert [c.figures for c in whole.cells] == [c.figures for c in experiment.cells]
 
 
 def test_one_row_can_be_run_alone_and_another_be_the_baseline(run):
