@@ -332,7 +332,7 @@ def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples
     show_scores("both", {"around": around, "plain": plain})
     _, columns, (first, second) = tables[0]
     shown = [dict(zip(columns, row, strict=True)) for row in (first, second)]
-    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("?", "1"), ("1.0", "0")]
+    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("?", 1), ("1.0", 0)]
     assert shown[0]["tokens"] == "?"
     page = write_report({"around": around, "plain": plain}, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "uncounted calls in all" in page
