@@ -41,10 +41,10 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
         monkeypatch.delenv(name)
     monkeypatch.setenv("KNOWGAP_HOME", str(HOME))
     import dspy
+    from dspy.clients.cache import Cache
 
-    dspy.cache.reset_memory_cache()
     kept = {"lm": dspy.settings.lm, "disable_history": dspy.settings.disable_history}
-    cache = dspy.cache
+    cache, dspy.cache = dspy.cache, Cache(False, True, "")  # in memory, and empty
     yield
     if any(dspy.settings.get(name) is not value for name, value in kept.items()):
         dspy.configure(**kept)
