@@ -42,10 +42,6 @@ class AdaptiveNote(Program):
 
     Departures from the paper: docs/methods/adaptive_note.md.
 
-    Args:
-        retriever: the index to search.
-        **kwargs: `concurrent` and hyperparameters.
-
     >>> import knowgap
     >>> knowgap.AdaptiveNote(iterations=2).iterations
     2

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import dspy
 from typing_extensions import Self
 
-from knowgap.errors import EmptyQuestion, UnknownName, UsageError, shorten
+from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
 from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold, fit_to_reranker
@@ -158,11 +158,9 @@ class Program(Streamable, dspy.Module):
 
         Raises:
             EmptyQuestion: the question has no visible character.
-            UsageError: the question is no text, or not valid Unicode.
+            UsageError: the question is not valid Unicode.
         """
         question = kwargs.get("question", args[0] if args else "")
-        if not isinstance(question, str):
-            raise UsageError(f"question must be str, not {type(question).__name__}: {shorten(repr(question), 60)}")
         if is_blank(question):
             raise EmptyQuestion("the question is empty: ask something")
         if without_surrogates(question) != question:
@@ -179,14 +177,7 @@ class Program(Streamable, dspy.Module):
             output: Any = super().__call__(question=question)
         wrapped = isinstance(output, tuple)  # by an optimizer
         plain = output[0] if wrapped else output
-        if not isinstance(plain, dspy.Prediction) or "answer" not in plain:
-            raise UsageError(
-                f"{self.name}.forward returned {type(plain).__name__}, not a prediction with an answer: "
-                "end it with `return self.conclude(answer, passages)`"
-            )
         prediction = CitedPrediction.of(plain, self.style, self.parts().get("entailment"))
-        if "passages" not in prediction:
-            prediction.passages = []
         prediction.trace = recorder.finish(self.name, question)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered

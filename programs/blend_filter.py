@@ -47,10 +47,6 @@ class BlendFilter(Program):
     With the paper's settings a question takes ten calls of the language model, five of them in sequence. Departures
     from the paper: docs/methods/blend_filter.md.
 
-    Args:
-        retriever: the index to search. The paper's is ColBERTv2 over Wikipedia abstracts.
-        **kwargs: `concurrent` and hyperparameters.
-
     >>> import knowgap
     >>> knowgap.BlendFilter(internal=False).internal
     False

@@ -61,11 +61,9 @@ class MIGRES(Program):
     Departures from the paper, and the two defaults that differ with the embedded reranker: docs/methods/migres.md.
 
     Args:
-        retriever: the index to search.
         reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
         entailment: says whether a passage entails a statement; default: the embedded one. The paper's is
             T5-XXL-TRUE-NLI.
-        **kwargs: `concurrent` and hyperparameters.
 
     >>> import knowgap
     >>> knowgap.MIGRES(top_k=3, iterations=2).values()["iterations"]

@@ -77,16 +77,8 @@ class CitedPrediction(dspy.Prediction):
             self._style, self._entailment = base._style, base._entailment
 
     @classmethod
-    def of(cls, prediction: Any, style: str, entailment: EntailmentModel | None) -> Any:
-        """A prediction with citations; what is no `dspy.Prediction` is returned as it is.
-
-        Args:
-            prediction: has `answer` and `passages`.
-            style: how the answer is worded.
-            entailment: judges the citations; None for the embedded model.
-        """
-        if not isinstance(prediction, dspy.Prediction):
-            return prediction
+    def of(cls, prediction: dspy.Prediction, style: str, entailment: EntailmentModel | None) -> CitedPrediction:
+        """A prediction with the citations of its answer, which the entailment model or the embedded one judges."""
         cited = cls()
         vars(cited).update(vars(prediction))
         cited._style, cited._entailment = style, entailment

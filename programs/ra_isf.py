@@ -65,11 +65,9 @@ class RAISF(Program):
     are not saved. Departures from the paper: docs/methods/ra_isf.md.
 
     Args:
-        retriever: the index to search.
         know: trained model or language model of the self-knowledge module (M_know); default: the configured one.
         relevant: that of the passage-relevance module (M_rel).
         decompose: that of the question-decomposition module (M_decom).
-        **kwargs: `concurrent` and hyperparameters.
 
     Raises:
         UsageError: a trained model for `relevant` with `judge_together`, which asks a language model.

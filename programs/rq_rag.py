@@ -66,7 +66,6 @@ class RQRAG(Program):
     Args:
         retriever: the index to search. On multi-hop data, the paper searches each question's own candidates only.
         generator: a model that was trained on transcripts; None asks the language model. It is shown no demonstrations.
-        **kwargs: `concurrent` and hyperparameters.
 
     >>> import knowgap
     >>> knowgap.RQRAG(depth=2, beam_width=2).depth

@@ -1,6 +1,7 @@
 """ALCE's baselines as MIGRES runs them (section 4.2, table 3): all of them rerank what one retrieval brings.
 
-Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023).
+Source: Gao et al., "Enabling Large Language Models to Generate Text with Citations" (ALCE, EMNLP 2023). Departures:
+docs/methods/baselines.md.
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ class Reranking(Program):
     """Retrieve once and rerank: what these baselines have in common.
 
     Args:
-        retriever: the index to search.
         reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
-        **kwargs: `concurrent` and hyperparameters.
     """
 
     part_names = ("retriever", "reranker")
@@ -62,7 +61,6 @@ class Summ(Reranking):
     """Retrieve, rerank, let the model summarise passages until k of them are relevant, and answer from the summaries.
 
     SUMM: reranked passages are compressed, best first, until five relevant ones are there (MIGRES, tables 3 and 5).
-    Simplified: the answer cites nothing, and at most `compressed` passages are tried.
     """
 
     name = "summ"
@@ -85,10 +83,7 @@ class Summ(Reranking):
 
 
 class Snippet(Summ):
-    """SNIPPET: like SUMM, with excerpts in the passages' own words in place of summaries.
-
-    Simplified as SUMM is; an excerpt is taken as the model writes it, without a check that the passage contains it.
-    """
+    """SNIPPET: like SUMM, with excerpts in the passages' own words in place of summaries."""
 
     name = "snippet"
     output_field = "snippet"
@@ -98,9 +93,9 @@ class Snippet(Summ):
 class VanillaS(Reranking):
     """Retrieve, rerank, keep the relevant sentences of the best passages, and answer from them.
 
-    VANILLA-s: ALCE's vanilla baseline over MIGRES' own reranking and sentence filter (section 3.2). Simplified: the
-    answer cites nothing. If no passage reaches δ, the model answers without any. With `relevance_filter` off it is
-    MIGRES' VANILLA: the best reranked passages as they are, whatever their score.
+    VANILLA-s: ALCE's vanilla baseline over MIGRES' own reranking and sentence filter (section 3.2). If no passage
+    reaches δ, the model answers without any. With `relevance_filter` off it is MIGRES' VANILLA: the best reranked
+    passages as they are, whatever their score.
     """
 
     name = "vanilla_s"
@@ -140,15 +135,11 @@ class CitationRerank(Reranking):
     """Retrieve, rerank, sample several answers with citations, and take the one with the highest citation recall.
 
     RERANK: four samples; a statement is recalled if the passages it cites, taken together, entail it. Ties go to the
-    earliest sample. Simplified: the statements that lead to the answer are checked, where ALCE checks the sentences of
-    a long answer itself.
+    earliest sample.
 
     Args:
-        retriever: the index to search.
-        reranker: as for the other baselines.
         entailment: says whether passages entail a statement; default: the embedded one. The papers' is
             T5-XXL-TRUE-NLI.
-        **kwargs: `concurrent` and hyperparameters.
     """
 
     name = "rerank"

@@ -45,9 +45,8 @@ class FLARE(Program):
     (implicit query) and rewritten from the retrieved passages, which replace the earlier ones. A baseline of
     Adaptive-Note (table 1); 5 passages as there.
 
-    Simplified: the model says in a field of its own that the text has arrived at the answer; queries are never
-    questions written by the model (the paper's explicit variant). If token log-probabilities do not come back, the
-    confidence that the model states for the sentence is used, the whole sentence is the query, and the trace says so.
+    If token log-probabilities do not come back, the confidence that the model states for the sentence is used, the
+    whole sentence is the query, and the trace says so. Departures: docs/methods/baselines.md.
     """
 
     name = "flare"

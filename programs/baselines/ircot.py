@@ -22,10 +22,7 @@ class IRCoT(Program):
     Questions" (ACL 2023), section 3: the question retrieves first; each sentence is the next query; its passages join
     those before, 15 at most; reasoning ends with the answer or after 8 sentences; a reader then answers from the
     collected passages, reasoning once more. The paper chooses k among 2, 4, 6 and 8 on a dev set; 4 here. A baseline of
-    RA-ISF (table 1).
-
-    Simplified: the model says in a field of its own that the reasoning has arrived, where the paper looks for a phrase
-    in the text; a repeated sentence ends the reasoning too.
+    RA-ISF (table 1). Departures: docs/methods/baselines.md.
     """
 
     name = "ircot"

@@ -21,9 +21,7 @@ class IterRetGen(Program):
     Synergy" (Findings of EMNLP 2023), section 3: in iteration t the query is the output of iteration t-1 together
     with the question, and the answer is generated from the passages of that query alone. Two iterations with 5
     passages each, as in MIGRES (table 4); the paper goes up to seven. A baseline of MIGRES, RA-ISF and BlendFilter.
-
-    Simplified: the retriever is not trained by distillation from a reranker, nor is it in BlendFilter's comparison. If
-    an output cannot be read, the previous one stays.
+    If an output cannot be read, the previous one stays. Departures: docs/methods/baselines.md.
     """
 
     name = "iter_retgen"

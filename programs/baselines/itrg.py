@@ -21,9 +21,7 @@ class ITRG(Program):
     Source: Feng et al., "Retrieval-Generation Synergy Augmented Large Language Models" (ICASSP 2024), with its two
     ways of retrieval-augmented generation: `refresh` writes each document from the new passages alone, `refine`
     updates the previous one; five iterations with 5 passages each. A baseline of MIGRES (table 3).
-
-    Simplified: the documents are notes of what bears on the question, as Adaptive-Note asks for them; the answer is
-    read from the last one. If a document cannot be read or is empty, the previous one stays.
+    If a document cannot be read or is empty, the previous one stays. Departures: docs/methods/baselines.md.
     """
 
     name = "itrg"

@@ -18,8 +18,6 @@ class LeastToMost(Program):
 
     Source: Zhou et al., "Least-to-Most Prompting Enables Complex Reasoning in Large Language Models" (ICLR 2023),
     section 2. A baseline of RA-ISF (tables 1 and 2), where it retrieves nothing; it retrieves nothing here either.
-
-    Simplified: the number of simpler questions is limited.
     """
 
     name = "least_to_most"

@@ -59,10 +59,7 @@ class ChainOfNote(RAG):
 
     Source: Yu et al., "Chain-of-Note: Enhancing Robustness in Retrieval-Augmented Language Models" (EMNLP 2024),
     section 3.2, with its three kinds of note: the passage answers, gives background, or is beside the point; 5
-    passages. A baseline of Adaptive-Note (table 1) and RQ-RAG (table 2).
-
-    Simplified: the model is prompted, not fine-tuned on notes written by a larger one, and always answers, while the
-    paper's model may say that it does not know.
+    passages. A baseline of Adaptive-Note (table 1) and RQ-RAG (table 2). Departures: docs/methods/baselines.md.
     """
 
     name = "chain_of_note"

@@ -24,8 +24,7 @@ class ReAct(Program):
 
     Prompts and predictors are those of `dspy.ReAct` with one tool, `search`. Its loop is written out here, so that
     every step is in the trace, an unreadable turn ends the search instead of being taken for an error of the tool, and
-    an error of the retriever is raised instead of being shown to the model. Simplified: the paper's `lookup` within a
-    page is left out, since passages are short.
+    an error of the retriever is raised instead of being shown to the model. Departures: docs/methods/baselines.md.
     """
 
     name = "react"

@@ -22,10 +22,8 @@ class SelfAsk(Program):
     2023), section 3, with a search engine behind the follow-ups. A baseline of MIGRES (table 3), RQ-RAG (table 2) and
     BlendFilter (table 2); 5 passages per follow-up as in MIGRES, table 4.
 
-    Simplified: in the paper the model continues one text with follow-ups and intermediate answers; here each is a call
-    of its own, and the final answer is drawn from the follow-ups with their answers. Follow-ups are limited in number,
-    and a repeated one ends them. If none is needed, the question itself is looked up instead of being answered from
-    memory.
+    A repeated follow-up ends the search. If none is needed, the question itself is looked up. Departures:
+    docs/methods/baselines.md.
     """
 
     name = "self_ask"

@@ -10,9 +10,8 @@ from typing import Any
 
 import dspy
 from dspy.predict.parameter import Parameter
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from knowgap.errors import DataError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
@@ -42,9 +41,6 @@ class LabelledQuestions(Parameter):
     Args:
         examples: the labelled questions.
         index: makes a retriever over passages, which finds a question's neighbours.
-
-    Raises:
-        DataError: an example is not a labelled question.
     """
 
     def __init__(
@@ -53,11 +49,7 @@ class LabelledQuestions(Parameter):
         index: Callable[[Sequence[Passage]], Retriever],
     ):
         self.index = index
-        try:
-            labelled = [LabelledQuestion.model_validate(example) for example in examples]
-        except ValidationError as error:
-            problem = f"a labelled question has question (text), direct and retrieved (true or false): {error}"
-            raise DataError(" ".join(problem.split())) from error
+        labelled = [LabelledQuestion.model_validate(example) for example in examples]
         self.examples = [example for example in labelled if example.direct or example.retrieved]
         passages = [Passage(str(number), "", example.question) for number, example in enumerate(self.examples)]
         self.retriever = index(passages) if passages else None
@@ -89,15 +81,12 @@ class SKR(Program):
     labelled questions. A baseline of RA-ISF (table 1, SKR_knn).
 
     Labelled questions come from `examples`, or from `fit`, which answers training questions both ways and scores
-    them. Without any, every question is retrieved for. Simplified: neighbours are found by BM25 over the questions,
-    where the paper embeds them; pass another `index` for that.
+    them. Without any, every question is retrieved for. Departures: docs/methods/baselines.md.
 
     Args:
-        retriever: the index to search.
         examples: labelled questions: `question`, and whether it was answered rightly without (`direct`) and with
             retrieval (`retrieved`).
         index: makes a retriever over passages; each labelled question becomes a passage.
-        **kwargs: `concurrent` and hyperparameters.
     """
 
     name = "skr"

@@ -28,15 +28,11 @@ class VTG(Program):
     dropped. As in the paper, the memory has a lasting part (the passages behind verified statements) and a passing one
     (the passages retrieved last).
 
-    Simplified: the answer is drafted whole and its statements verified together, where the paper goes sentence by
-    sentence; a single verifier (entailment) decides, where the paper adds one by the language model. When the rounds
-    are over, the answer is drawn from the verified statements.
+    When the rounds are over, the answer is drawn from the verified statements. Departures: docs/methods/baselines.md.
 
     Args:
-        retriever: the index to search.
         entailment: says whether passages entail a statement; default: the embedded one. The paper's is
             T5-XXL-TRUE-NLI.
-        **kwargs: `concurrent` and hyperparameters.
     """
 
     name = "vtg"

@@ -15,7 +15,6 @@ from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
 from knowgap.retrieval.passage import Passage
-from knowgap.signatures import AnswerDirectly
 
 CORPUS = [
     Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn."),
@@ -39,7 +38,6 @@ def test_every_registered_program_is_found_by_its_own_name(name):
     program = get_program(name)
     assert issubclass(program, Program)
     assert program.name == name
-    assert program.__doc__
 
 
 def test_unknown_program():
@@ -67,10 +65,7 @@ def test_empty_question_is_refused_before_anything_is_asked(rag, question):
     assert engine.calls == []
 
 
-def test_question_that_is_no_text_is_refused(rag):
-    for question in (None, 7):
-        with pytest.raises(UsageError, match=f"question must be str, not {type(question).__name__}: {question}"):
-            rag(question=question)
+def test_question_that_is_no_unicode_is_refused(rag):
     with pytest.raises(UsageError, match=r"the question 'caf\\udce9\?' is not valid Unicode"):
         rag(question=b"caf\xe9?".decode("utf-8", "surrogateescape"))
 
@@ -101,27 +96,9 @@ def test_ledger_counts_calls_tokens_retrievals_and_passages(rag):
     assert 0 < cost.critical_seconds <= cost.seconds
 
 
-def test_ledger_counts_the_calls_of_a_nested_predictor():
-    program = Direct()
-    program.answer = dspy.ChainOfThought(AnswerDirectly)
-    lm, engine = scripted_lm(lambda *_: {"reasoning": "because", "answer": "Ada Moor"})
-    with dspy.context(lm=lm):
-        prediction = program(question=QUESTION)
-    assert prediction.answer == "Ada Moor"
-    assert engine.calls[0][0] == ("reasoning", "answer")
-    assert prediction.trace.cost.lm_calls == 1
-    assert prediction.trace.cost.prompt_tokens > 0
-
-
-# Output that cannot be read, and language models that fail.
-
-
 def test_a_missing_language_model_is_no_unreadable_output(rag):
     with dspy.context(lm=None), pytest.raises(ValueError, match="No LM is loaded"):
         rag(question=QUESTION)
-
-
-# Off the event loop.
 
 
 def test_many_acalls_are_in_flight_together(rag):

@@ -4,7 +4,6 @@ import dspy
 import pytest
 from support import OverlapRetriever, TableRetriever, scripted_lm
 
-from knowgap.errors import DataError
 from knowgap.programs.baselines.skr import SKR
 from knowgap.programs.trace.steps import Judged
 from knowgap.retrieval.passage import Passage
@@ -59,12 +58,6 @@ def test_few_labelled_questions(corpus, ask, examples, answer):
     program = SKR(OverlapRetriever(corpus), examples=examples)
     assert ask(program, answering, RIVER)[0].answer == answer
     assert [e.question for e in program.labelled.examples] == [e["question"] for e in examples if e["retrieved"]]
-
-
-@pytest.mark.parametrize("bad", [{"question": "x"}, example("x", "yes"), example(3, True)])
-def test_an_example_that_is_none_is_refused(bad):
-    with pytest.raises(DataError, match="a labelled question has"):
-        SKR(examples=[bad])
 
 
 def test_another_index_may_find_the_neighbours(corpus, ask):
