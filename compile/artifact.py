@@ -160,7 +160,7 @@ def load(
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # values of another shape
         if isinstance(error, KnowgapError):
             raise
-        raise ArtifactError(f"{path / 'program.json'} is damaged: {error!r}") from error
+        raise ArtifactError(f"{path / 'program.json'} is damaged: {error}") from error
     if lm is not None:
         program.set_lm(lm)
     _warn_of_differences(config, provenance_of(program, [], lm if lm is not None else dspy.settings.lm))
@@ -240,13 +240,16 @@ def _known_state(program: Program, state: dict[str, Any]) -> dict[str, Any]:
     """The parts of a saved state that the program declares; a file could name any attribute, even an endpoint."""
     kept: dict[str, Any] = {}
     for name, parameter in program.named_parameters():
-        part = state[name]
-        if isinstance(parameter, Setting):
-            kept[name] = {"value": part["value"]}
-        else:
-            kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
-            if "fields" in part:
-                kept[name]["fields"] = part["fields"]
+        try:
+            part = state[name]
+            if isinstance(parameter, Setting):
+                kept[name] = {"value": part["value"]}
+            else:
+                kept[name] = {key: part[key] for key in _PREDICTOR_KEYS} | {"lm": None}
+                if "fields" in part:
+                    kept[name]["fields"] = part["fields"]
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"it has no {name} that could be loaded") from error
     return kept
 
 

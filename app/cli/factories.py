@@ -243,6 +243,8 @@ def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
     if Path(program).is_dir():
         return None, Path(program)
     name, folder = split_argument(program)
+    if "/" in name:
+        raise UsageError(f"{program}: no such folder")
     return name, None if folder is None else Path(folder)
 
 

@@ -93,7 +93,7 @@ class Worker:
         """Run trials until there are enough or a limit is reached; say which.
 
         The trials with the paper's settings are always among them: where a process died, its is run again at the end.
-        A trial that loses a question fails, and if it is one of the initial ones, it is run again.
+        An initial trial that failed, since it lost a question or its process died, is run again.
 
         Raises:
             LanguageModelUnreachable: several trials in a row have failed so.
@@ -124,13 +124,19 @@ class Worker:
         if limit and not enough:
             return limit
         done = _initial_numbers(trials, FINISHED)
-        papers = [n for n, initial in enumerate(self.initial) if initial.label == PAPER and n not in done]
-        if enough and (limit or not papers):
+        if enough:
+            # The process that runs a trial may be dead: at the end, an initial trial is not left to another.
+            waiting = _initial_numbers(trials, [TrialState.WAITING])
+            lost = _initial_numbers(trials, [TrialState.RUNNING, TrialState.FAIL])
+            due = [n for n, trial in enumerate(self.initial) if trial.label == PAPER or n in lost]
+        else:
+            waiting = _initial_numbers(trials, _UNFINISHED)
+            due = self._due()
+        missing = [number for number in due if number not in done]
+        if enough and (limit or not missing):
             return "trials"
-        # The process that runs a trial may be dead: at the end, the paper's settings are not left to another.
-        there = done | _initial_numbers(trials, [TrialState.WAITING] if enough else _UNFINISHED)
-        for number in papers if enough else self._due():
-            if number not in there:
+        for number in missing:
+            if number not in waiting:
                 self.study.enqueue_trial(self.initial[number].parameters, user_attrs={INITIAL: number})
         return ""
 
@@ -208,7 +214,9 @@ class Worker:
             return
         number = trial.user_attrs[INITIAL]
         running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-        if any(other.user_attrs.get(INITIAL) == number and other.number < trial.number for other in running):
+        if self._n_finished < self.n_trials and any(
+            other.user_attrs.get(INITIAL) == number and other.number < trial.number for other in running
+        ):
             raise _Abandoned
         store_demos(self.study, name, self.bootstrap(self.programs[name]))
 
