@@ -243,8 +243,6 @@ def artifact_of(program: str | None) -> tuple[str | None, Path | None]:
     if Path(program).is_dir():
         return None, Path(program)
     name, folder = split_argument(program)
-    if "/" in name:
-        raise UsageError(f"{program}: no such folder")
     return name, None if folder is None else Path(folder)
 
 
@@ -318,5 +316,7 @@ def program_class_of(program: str | None) -> type[Program]:
 
     name, artifact = artifact_of(program)
     if artifact is None:
+        if "/" in (name or ""):
+            raise UsageError(f"{program}: no such folder")
         return get_program(name or _DEFAULT_PROGRAM)
     return artifact_class(artifact, name)

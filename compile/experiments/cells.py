@@ -145,8 +145,8 @@ class Cell:
 
     @property
     def questions(self) -> int:
-        """How many questions are asked; the paper's number if the data are not named."""
-        return len(self.examples) if self.dataset is not None else self.column.questions
+        """How many questions are asked; the paper's number, or 500, if the data are not named."""
+        return len(self.examples) if self.dataset is not None else self.column.questions or 500
 
 
 def prepare(
@@ -224,7 +224,7 @@ class _Preparation:
         name, path = column.dataset, self.setup.data.get(column.dataset)
         if path is None and name != "sample":
             return None
-        key = (name, column.split, column.sampling)
+        key = (name, column.split, column.drawn)
         if key not in self.datasets:
             self.datasets[key] = load_dataset(
                 name if path is None else path,
@@ -232,7 +232,7 @@ class _Preparation:
                 corpus=self.setup.corpora.get(name),
                 seed=self.setup.seed,
                 undivided_as=column.split if path is not None and not Path(path).is_dir() else None,
-                sampling=column.sampling or None,
+                sampling=column.drawn or None,
             )
         return self.datasets[key]
 
@@ -321,7 +321,7 @@ def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup
             differences.append(f"corpus: {searched}, not {corpus}")
     if "questions" not in setup.as_paper:
         asked = cell.questions if cell.dataset is not None else "none yet"
-        same = asked == column.questions
+        same = column.questions in (None, asked)
         differences.append(f"questions: {asked}, {'perhaps others' if same else f'not {column.questions}'}")
     models = [model for name in ("reranker", "entailment") if (model := program.parts().get(name)) is not None]
     if paper.models and models and "models" not in setup.as_paper:

@@ -186,7 +186,7 @@ class _Run:
     def identity(self, cell: Cell) -> str:
         """The same for cells that share their answers."""
         program, row, column = cast("Program", cell.program), cell.row, cell.column
-        asked = [column.dataset, column.split, column.sampling, column.metrics, lm_name(cell.lm)]
+        asked = [column.dataset, column.split, column.drawn, column.metrics, lm_name(cell.lm)]
         return digest([reference_of(type(program)), state_of(program), row.engine, *asked, *_asking(row)])
 
     def _labels(self, program: SKR, cell: Cell) -> list[dict[str, Any]]:

@@ -88,8 +88,9 @@ class Column(BaseModel, extra="forbid", frozen=True):
         label: as the table shows it.
         task: one of `TASKS`; a program that has a preset of that name takes it.
         split: the split that is asked.
-        sampling: `first-N` or `random-N`; empty for all questions.
-        questions: how many the paper asked; an estimate counts on it if the data are not at hand.
+        questions: how many are asked; None for all. Of a paper's table, it is how many the paper asked, and an estimate
+            counts on it if the data are not at hand.
+        sampling: how they are drawn if there are more: `first-N` or `random-N`; empty for `random-` and their number.
         paper_engine: the paper's retriever on this data set, if it is not the table's.
         paper_corpus: what the paper searched on this data set, if it is not the table's.
     """
@@ -99,8 +100,8 @@ class Column(BaseModel, extra="forbid", frozen=True):
     label: str = ""
     task: str = "multi_hop"
     split: str = "test"
+    questions: int | None = Field(default=None, ge=1)
     sampling: str = ""
-    questions: int = Field(default=500, ge=1)
     paper_engine: str = ""
     paper_corpus: str = ""
 
@@ -108,6 +109,11 @@ class Column(BaseModel, extra="forbid", frozen=True):
     def title(self) -> str:
         """The label, or the data set's name."""
         return self.label or self.dataset
+
+    @property
+    def drawn(self) -> str:
+        """How the questions are drawn; empty for all of them."""
+        return self.sampling or (f"random-{self.questions}" if self.questions else "")
 
 
 class Row(BaseModel, extra="forbid", frozen=True):

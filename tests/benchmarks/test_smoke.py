@@ -83,6 +83,7 @@ def test_one_study_of_several_programs_is_compared_with_one_of_each():
     assert all(int(row["together"]) < int(row["apart"]) for row in shared)
 
 
+@pytest.mark.long
 def test_the_bundled_models_are_measured(data: Path):
     parts = ("embedded", "--embedded-parts", "relevance", "--embedded-questions", "2")
     report, log = run(*parts, "--data", str(data))
@@ -91,6 +92,7 @@ def test_the_bundled_models_are_measured(data: Path):
     assert "StrategyQA is left out" in log
 
 
+@pytest.mark.long
 def test_retrieval_is_compared(data: Path):
     sizes = ("--passages", "40", "--queries", "2", "--readings", "1", "--no-stock", "--data", str(data))
     build, search, gold, reading = tables(run("retrieval", *sizes)[0]).values()
@@ -101,6 +103,7 @@ def test_retrieval_is_compared(data: Path):
     assert len({row["pairs per step"] for row in reading}) == 1
 
 
+@pytest.mark.long
 def test_evidence_is_followed_from_the_search_to_the_prompt(data: Path):
     report, log = run(
         "evidence", "--data", str(data), "--evidence-data", "HotpotQA", "--evidence-programs", "rag,migres"
@@ -151,6 +154,7 @@ def test_killed_jobs_end_with_the_same_result():
         assert row["leftovers"] == "none"
 
 
+@pytest.mark.long
 def test_threads_end_with_their_questions():
     evaluated, deep, awaited = tables(run("load")[0]).values()
     for rows in (evaluated, deep):
@@ -186,11 +190,13 @@ def test_questions_under_faults_are_answered_or_named_and_asked_once():
     assert sum(int(row["calls"]) for row in kinds) > 2
 
 
+@pytest.mark.long
 def test_mutated_replies_raise_nothing_and_passages_forge_no_answer():
     for rows in tables(run("mutations")[0]).values():
         assert {(row["errors raised"], row["forged answers"]) for row in rows} == {("0", "0")}
 
 
+@pytest.mark.long
 def test_documents_are_found_and_an_edit_encodes_its_own_passages():
     report, _ = run("documents", "--document-engines", "bm25", "--document-words", "2000")
     built, changed = tables(report).values()
@@ -211,6 +217,7 @@ def test_trainings_are_compared_with_the_index():
     assert [row["order"] for row in gains] == ["the index", "untrained", "trained"]
 
 
+@pytest.mark.long
 def test_tree_decoding_writes_the_same_and_reads_less():
     report, _ = run("tree_decoding", "--tree-new-tokens", "4")
     [rows] = tables(report).values()

@@ -21,6 +21,7 @@ def cells(printed: str, label: str) -> list[list[str]]:
     return [row[1:] for row in rows if row[:1] == [label]]
 
 
+@pytest.mark.long
 def test_runs_the_whole_loop(knowgap):
     printed, remarks = knowgap("demo", "--limit", "8", "--n-trials", "2", "--output-dir", "out")
     assert "not a language model" in " ".join(remarks.split())

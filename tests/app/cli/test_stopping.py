@@ -144,6 +144,7 @@ def test_ctrl_c_ends_a_server(started):
     stop(process, code=0)
 
 
+@pytest.mark.long
 def test_a_long_wait_is_said(started, server):
     words = ["ask", "Who built the hall?", "--index", "idx", "--program", "direct", "--lm", "openai/local"]
     process = started(*words, "--api-base", server.api_base)

@@ -153,6 +153,7 @@ def mariadb():
     shutil.rmtree(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("server", ["postgres", "mariadb"])
 def test_ten_kills_on_a_database_server(processes, server, request):
     survive(processes, request.getfixturevalue(server), seed=2)

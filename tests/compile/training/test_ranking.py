@@ -98,6 +98,7 @@ def test_the_embedded_base_has_learnt_to_find_answers():
     assert scores[0] > max(scores[1:])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", [None, 2])
 def test_a_trained_checkpoint_has_the_files_of_its_base_and_is_searched(questions, tmp_path: Path, rank):
     config = ColBERTConfig(**QUICK, lora_rank=rank)

@@ -45,7 +45,9 @@ class Interrupted(Exception):
     """Stands for the end of a process."""
 
 
-@pytest.mark.parametrize("kind", ["reranker", "colbert", "sub-model", "generator"])
+@pytest.mark.parametrize(
+    "kind", ["reranker", pytest.param("colbert", marks=pytest.mark.long), "sub-model", "generator"]
+)
 def test_an_interrupted_training_ends_with_the_same_weights(make_job, tmp_path: Path, kind: str):
     def stop(done: int, total: int, text: str) -> None:
         if done == total - 1:

@@ -97,6 +97,7 @@ def test_a_build_continued_with_other_settings_starts_anew(checkpoint, tmp_path,
     assert continued.search(QUERIES, 5) == fresh.search(QUERIES, 5)
 
 
+@pytest.mark.long
 def test_builds_killed_again_and_again_come_to_the_same_index(checkpoint, tmp_path, monkeypatch):
     """The process that builds is killed with SIGKILL; the same command then continues."""
     monkeypatch.setattr("knowgap.retrieval.index.encoding._CHUNK", 8)
