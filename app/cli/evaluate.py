@@ -175,7 +175,7 @@ def show_estimates(
     as_json: bool = False,
     *,
     of: str = "program",
-    caption: str = "at most, if no answer comes from a cache",
+    caption: str = "",
 ) -> None:
     """Show what runs would cost, by label, and all of them together; `of` says what the labels are."""
     if as_json:
@@ -188,6 +188,9 @@ def show_estimates(
         money = "unknown" if e.money is None else f"{e.money:,.2f}" if e.money >= 0.1 else f"{e.money:.2g}"
         counts = (e.questions, e.calls, e.prompt_tokens, e.completion_tokens)
         rows.append([label, *(f"{count:,}" for count in counts), money])
+    if not caption:
+        bound = "about" if all(estimate.measured for estimate in estimates.values()) else "at most"
+        caption = f"{bound}, if no answer comes from a cache"
     columns = [of, "questions", "LM calls", "tokens in", "tokens out", "US dollars"]
     if any(estimate.money is None for estimate in estimates.values()):
         caption += "; --prices IN,OUT says what tokens cost"
