@@ -165,6 +165,7 @@ def test_its_artifact_is_asked_where_the_program_is_named(outside):
     assert f"the program mine:Twice of compiled/artifact runs {outside.folder / 'mine.py'}" in said
 
 
+@pytest.mark.long
 def test_its_artifact_is_loaded_in_python(outside):
     code = (
         "import dspy, knowgap; from mine import Twice, Words; dspy.configure(lm=knowgap.make_lm('extractive'));"
@@ -191,6 +192,7 @@ def test_programs_are_compared_and_tables_run(outside):
     assert [cell["figures"][0]["ours"]["mean"] for cell in cells] == [1.0, 1.0]
 
 
+@pytest.mark.long
 def test_it_is_served(outside):
     words = ("--program", "mine:Twice:compiled/artifact", "--index", OURS[-1], "--port", "0")
     command = outside.command("serve", *words)

@@ -81,6 +81,7 @@ def test_a_reranker_is_trained_and_measured_on_unseen_questions(tmp_path: Path, 
     assert "recall@5" in out
 
 
+@pytest.mark.long
 def test_a_trained_colbert_is_indexed_and_searched(capsys):
     result, _ = result_of(capsys, "colbert", "--set", "dim=32", "--set", "negatives=2", "--limit", 4)
     assert result["colbert"]["scores"]["trained"]["means"].keys() == {"recall@5", "recall@50", "mrr"}
@@ -115,6 +116,7 @@ def labeller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 SUB_MODELS = ["--model", "tiny", "--set", "max_length=200", "--set", "top_k=2", "--set", "held_out=0.4"]
 
 
+@pytest.mark.long
 def test_sub_models_are_labelled_trained_and_measured(labeller, capsys):
     by_name, _ = result_of(capsys, "ra-isf", *SUB_MODELS, "--dry-run")
     assert labeller.calls == []

@@ -259,6 +259,7 @@ def test_stopping_waits_for_what_is_under_way():
             remote.search(["another"], 3)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_the_command_ends_with_the_answer_under_way():
     command = [sys.executable, "-m", "knowgap", "serve", "--engine", "bm25", "--program", "rag", "--port", "0"]

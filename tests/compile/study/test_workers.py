@@ -81,7 +81,7 @@ def survive(processes, storage: str, seed: int) -> None:
     assert {label for label, *_ in now.values()} == {"paper", "bootstrapped", "sampled"}
 
 
-@pytest.mark.parametrize("suffix", ["db", "journal"])
+@pytest.mark.parametrize("suffix", [pytest.param("db", marks=pytest.mark.long), "journal"])
 def test_ten_kills_on_one_machine(processes, tmp_path, suffix):
     survive(processes, str(tmp_path / f"study.{suffix}"), seed=1)
 

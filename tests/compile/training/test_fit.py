@@ -26,7 +26,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory):
     return train_tiny(tmp_path_factory.mktemp("whole") / "model")
 
 
-@pytest.mark.parametrize("checkpoint", [pytest.param("whole", marks=pytest.mark.long), "cut off"])
+@pytest.mark.long
+@pytest.mark.parametrize("checkpoint", ["whole", "cut off"])
 def test_a_killed_training_continues_and_ends_with_the_same_weights(whole, tmp_path: Path, checkpoint: str):
     folder = tmp_path / "model"
     run = subprocess.run([sys.executable, str(HELPERS), str(folder), "13"], capture_output=True, text=True)
