@@ -14,11 +14,13 @@ from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
+from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
     UNKNOWN,
     AnswerFromNote,
     AnswerFromPassages,
     CompareNotes,
+    CompleteNote,
     InitNote,
     ProposeQuestions,
     UpdateNote,
@@ -26,6 +28,7 @@ from knowgap.signatures import (
 
 QUESTIONS = 2
 """New questions per step (table A3)."""
+_PAPERS_LOOP = {"may_finish": False, "reread": True, "compare_additions": True}
 
 
 class AdaptiveNote(Program):
@@ -49,10 +52,10 @@ class AdaptiveNote(Program):
 
     name = "adaptive_note"
     presets: ClassVar = {
-        "multi_hop": {"top_k": 5, "style": "short"},
-        "commonsense": {"top_k": 5, "style": "yes_no"},
-        "long_form": {"top_k": 5, "style": "long"},
-        "news": {"top_k": 2, "style": "news"},
+        "multi_hop": {"top_k": 5, "style": "short", **_PAPERS_LOOP},
+        "commonsense": {"top_k": 5, "style": "yes_no", **_PAPERS_LOOP},
+        "long_form": {"top_k": 5, "style": "long", **_PAPERS_LOOP},
+        "news": {"top_k": 2, "style": "news", **_PAPERS_LOOP},
     }
 
     top_k = Integer(5, "passages read per step (table 4)", low=1, high=20)
@@ -83,6 +86,15 @@ class AdaptiveNote(Program):
         "keep the better note (AMR); off, every new note is accepted (table 2)",
         when={"collect": [True]},
     )
+    may_finish = Switch(
+        True, "let the model say that the note lacks nothing, which ends the search", when={"collect": [True]}
+    )
+    reread = Switch(False, "show an update the passages again that an earlier step has read", when={"collect": [True]})
+    compare_additions = Switch(
+        False,
+        "compare a new note also where it only adds to the best one",
+        when={"collect": [True], "review": [True]},
+    )
     compare_threshold = Threshold(
         "compare",
         "better",
@@ -94,6 +106,7 @@ class AdaptiveNote(Program):
         super().__init__(retriever, **kwargs)
         self.init = dspy.Predict(InitNote)
         self.propose = dspy.Predict(ProposeQuestions)
+        self.complete = dspy.Predict(CompleteNote)
         self.update = dspy.Predict(UpdateNote)
         self.compare = dspy.Predict(CompareNotes)
         self.generate = dspy.Predict(AnswerFromNote)
@@ -118,6 +131,8 @@ class AdaptiveNote(Program):
                 break
             asked += questions
             results = self.retrieve(questions, self.top_k)
+            if not self.reread:
+                results = [[hit for hit in hits if hit.passage.id not in read] for hits in results]
             passages = self._within_cap(fuse(results, self.top_k, constant=PAPERS_CONSTANT), read)
             note = self._write_note(self.update, passages, question=question, best_note=best_note)
             if self._better(question, best_note, note, passages):
@@ -152,8 +167,9 @@ class AdaptiveNote(Program):
         return note
 
     def _new_questions(self, question: str, best_note: str, asked: list[str]) -> list[str]:
-        """Two questions that were not asked before (equation 3)."""
-        output = self.ask(self.propose, question=question, note=best_note, asked=asked)
+        """Two questions that were not asked before (equation 3); none if the note lacks nothing."""
+        predictor = self.complete if self.may_finish else self.propose
+        output = self.ask(predictor, question=question, note=best_note, asked=asked)
         proposed = output.questions if output is not None else None
         questions, repeated = clean_lines(proposed, QUESTIONS, [question, *asked])
         self.record(Queried(queries=questions, repeated=repeated))
@@ -169,6 +185,8 @@ class AdaptiveNote(Program):
             better, reason = True, "the first note"
         elif note.split() == best_note.split():
             better, reason = False, "the note is unchanged"
+        elif not self.compare_additions and _adds_to(best_note, note):
+            better, reason = True, "it adds to the note"
         else:
             output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
             better = output is not None and bool(output.better)
@@ -180,3 +198,9 @@ class AdaptiveNote(Program):
         """Plain retrieval-augmented generation, without notes (table 2, w/o IIC & AMR)."""
         output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording)
         return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])
+
+
+def _adds_to(best_note: str, note: str) -> bool:
+    """Whether a note holds every sentence of another, word for word."""
+    text = " ".join(note.split())
+    return all(" ".join(sentence.split()) in text for sentence in split_sentences(best_note))

@@ -26,9 +26,17 @@ from knowgap.programs.trajectory import (
     trajectory_weights,
 )
 from knowgap.retrieval.passage import RetrieverLike
-from knowgap.signatures import UNKNOWN, AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery
+from knowgap.signatures import (
+    UNKNOWN,
+    AnswerWithConfidence,
+    DecomposeQuery,
+    DisambiguateQuery,
+    RefineQuery,
+    RewriteQuery,
+)
 
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
+_PAPERS_TREE = {"top_k": 3, "actions": "all", "enough": None, "answer_once": False}
 _OPTION = re.compile(r"^\s*\(?([A-Za-z0-9])[.):]\s", re.MULTILINE)
 """How a lettered option of a question begins."""
 
@@ -76,27 +84,35 @@ class RQRAG(Program):
     part_names = ("retriever", "generator")
     sub_models: ClassVar = {"generator": "generator"}
     presets: ClassVar = {
-        "open_domain": {"depth": 2, "strategy": "ensemble"},
-        "multiple_choice": {"depth": 2, "strategy": "ensemble", "style": "choice"},
-        "multi_hop": {"depth": 2, "strategy": "ensemble"},  # HotpotQA
-        "multi_hop_deep": {"depth": 4, "strategy": "ensemble"},  # 2WikiMultihopQA and MuSiQue
+        "open_domain": {"depth": 2, "strategy": "ensemble", **_PAPERS_TREE},
+        "multiple_choice": {"depth": 2, "strategy": "ensemble", **_PAPERS_TREE, "style": "choice"},
+        "multi_hop": {"depth": 2, "strategy": "ensemble", **_PAPERS_TREE},  # HotpotQA
+        "multi_hop_deep": {"depth": 4, "strategy": "ensemble", **_PAPERS_TREE},  # 2WikiMultihopQA and MuSiQue
     }
 
-    depth = Integer(2, "refinements on the longest path (appendix B.2)", low=0, high=5)
-    top_k = Integer(3, "passages retrieved per query (appendix B.4)", low=1, high=20)
+    depth = Integer(4, "refinements on the longest path (appendix B.2: 2 or 4)", low=0, high=5)
+    top_k = Integer(5, "passages retrieved per query (appendix B.4: 3)", low=1, high=20)
     actions = Choice(
-        "all",
-        "how queries are refined: in all three ways or in one (figure 4b)",
-        choices=("all", *_ACTIONS),
+        "needed",
+        "how queries are refined: as the model finds needed, in one call, in all three ways, or in one (figure 4b)",
+        choices=("needed", "all", *_ACTIONS),
     )
-    strategy = Choice("ensemble", "how the trajectory is chosen (section 2.3)", choices=STRATEGIES)
+    max_queries = Integer(
+        1, "queries at a node at most, if the model chooses", low=1, high=3, when={"actions": ["needed"]}
+    )
+    strategy = Choice(
+        "supported",
+        "how the trajectory is chosen: the answer that its passages support best, or as in section 2.3",
+        choices=STRATEGIES,
+    )
     enough = OptionalReal(
-        None,
-        "confidence from which a branch grows no further (none: it always grows)",
+        0.9,
+        "confidence in an answer from which the search ends (none: it never does)",
         low=0.0,
         high=1.0,
         search=(0.7, 1.0),
     )
+    answer_once = Switch(True, "answer once where several paths have found the same passages")
     beam_width = Integer(27, "nodes of a level that are refined at most, best first", low=1, high=81)
     max_leaves = Integer(121, "answers in the whole tree at most", low=1, high=364)
     sample_queries = Switch(False, "sample queries at temperature 1 and answer greedily, as the released code does")
@@ -110,6 +126,7 @@ class RQRAG(Program):
     def __init__(self, retriever: RetrieverLike | None = None, *, generator: Generator | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.generator = generator
+        self.refine = dspy.Predict(RefineQuery)
         self.rewrite = dspy.Predict(RewriteQuery)
         self.decompose = dspy.Predict(DecomposeQuery)
         self.disambiguate = dspy.Predict(DisambiguateQuery)
@@ -132,17 +149,42 @@ class RQRAG(Program):
             growth, room = self._growth(parents), self.max_leaves - len(finished) - len(level)
             if len(growth) > room:
                 growth, reason = growth[:room], "leaves"
-            children = self._refine_all(asked, growth)
+            children = self._refine_all(asked, growth)[:room]
             if not children:
                 reason = "enough" if not parents else "no new query" if growth else reason
                 break
+            children = self._retrieve_for(asked, children)
             finished += level
-            level = self._retrieve_for(asked, children)
+            level = self._new_nodes(finished, children) if self.answer_once else children
+            if not level:
+                reason = "nothing new"
+                break
         else:
             self.begin_iteration(self.depth + 1)
-        leaves = self._answer_all(asked, [*finished, *level])
+        leaves = self._answer_leaves(asked, [*finished, *level])
         self.record(Stopped(reason=reason))
         return self._select(leaves)
+
+    def _new_nodes(self, finished: Sequence[Trajectory], children: Sequence[Trajectory]) -> list[Trajectory]:
+        """The children with passages that no other path has found together."""
+        known = {node.found for node in finished}
+        new: list[Trajectory] = []
+        for node in children:
+            if node.found in known:
+                self.record(Rejected(what=node.queries[-1], why="another path has found the same passages"))
+            else:
+                known.add(node.found)
+                new.append(node)
+        return new
+
+    def _answer_leaves(self, asked: _Asked, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+        """All nodes with their answers; only those with passages if support is what counts and one of them answers."""
+        with_passages = [node for node in nodes if node.passages]
+        if self.strategy == "supported" and with_passages:
+            leaves = self._answer_all(asked, with_passages)
+            if any(leaf.answer for leaf in leaves):
+                return leaves
+        return self._answer_all(asked, nodes)
 
     def _growing(self, asked: _Asked, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
         """A level, answered where the answers decide which of its nodes are refined; and these nodes."""
@@ -150,7 +192,13 @@ class RQRAG(Program):
         if is_root or (self.enough is None and len(level) <= self.beam_width):
             return level, level
         level = self._answer_all(asked, level)
-        return level, self._beam([node for node in level if self.enough is None or node.confidence < self.enough])
+        if self.enough is not None and any(self._support(node) >= self.enough for node in level):
+            return level, []
+        return level, self._beam(level)
+
+    def _support(self, node: Trajectory) -> float:
+        """The confidence in a node's answer that decides; a generator states none."""
+        return node.stated if self.strategy == "supported" and self.generator is None else node.confidence
 
     def _beam(self, level: list[Trajectory]) -> list[Trajectory]:
         """The best nodes of an answered level, in the order of their paths."""
@@ -159,11 +207,16 @@ class RQRAG(Program):
         return [level[i] for i in sorted(best)]
 
     def _growth(self, parents: Sequence[Trajectory]) -> list[_Branch]:
-        """Each node with each action."""
-        return [(node, act) for node in parents for act in (_ACTIONS if self.actions == "all" else (self.actions,))]
+        """Each node with each action; a generator, which chooses none by itself, takes all of them."""
+        actions = {"all": _ACTIONS, "needed": ("refine",) if self.generator is None else _ACTIONS}
+        return [(node, action) for node in parents for action in actions.get(self.actions, (self.actions,))]
 
     def _refine_all(self, asked: _Asked, growth: Sequence[_Branch]) -> list[Trajectory]:
         """Refine the query at nodes, at once; returns children with a new query and no new passages yet."""
+        if growth and growth[0][1] == "refine":
+            tasks = [functools.partial(self._refine_as_needed, asked.question, node) for node, _ in growth]
+            grown = run_concurrently(tasks, [node.path for node, _ in growth])
+            return [child for children in grown for child in children]
         replies = self._replies(asked, growth)
         tasks = [functools.partial(self._refine, *branch, reply) for branch, reply in zip(growth, replies, strict=True)]
         children = run_concurrently(tasks, [_child_path(node, action) for node, action in growth])
@@ -184,6 +237,30 @@ class RQRAG(Program):
             generated=_generated(node, reply.logprobs),
             refused=node.refused or reply.refused,
         )
+
+    def _refine_as_needed(self, question: str, node: Trajectory) -> list[Trajectory]:
+        """The children of a node, with a query for each thing that the model finds missing; none if nothing is."""
+        output = self.ask(
+            self.refine,
+            question=question,
+            searched=node.searched,
+            passages=node.passages,
+            max_queries=self.max_queries,
+        )
+        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, node.queries)
+        for query in repeated:
+            self.record(Rejected(what=query, why="searched before on this path"))
+        for query in queries:
+            self.record(Refined(action="refine", query=query))
+        return [
+            Trajectory(
+                path=_child_path(node, str(n)),
+                searches=(*node.searches, (query, ())),
+                generated=None,
+                refused=node.refused,
+            )
+            for n, query in enumerate(queries, start=1)
+        ]
 
     def _retrieve_for(self, asked: _Asked, children: Sequence[Trajectory]) -> list[Trajectory]:
         """Search for the newest query of each child."""
@@ -227,7 +304,8 @@ class RQRAG(Program):
         if asked.transcript is None:
             # Log-probabilities are asked for under every strategy, so that a study's cache serves all three, but not
             # of a backend that has refused to give them.
-            with_tokens = self.logprobs == "auto" and not any(node.refused for node, _ in branches)
+            wanted = self.logprobs == "auto" and self.strategy != "supported"
+            with_tokens = wanted and not any(node.refused for node, _ in branches)
             return [functools.partial(self._prompt, asked.question, *branch, with_tokens) for branch in branches]
         answering = all(action == "answer" for _, action in branches)
         letters = list(dict.fromkeys(_OPTION.findall(asked.question))) if answering and self._scores_option else []
@@ -281,7 +359,7 @@ class RQRAG(Program):
         selection = select_trajectory(self.strategy, leaves)
         if selection is None:
             selection = Selection(Trajectory(), {}, False, [])
-        elif not selection.measured:
+        elif not selection.measured and self.strategy != "supported":
             why = "they were not asked for" if self.logprobs == "never" else "they did not come back for every answer"
             if any(leaf.refused for leaf in leaves):
                 why = "the language model refused them"

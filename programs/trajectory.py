@@ -12,8 +12,9 @@ from knowgap.programs.passages import distinct
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import Searched
 
-STRATEGIES = ("perplexity", "confidence", "ensemble")
-"""Lowest perplexity of the generated text, highest confidence in the answer, highest sum of confidences per answer."""
+STRATEGIES = ("supported", "perplexity", "confidence", "ensemble")
+"""The answer that its passages support best, as the model states; the lowest perplexity of the generated text, the
+highest confidence in the answer, and the highest sum of confidences per answer."""
 
 
 def perplexity(logprobs: Sequence[float]) -> float:
@@ -96,6 +97,11 @@ class Trajectory:
         return distinct(passage for _, found in self.searches for passage in found)
 
     @property
+    def found(self) -> frozenset[str]:
+        """The ids of all passages that the queries found."""
+        return frozenset(passage.id for passage in self.passages)
+
+    @property
     def searched(self) -> list[Searched]:
         """The queries, each with the numbers from 1 that its passages have in `passages`."""
         numbers = {passage.id: number for number, passage in enumerate(self.passages, start=1)}
@@ -147,6 +153,8 @@ def trajectory_weights(strategy: str, leaves: Sequence[Trajectory]) -> tuple[lis
         scaled to a maximum of 1, since the probability of a long answer may be too small for a float. If they are
         unknown for one trajectory, all weights are stated confidences.
     """
+    if strategy == "supported" and any(leaf.stated for leaf in leaves):
+        return [leaf.stated for leaf in leaves], False
     perplexities = [leaf.perplexity for leaf in leaves if leaf.perplexity is not None]
     logprobs = [sum(leaf.answer_logprobs) for leaf in leaves if leaf.answer_logprobs is not None]
     if strategy == "perplexity" and len(perplexities) == len(leaves):
@@ -167,6 +175,8 @@ def select_trajectory(strategy: str, leaves: Sequence[Trajectory]) -> Selection 
         The selection, or None if no trajectory has an answer.
     """
     leaves = [leaf for leaf in leaves if leaf.answer]
+    if strategy == "supported":  # what the model answers from memory is supported by nothing
+        leaves = [leaf for leaf in leaves if leaf.searches] or leaves
     if not leaves:
         return None
     weights, measured = trajectory_weights(strategy, leaves)

@@ -5,7 +5,14 @@ metrics ask; answers that several programs ask for; and the types of the fields.
 classes, since a docstring is sent to the model word for word.
 """
 
-from knowgap.signatures.adaptive_note import AnswerFromNote, CompareNotes, InitNote, ProposeQuestions, UpdateNote
+from knowgap.signatures.adaptive_note import (
+    AnswerFromNote,
+    CompareNotes,
+    CompleteNote,
+    InitNote,
+    ProposeQuestions,
+    UpdateNote,
+)
 from knowgap.signatures.answers import STYLES, UNKNOWN, AnswerDirectly, AnswerFromPassages, ReasonedAnswer
 from knowgap.signatures.baselines import (
     AnswerBySearching,
@@ -47,7 +54,14 @@ from knowgap.signatures.ra_isf import (
     SelfKnowledge,
     Synthesise,
 )
-from knowgap.signatures.rq_rag import AnswerWithConfidence, DecomposeQuery, DisambiguateQuery, RewriteQuery, Searched
+from knowgap.signatures.rq_rag import (
+    AnswerWithConfidence,
+    DecomposeQuery,
+    DisambiguateQuery,
+    RefineQuery,
+    RewriteQuery,
+    Searched,
+)
 from knowgap.signatures.types import SourcePassage, Statement, SubAnswer
 
 __all__ = [
@@ -66,6 +80,7 @@ __all__ = [
     "AssessAndFilter",
     "ChainedDecompose",
     "CompareNotes",
+    "CompleteNote",
     "Decompose",
     "DecomposeInOrder",
     "DecomposeQuery",
@@ -93,6 +108,7 @@ __all__ = [
     "ReasonDirectly",
     "ReasonRelevance",
     "ReasonedAnswer",
+    "RefineQuery",
     "RewriteQuery",
     "Searched",
     "SelfKnowledge",

@@ -37,6 +37,21 @@ class ProposeQuestions(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="two new questions")
 
 
+# Equation 3, by a model that may say that nothing is missing.
+class CompleteNote(dspy.Signature):
+    """Find out what the note lacks, and write at most two search questions for it.
+
+    If the note states every fact that the answer needs, return an empty list. Else ask for the facts that are missing,
+    one fact in each question. Use the names that the note gives, and name what you know of the missing thing. Do not
+    repeat a question that was asked before.
+    """
+
+    question: str = dspy.InputField(desc="the question to be answered in the end")
+    note: str = dspy.InputField(desc="the best note so far")
+    asked: list[str] = dspy.InputField(desc="questions asked before")
+    questions: list[str] = dspy.OutputField(desc="at most two new questions; empty if nothing is missing")
+
+
 # Equations 4 and 5.
 class UpdateNote(dspy.Signature):
     """Extend the note by what the new passages contribute to answering the question.

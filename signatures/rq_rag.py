@@ -17,6 +17,23 @@ class Searched(BaseModel):
     found: list[int] = Field(default=[], description="ids of the passages that it found, best first")
 
 
+# Beyond the paper: the model chooses how to refine, and whether to.
+class RefineQuery(dspy.Signature):
+    """Write the search queries that are still needed to answer the question.
+
+    If the passages already state every fact that the answer needs, return an empty list. If the question has parts,
+    ask for the part that comes next; if two parts do not depend on each other, write one query for each. Use the names
+    that the passages give. If it is not clear who or what is meant, ask for that. Each query asks for one fact, in the
+    words that an encyclopedia uses. Do not repeat an earlier query, and do not put your own answer into a query.
+    """
+
+    question: str = dspy.InputField()
+    searched: list[Searched] = dspy.InputField(desc="earlier queries in order; may be empty")
+    passages: list[SourcePassage] = dspy.InputField(desc="what they found; may be empty")
+    max_queries: int = dspy.InputField(desc="the most queries to write")
+    queries: list[str] = dspy.OutputField(desc="new queries; empty if nothing is missing")
+
+
 # Section 2.1.
 class RewriteQuery(dspy.Signature):
     """Write a search query that finds more for the question than the question itself, or the earlier queries, did.
