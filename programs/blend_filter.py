@@ -30,6 +30,13 @@ from knowgap.signatures import (
 
 _TOKEN = re.compile(r"[A-Za-z]{1,4}|\d{1,2}|\S")
 _SHORT_WORDS = 8
+_PAPERS_SEARCHES = {
+    "top_k": 5,
+    "internal": True,
+    "knowledge_filter": "apart",
+    "merged": False,
+    "always_shorten": True,
+}
 
 
 class BlendFilter(Program):
@@ -54,19 +61,19 @@ class BlendFilter(Program):
 
     name = "blend_filter"
     presets: ClassVar = {
-        "multi_hop": {"top_k": 5, "always_shorten": True},
-        "commonsense": {"top_k": 5, "always_shorten": True, "none_relevant": True, "style": "yes_no"},
+        "multi_hop": _PAPERS_SEARCHES,
+        "commonsense": {**_PAPERS_SEARCHES, "none_relevant": True, "style": "yes_no"},
     }
 
-    top_k = Integer(5, "passages retrieved per query (K, section 4.1)", low=1, high=20)
+    top_k = Integer(7, "passages retrieved per query (K, section 4.1: 5)", low=1, high=20)
     original = Switch(True, "search with the question itself (q, table 6)")
     external = Switch(True, "search with the question and a draft reasoned from its passages (q_ex, table 6)")
-    internal = Switch(True, "search with the question and a passage from the model's memory (q_in, table 6)")
+    internal = Switch(False, "search with the question and a passage from the model's memory (q_in, table 6)")
     query_tokens = Integer(
         250, "length of a query, about: a generated text is cut, the question is not", low=32, high=8192, tune=False
     )
     knowledge_filter = Choice(
-        "apart",
+        "union",
         "filter each query's passages by themselves, their union (remark 2), or nothing (equation 6)",
         choices=("apart", "union", "none"),
     )
@@ -76,7 +83,7 @@ class BlendFilter(Program):
         when={"knowledge_filter": ["apart", "union"], "relevance": [None]},
     )
     merged = Switch(
-        False,
+        True,
         "assess passages and list the relevant ones in one call instead of two",
         when={"knowledge_filter": ["apart", "union"], "relevance": [None]},
     )
