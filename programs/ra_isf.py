@@ -37,13 +37,25 @@ from knowgap.signatures import (
     AnswerFromRelevant,
     ChainedDecompose,
     Decompose,
+    DecomposeOpen,
     JointRelevance,
     PassageRelevance,
+    ReadRelevant,
     SelfKnowledge,
     SubAnswer,
     Synthesise,
+    SynthesiseAll,
 )
 from knowgap.signatures.values import strip_list_marks
+
+_ALGORITHM_1 = {
+    "depth": 3,
+    "chained": False,
+    "self_knowledge": True,
+    "judge_together": False,
+    "pass_on": False,
+}
+"""The paper's settings."""
 
 
 class RAISF(Program):
@@ -79,9 +91,9 @@ class RAISF(Program):
 
     name = "ra_isf"
     presets: ClassVar = {
-        "multi_hop": {"depth": 3, "style": "short", "chained": False},
-        "open_domain": {"depth": 3, "style": "short", "chained": False},
-        "commonsense": {"depth": 3, "style": "yes_no", "chained": False},
+        "multi_hop": {**_ALGORITHM_1, "style": "short"},
+        "open_domain": {**_ALGORITHM_1, "style": "short"},
+        "commonsense": {**_ALGORITHM_1, "style": "yes_no"},
     }
     part_names = ("retriever", "know_model", "relevance_model", "decomposition_model")
     sub_models: ClassVar = {
@@ -107,11 +119,21 @@ class RAISF(Program):
         True, "let sub-questions refer to the answers of earlier ones", when={"question_decomposition": [True]}
     )
     judge_together = Switch(
-        False,
+        True,
         "judge all passages in one prompt, and whether they are sufficient (table 5)",
         when={"passage_relevance": [True]},
     )
-    self_knowledge = Switch(True, "answer at once what the model knows itself (SKM, table 2)")
+    read_together = Switch(
+        True,
+        "answer in the same reply that judges all passages",
+        when={"passage_relevance": [True], "judge_together": [True]},
+    )
+    pass_on = Switch(
+        True,
+        "let decomposition, sub-questions and synthesis see what was found for the question above",
+        when={"passage_relevance": [True], "question_decomposition": [True]},
+    )
+    self_knowledge = Switch(False, "answer at once what the model knows itself (SKM, table 2); on if `know` is given")
     passage_relevance = Switch(True, "answer from retrieved passages judged relevant (PRM, table 2)", tune=False)
     question_decomposition = Switch(True, "break down what remains open (QDM, table 2)", tune=False)
     know_threshold = Threshold(
@@ -136,18 +158,21 @@ class RAISF(Program):
         decompose: Decomposer | dspy.BaseLM | None = None,
         **kwargs: Any,
     ):
-        super().__init__(retriever, **kwargs)
+        super().__init__(retriever, **{**({} if know is None else {"self_knowledge": True}), **kwargs})
         self.know_model, self.relevance_model, self.decomposition_model = know, relevant, decompose
         if isinstance(relevant, RelevanceJudge) and (why := self.ignores("relevant")):
             raise UsageError(f"relevant = {relevant.name}: {why}")
         self.know = dspy.Predict(SelfKnowledge)
         self.relevance = dspy.Predict(PassageRelevance)
         self.judge = dspy.Predict(JointRelevance)
+        self.judge_and_read = dspy.Predict(ReadRelevant)
+        self.decompose_open = dspy.Predict(DecomposeOpen)
         self.decompose = dspy.Predict(Decompose)
         self.chain = dspy.Predict(ChainedDecompose)
         self.answer = dspy.Predict(AnswerDirectly)
         self.read = dspy.Predict(AnswerFromRelevant)
         self.synthesise = dspy.Predict(Synthesise)
+        self.synthesise_all = dspy.Predict(SynthesiseAll)
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question`; the prediction adds `sub_answers`: the answers to the questions it was broken into."""
@@ -213,11 +238,14 @@ class RAISF(Program):
 
     def _from_passages(self, node: SubQuestion) -> Solution | None:
         """Passage-relevance inference (equation 3); None if no passage is relevant or they do not settle it."""
-        passages = self.retrieve_passages(node.question, self.top_k)
+        passages = distinct([*node.given, *self.retrieve_passages(node.question, self.top_k)])
+        if self.judge_together and self.read_together and self.relevance_model is None:
+            return self._read_together(node, passages)
         if isinstance(self.relevance_model, RelevanceJudge):
             relevant = self._relevant_by(self.relevance_model, node.question, passages)
         else:
             relevant = (self._relevant_together if self.judge_together else self._relevant)(node.question, passages)
+        node.relevant = relevant
         if not relevant:
             return None
         output = self.ask(self.read, question=node.question, passages=relevant, style=self._style(node))
@@ -226,6 +254,20 @@ class RAISF(Program):
         self.record(Judged(what="answerable", value=answerable))
         node.guess = Solution(answer, relevant) if answer else None
         return node.guess if answerable else None
+
+    def _read_together(self, node: SubQuestion, passages: list[Passage]) -> Solution | None:
+        """Which passages are relevant, what they answer, and whether they settle it, in one reply."""
+        if not passages:
+            return None
+        output = self.ask(self.judge_and_read, question=node.question, passages=passages, style=self._style(node))
+        named = cited(passages, output.relevant_ids or ()) if output is not None else []
+        for passage in passages:
+            self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
+        answer, answerable = text_of(output), output is not None and bool(output.answerable)
+        self.record(Judged(what="answerable", value=answerable))
+        node.relevant = [passage for passage in passages if passage in named]
+        node.guess = Solution(answer, node.relevant) if answer and node.relevant else None
+        return Solution(answer, node.relevant) if answer and answerable else None
 
     def _relevant_by(self, model: RelevanceJudge, question: str, passages: Sequence[Passage]) -> list[Passage]:
         """The passages that a trained model finds relevant by themselves (appendix A.2)."""
@@ -265,7 +307,7 @@ class RAISF(Program):
 
     def _decompose(self, node: SubQuestion) -> None:
         """Problem decomposition: write the sub-questions, none of them on the way here, and what their `#1` mean."""
-        lines = strip_list_marks(self._written_questions(node.question))
+        lines = strip_list_marks(self._written_questions(node))
         path = (*node.path, node.question)
         questions, _ = clean_lines(lines, self.max_questions, path)
         self.record(Decomposed(questions=questions, by=trained_name(self.decomposition_model)))
@@ -277,23 +319,29 @@ class RAISF(Program):
                 self.record(Rejected(what=line, why="asked above" if above else "over the limit of sub-questions"))
         said = set(REFERENCE.findall(node.question)) if self.chained else set()  # such as a #1 hit
         for i, question in enumerate(questions):
-            part = SubQuestion(question, path, "/".join(filter(None, (node.branch, str(i + 1)))))
+            branch = "/".join(filter(None, (node.branch, str(i + 1))))
+            part = SubQuestion(question, path, branch, given=node.relevant if self.pass_on else ())
             for mark in REFERENCE.findall(question) if self.chained else ():
                 if mark not in said and positions.get(int(mark), i) < i:
                     part.earlier[int(mark)] = node.parts[positions[int(mark)]]
             node.parts.append(part)
 
-    def _written_questions(self, question: str) -> list[str]:
+    def _written_questions(self, node: SubQuestion) -> list[str]:
         """The sub-questions that the model writes; a trained one may refer to answers where that is switched off."""
         if isinstance(model := self.decomposition_model, Decomposer):
             check_cancelled()
-            [written] = model.decompose([question])
+            [written] = model.decompose([node.question])
             usable = [line for line in written if self.chained or not REFERENCE.search(line)]
             for line in written:
                 if line not in usable:
                     self.record(Rejected(what=line, why="refers to an answer, and chained is off"))
             return usable
-        output = self._ask(self.chain if self.chained else self.decompose, model, question=question)
+        if self.pass_on and self.chained:
+            guess = node.guess.answer if node.guess is not None else ""
+            given = {"passages": list(node.relevant), "guess": guess, "max_questions": self.max_questions}
+            output = self._ask(self.decompose_open, model, question=node.question, **given)
+        else:
+            output = self._ask(self.chain if self.chained else self.decompose, model, question=node.question)
         return [str(line) for line in (output.questions if output is not None else None) or ()]
 
     def _from_sub_answers(self, node: SubQuestion) -> Solution:
@@ -301,10 +349,15 @@ class RAISF(Program):
         solved = [(part.question, part.solution) for part in node.parts if part.solution is not None]
         sub_answers = [SubAnswer(question=question, answer=solution.answer) for question, solution in solved]
         inputs = {"question": node.question, "sub_answers": sub_answers, "style": self._style(node)}
-        answer = text_of(self.ask(self.synthesise, **inputs))
+        found = distinct([*node.relevant, *(p for part in node.parts for p in part.relevant)]) if self.pass_on else []
+        if self.pass_on:
+            answer = text_of(self.ask(self.synthesise_all, **inputs, passages=found))
+        else:
+            answer = text_of(self.ask(self.synthesise, **inputs))
         if not answer:
             return node.guess or self._directly(node)
-        return Solution(answer, distinct(p for _, solution in solved for p in solution.passages), sub_answers)
+        passages = distinct([*found, *(p for _, solution in solved for p in solution.passages)])
+        return Solution(answer, passages, sub_answers)
 
     def _ask(self, predictor: dspy.Predict, lm: Any, **inputs: Any) -> dspy.Prediction | None:
         """Ask a sub-module, with its own language model if it has one."""

@@ -36,6 +36,8 @@ class SubQuestion:
         twin: the node that was asked the same question before.
         circular: that node waits for this one.
         parts: its sub-questions, once it is decomposed.
+        given: the passages that were relevant to the question that it came out of.
+        relevant: the passages that are relevant to it.
         guess: what relevant passages suggest that do not settle it.
         solution: None until it is solved.
     """
@@ -47,6 +49,8 @@ class SubQuestion:
     twin: SubQuestion | None = None
     circular: bool = False
     parts: list[SubQuestion] = field(default_factory=list)
+    given: Sequence[Passage] = ()
+    relevant: Sequence[Passage] = ()
     guess: Solution | None = None
     solution: Solution | None = None
 

@@ -49,10 +49,13 @@ from knowgap.signatures.ra_isf import (
     AnswerFromRelevant,
     ChainedDecompose,
     Decompose,
+    DecomposeOpen,
     JointRelevance,
     PassageRelevance,
+    ReadRelevant,
     SelfKnowledge,
     Synthesise,
+    SynthesiseAll,
 )
 from knowgap.signatures.rq_rag import (
     AnswerWithConfidence,
@@ -83,6 +86,7 @@ __all__ = [
     "CompleteNote",
     "Decompose",
     "DecomposeInOrder",
+    "DecomposeOpen",
     "DecomposeQuery",
     "DisambiguateQuery",
     "ExtractSnippet",
@@ -104,6 +108,7 @@ __all__ = [
     "ProposeQuestions",
     "QuestionsOnText",
     "RankPassages",
+    "ReadRelevant",
     "ReadingNotes",
     "ReasonDirectly",
     "ReasonRelevance",
@@ -118,5 +123,6 @@ __all__ = [
     "SubAnswer",
     "SummarisePassage",
     "Synthesise",
+    "SynthesiseAll",
     "UpdateNote",
 ]

@@ -65,6 +65,22 @@ class AnswerFromRelevant(dspy.Signature):
     answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
 
 
+# Beyond the paper: M_rel and equation 3 in one reply.
+class ReadRelevant(dspy.Signature):
+    """Find the passages that help to answer the question, and answer it from them.
+
+    A passage helps if it states the answer or one step on the way to it. Write your best answer either way. Set
+    `answerable` to False if any fact that the answer needs is missing from the passages.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    relevant_ids: list[int] = dspy.OutputField(desc="ids of the passages that help; may be empty", default_factory=list)
+    answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+    answerable: bool = dspy.OutputField(desc="False if a needed fact is missing from the passages, else True")
+
+
 # Section 3.3 and appendix A.3, M_decom.
 class Decompose(dspy.Signature):
     """Break the question into simpler questions whose answers together answer it.
@@ -91,6 +107,23 @@ class ChainedDecompose(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="two to four sub-questions; #1 stands for the answer to the first")
 
 
+# Beyond the paper: M_decom that sees what was found for the question.
+class DecomposeOpen(dspy.Signature):
+    """Write the simpler questions that are still open, so that their answers lead to the answer of the question.
+
+    Each asks for one fact. Do not ask for what the passages or the question say already, and use the names that they
+    give. Write the questions in the order in which they can be answered. Where one needs the answer to an earlier one,
+    write #1 for the answer to the first, #2 for the second, and so on, as in "Where was #1 born?". Repeat names, so
+    that each question can be understood alone. If nothing can be asked, return an empty list.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField(desc="found so far; may be empty")
+    guess: str = dspy.InputField(desc="what they suggest, which is not certain; may be empty")
+    max_questions: int = dspy.InputField(desc="the most questions to write")
+    questions: list[str] = dspy.OutputField(desc="open questions; #1 stands for the answer to the first")
+
+
 # Equation 4.
 class Synthesise(dspy.Signature):
     """Answer the question from the sub-questions and their answers.
@@ -99,6 +132,20 @@ class Synthesise(dspy.Signature):
     """
 
     question: str = dspy.InputField()
+    sub_answers: list[SubAnswer] = dspy.InputField()
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
+# Equation 4, by a model that sees the passages of the question as well.
+class SynthesiseAll(dspy.Signature):
+    """Answer the question from the passages, and from the sub-questions with their answers.
+
+    The answer `unknown` means that nothing was found. If a fact is missing, give your best answer.
+    """
+
+    question: str = dspy.InputField()
+    passages: list[SourcePassage] = dspy.InputField(desc="found for the question itself; may be empty")
     sub_answers: list[SubAnswer] = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")

@@ -159,7 +159,7 @@ class KnowingReader(PromptEngine):
         """
         earlier = [] if "missing" in prompt.outputs else [prompt.inputs.get(name) for name in ("asked", "searched")]
         before = {normal(text) for text in [view.question, view.goal.root.question, *_units(earlier)]}
-        chained = "#1" in prompt.system and set(prompt.inputs) <= {"question", "style"}
+        chained = "#1" in prompt.system and not {"asked", "searched", "known"} & set(prompt.inputs)
         texts: list[str] = []
         asked: list[Fact] = []
         for fact in view.open:
