@@ -12,6 +12,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.citations import Claims, entailed_claims, extracted_step, merge_claims, read_claims
 from knowgap.programs.filtering import (
     ReadPassage,
+    ScoredPassage,
     compress,
     filter_sentences,
     rerank,
@@ -28,6 +29,8 @@ from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.signatures import (
     UNKNOWN,
+    AnswerOrPlan,
+    ExtractNewInfo,
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
@@ -37,10 +40,20 @@ from knowgap.signatures import (
     SummarisePassage,
 )
 
+_TWICE = 2
+"""So often a passage is shown that gives no statement."""
 _OWN = "model:"
 """How the ids of passages begin that the model wrote from its own knowledge."""
 
-_PAPERS_READING = {"min_passages": 0, "compression": "sentences"}
+_PAPERS_READING = {
+    "min_passages": 0,
+    "compression": "sentences",
+    "plan_together": False,
+    "each_query": False,
+    "second_reading": False,
+    "show_known": False,
+    "patience": 10,
+}
 _WITH_EMBEDDED_RERANKER = {"min_passages": 3, "compression": "none"}
 """Defaults where the reranker is the embedded one."""
 
@@ -111,6 +124,13 @@ class MIGRES(Program):
     )
     prompt_knowledge = Switch(True, "let the model write what it knows if no passage survives (table 6)")
     memory = Switch(True, "remember queries and passages and use none twice (section 3.2)")
+    plan_together = Switch(True, "write new queries in the reply that says what is missing")
+    each_query = Switch(True, "read the best passage of each query before the next best of all")
+    second_reading = Switch(
+        True, "read a passage that gave no statement once more for a new query", when={"memory": [True]}
+    )
+    show_known = Switch(True, "show what is known to the extraction, so that it can link to it")
+    patience = Integer(2, "iterations in a row without a new statement that end the search", low=1, high=10)
     read_apart = Switch(False, "read each query's passages in a call of its own", tune=False)
 
     def __init__(
@@ -126,7 +146,9 @@ class MIGRES(Program):
         self.reranker = reranker or EmbeddedReranker()
         self.entailment = entailment or EmbeddedEntailment()
         self.leaf = dspy.Predict(ExtractUsefulInfo)
+        self.leaf_linking = dspy.Predict(ExtractNewInfo)
         self.main = dspy.Predict(MissingInfo)
+        self.plan = dspy.Predict(AnswerOrPlan)
         self.last = dspy.Predict(LastAnswer)
         self.query = dspy.Predict(ProposeQueries)
         self.knowledge = dspy.Predict(PromptedKnowledge)
@@ -137,29 +159,39 @@ class MIGRES(Program):
         """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
         known: Claims = {}
         asked, found_nothing, queries, missing = [question], list[str](), [question], ""
-        read: set[str] = set()  # ids of the passages that were shown
-        reason = "iterations"
+        read: dict[
+            str, int
+        ] = {}  # how often each passage was shown; a passage that gave a statement is not shown again
+        reason, dry = "iterations", 0
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
             results = self.retrieve(queries, self.retrieve_k)
-            claims = self._extract(question, queries, self._choose(queries, results, read), read)
+            chosen = self._choose(queries, results, read)
+            claims = self._extract(question, queries, chosen, read, known)
             new = {statement: sources for statement, sources in claims.items() if statement not in known}
             known |= new
-            found_nothing += _fruitless(queries, results, new)
+            dry = 0 if new else dry + 1
+            found_nothing += _fruitless(queries, results, new, {item.original.id for item in chosen})
+            read.update((passage.id, _TWICE) for sources in new.values() for passage in sources)
             last = step == self.iterations
             if last and self.prompt_knowledge:
                 break
+            queries = []
             if new or not missing:  # without new statements, the main module would repeat itself
-                decision = self.ask(self.main, question=question, known=list(known), style=self.wording)
+                decision = self._decide(question, known, asked, found_nothing, last)
                 if is_answered(decision):
                     self.record(Stopped(reason="answered"))
                     return self._answer(text_of(decision), decision, known, missing="")
                 missing = _missing(decision) or missing or question
                 explanation = text_of(decision, "explanation")
                 self.record(Missing(missing=missing, known=list(known), explanation=explanation))
+                queries = self._unasked(decision, asked)
             if last:
                 break
-            queries = self._new_queries(question, known, missing, asked, found_nothing)
+            if dry >= self.patience:
+                reason = "nothing new"
+                break
+            queries = queries or self._new_queries(question, known, missing, asked, found_nothing)
             if not queries:
                 reason = "no new query"
                 break
@@ -170,12 +202,40 @@ class MIGRES(Program):
         decision = self.ask(self.last, question=question, known=list(known), style=self.wording)
         return self._answer(text_of(decision), decision, known, missing)
 
-    def _choose(self, queries: Sequence[str], results: Sequence[Sequence[Hit]], read: set[str]) -> list[ReadPassage]:
-        """The passages to read of those retrieved, reranked, filtered and cut down; marks them as read."""
-        seen = set(read) if self.memory else set[str]()
+    def _decide(
+        self, question: str, known: Claims, asked: list[str], found_nothing: list[str], last: bool
+    ) -> dspy.Prediction | None:
+        """The main module: the answer, or what is missing; with the queries for it, if it may write them."""
+        inputs: dict[str, Any] = {"question": question, "known": list(known), "style": self.wording}
+        if last or not self.plan_together:
+            return self.ask(self.main, **inputs)
+        remembered = {"asked": asked, "found_nothing": found_nothing}
+        if not self.memory:
+            remembered = {"asked": [question], "found_nothing": []}
+        return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries)
+
+    def _unasked(self, decision: dspy.Prediction | None, asked: list[str]) -> list[str]:
+        """The queries of the main module's reply that were not asked before; none if it wrote none."""
+        written = decision.get("queries") if decision is not None else None
+        if not written:
+            return []
+        queries, repeated = clean_lines(written, self.max_queries, asked if self.memory else [])
+        if queries:
+            self.record(Queried(queries=queries, repeated=repeated))
+        return queries
+
+    def _choose(
+        self, queries: Sequence[str], results: Sequence[Sequence[Hit]], read: dict[str, int]
+    ) -> list[ReadPassage]:
+        """The passages to read of those retrieved, reranked, filtered and cut down; counts them as read."""
+        limit = _TWICE if self.second_reading else 1
+        seen = {name for name, times in read.items() if times >= limit} if self.memory else set[str]()
         fresh = [[hit for hit in hits if hit.passage.id not in seen] for hits in results]
-        ranked = rerank(self, self.reranker, queries, fresh, self.threshold, self.min_passages)[: self.top_k]
-        read.update(scored.passage.id for scored in ranked)
+        ranked = rerank(self, self.reranker, queries, fresh, self.threshold, self.min_passages)
+        if self.each_query:
+            ranked = _best_of_each_first(queries, ranked)
+        ranked = ranked[: self.top_k]
+        read.update((scored.passage.id, read.get(scored.passage.id, 0) + 1) for scored in ranked)
         match self.compression:
             case "summary":
                 return compress(self, self.summarise, "summary", ranked, self.top_k)
@@ -192,7 +252,12 @@ class MIGRES(Program):
         return resolve_threshold(self.reranker, self.delta)
 
     def _extract(
-        self, question: str, queries: Sequence[str], passages: Sequence[ReadPassage], read: set[str]
+        self,
+        question: str,
+        queries: Sequence[str],
+        passages: Sequence[ReadPassage],
+        read: dict[str, int],
+        known: Claims,
     ) -> Claims:
         """The leaf module: useful statements and the passages that support each."""
         answered = list(dict.fromkeys(item.query for item in passages))
@@ -203,14 +268,17 @@ class MIGRES(Program):
         # The model's own knowledge is one passage for all queries.
         groups = [[query] for query in answered] if self.read_apart and len(passages) > 1 else [answered]
         tasks = [
-            functools.partial(self._leaf, question, group, [item for item in passages if item.query in group])
+            functools.partial(self._leaf, question, group, [item for item in passages if item.query in group], known)
             for group in groups
         ]
         return merge_claims(claim for claims in run_concurrently(tasks) for claim in claims.items())
 
-    def _leaf(self, question: str, queries: list[str], passages: Sequence[ReadPassage]) -> Claims:
-        shown = [item.shown for item in passages]
-        output = self.ask(self.leaf, question=question, queries=queries, passages=shown)
+    def _leaf(self, question: str, queries: list[str], passages: Sequence[ReadPassage], known: Claims) -> Claims:
+        inputs: dict[str, Any] = {"question": question, "queries": queries, "passages": [p.shown for p in passages]}
+        if self.show_known:
+            output = self.ask(self.leaf_linking, **inputs, known=list(known))
+        else:
+            output = self.ask(self.leaf, **inputs)
         claims = read_claims(output, [item.original for item in passages])
         entailed = claims
         if self.check_entailment:
@@ -222,7 +290,7 @@ class MIGRES(Program):
         self.record(extracted_step(entailed))
         return entailed
 
-    def _prompted(self, queries: Sequence[str], read: set[str]) -> list[ReadPassage]:
+    def _prompted(self, queries: Sequence[str], read: dict[str, int]) -> list[ReadPassage]:
         """What the model knows about the queries, as one passage that is marked as the model's own."""
         text = known_passage(self.ask(self.knowledge, queries=list(queries)))
         if not text:
@@ -230,7 +298,7 @@ class MIGRES(Program):
             return []
         number = 1 + sum(passage_id.startswith(_OWN) for passage_id in read)
         passage = Passage(f"{_OWN}{number}", "the model's own knowledge", text)
-        read.add(passage.id)
+        read[passage.id] = _TWICE
         self.record(Prompted(queries=list(queries), passage=passage.id, text=text), passage)
         return [ReadPassage(passage, passage, queries[0])]
 
@@ -278,13 +346,20 @@ def known_passage(output: dspy.Prediction | None) -> str:
     return "" if output is None or output.get("knows") is False else text_of(output, "passage")
 
 
-def _fruitless(queries: Sequence[str], results: Sequence[Sequence[Hit]], new: Claims) -> list[str]:
-    """The queries that returned no passage that a new statement rests on; none if it rests on something else."""
+def _best_of_each_first(queries: Sequence[str], ranked: list[ScoredPassage]) -> list[ScoredPassage]:
+    """The passages in their order, but the best one of each query before all others."""
+    best = [next((scored for scored in ranked if scored.query == query), None) for query in queries]
+    first = sorted({ranked.index(scored) for scored in best if scored is not None})
+    return [ranked[i] for i in first] + [scored for i, scored in enumerate(ranked) if i not in first]
+
+
+def _fruitless(queries: Sequence[str], results: Sequence[Sequence[Hit]], new: Claims, read: set[str]) -> list[str]:
+    """The queries of which something was read and nothing taken; none if a new statement rests on something else."""
     cited = {passage.id for sources in new.values() for passage in sources}
     returned = [{hit.passage.id for hit in hits} for hits in results]
     if any(not sources for sources in new.values()) or cited - set[str]().union(*returned):
         return []
-    return [query for query, ids in zip(queries, returned, strict=True) if not cited & ids]
+    return [query for query, ids in zip(queries, returned, strict=True) if read & ids and not cited & ids]
 
 
 def _missing(decision: dspy.Prediction | None) -> str:

@@ -36,6 +36,8 @@ from knowgap.signatures.blend_filter import (
 )
 from knowgap.signatures.judging import AnswerFromText, JudgeAnswer, QuestionsOnText
 from knowgap.signatures.migres import (
+    AnswerOrPlan,
+    ExtractNewInfo,
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
@@ -78,6 +80,7 @@ __all__ = [
     "AnswerFromPassages",
     "AnswerFromRelevant",
     "AnswerFromText",
+    "AnswerOrPlan",
     "AnswerWithCitations",
     "AnswerWithConfidence",
     "AssessAndFilter",
@@ -89,6 +92,7 @@ __all__ = [
     "DecomposeOpen",
     "DecomposeQuery",
     "DisambiguateQuery",
+    "ExtractNewInfo",
     "ExtractSnippet",
     "ExtractUsefulInfo",
     "FilterKnowledge",

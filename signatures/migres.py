@@ -28,6 +28,22 @@ class ExtractUsefulInfo(dspy.Signature):
     statements: list[Statement] = dspy.OutputField(desc="useful facts with their source ids; may be empty")
 
 
+# Leaf, which sees what is known.
+class ExtractNewInfo(dspy.Signature):
+    """Pick out of the passages the facts that help to answer the question or one of the queries.
+
+    Write each fact as one sentence that can be understood alone. Cite the ids of all passages that state it. Write only
+    what the passages say. A fact that connects to something known helps, even if it settles only one step. Leave out
+    what is known already. If nothing in the passages helps, return an empty list.
+    """
+
+    question: str = dspy.InputField(desc="the question to be answered in the end")
+    known: list[str] = dspy.InputField(desc="facts collected so far; may be empty")
+    queries: list[str] = dspy.InputField(desc="what is being looked up now")
+    passages: list[SourcePassage] = dspy.InputField()
+    statements: list[Statement] = dspy.OutputField(desc="new facts with their source ids; may be empty")
+
+
 # Main.
 class MissingInfo(dspy.Signature):
     """Answer the question from the known statements alone, or say what is missing.
@@ -55,6 +71,41 @@ class MissingInfo(dspy.Signature):
     missing: str = dspy.OutputField(
         desc="the facts still needed, in one sentence; empty if answered", default_factory=str
     )
+
+
+# Main and Query in one reply.
+class AnswerOrPlan(dspy.Signature):
+    """Answer the question from the known statements, or write search queries for what is missing.
+
+    You may compare, count and calculate with the statements, and use common knowledge. If the style asks for yes or
+    no, work out which of the two holds.
+
+    If the statements suffice, set `answerable` to True, give the answer, and leave `missing` and `queries` empty.
+    Otherwise set it to False, leave `answer` empty, name the missing facts, and write queries for them. Each query asks
+    for one fact. Use names from the statements. If something takes two steps, ask only for the first. Some earlier
+    queries found nothing: do not reword them; ask for a fact that leads to the missing one, or use another name.
+    """
+
+    question: str = dspy.InputField()
+    known: list[str] = dspy.InputField(desc="statements collected so far; may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    asked: list[str] = dspy.InputField(desc="queries asked before, which are not repeated")
+    found_nothing: list[str] = dspy.InputField(desc="those of them that found nothing")
+    max_queries: int = dspy.InputField(desc="the most queries to write")
+    explanation: str = dspy.OutputField(
+        desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
+    )
+    answerable: bool = dspy.OutputField(
+        desc="True if the statements suffice, False if they do not", default_factory=_unsaid
+    )
+    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable", default_factory=str)
+    confidence: int = dspy.OutputField(
+        desc="in the answer, from 1 (a guess, or no answer) to 5 (certain)", default_factory=int, ge=1, le=5
+    )
+    missing: str = dspy.OutputField(
+        desc="the facts still needed, in one sentence; empty if answered", default_factory=str
+    )
+    queries: list[str] = dspy.OutputField(desc="new queries; empty if answered", default_factory=list)
 
 
 # The last answer.

@@ -157,7 +157,8 @@ class KnowingReader(PromptEngine):
         Where the prompt explains references (`#1`), a fact whose title is not known yet is asked for with the number of
         the question whose answer is that title.
         """
-        earlier = [] if "missing" in prompt.outputs else [prompt.inputs.get(name) for name in ("asked", "searched")]
+        alone = "missing" in prompt.outputs and "queries" not in prompt.outputs
+        earlier = [] if alone else [prompt.inputs.get(name) for name in ("asked", "searched")]
         before = {normal(text) for text in [view.question, view.goal.root.question, *_units(earlier)]}
         chained = "#1" in prompt.system and not {"asked", "searched", "known"} & set(prompt.inputs)
         texts: list[str] = []
@@ -186,9 +187,9 @@ def _holds(passage: Any, facts: Sequence[Fact]) -> bool:
 
 def _statements(view: _View, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
     passages = [p for p in inputs.get("passages") or () if isinstance(p, Mapping)]
-    return [
-        {"statement": str(fact), "sources": [p["id"] for p in passages if _holds(p, [fact])]} for fact in view.settled
-    ]
+    known = normal("\n".join(_units(inputs.get("known") or "")))
+    new = [fact for fact in view.settled if not fact.stands_in(known)]
+    return [{"statement": str(fact), "sources": [p["id"] for p in passages if _holds(p, [fact])]} for fact in new]
 
 
 def _unsaid(view: _View, inputs: Mapping[str, Any]) -> list[str]:
