@@ -140,7 +140,7 @@ class AdaptiveNote(Program):
             elif self.review:
                 invalid += 1
         self.record(Stopped(reason=reason))
-        output = self.ask(self.generate, question=question, note=best_note, style=self.wording)
+        output = self.ask(self.generate, question=question, note=best_note, style=self.wording, leave=0)
         return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 
     def _stop_reason(self, step: int, invalid: int, read: int) -> str:
@@ -169,7 +169,7 @@ class AdaptiveNote(Program):
     def _new_questions(self, question: str, best_note: str, asked: list[str]) -> list[str]:
         """Two questions that were not asked before (equation 3); none if the note lacks nothing."""
         predictor = self.complete if self.may_finish else self.propose
-        output = self.ask(predictor, question=question, note=best_note, asked=asked)
+        output = self.ask(predictor, question=question, note=best_note, asked=asked, leave=2)
         proposed = output.questions if output is not None else None
         questions, repeated = clean_lines(proposed, QUESTIONS, [question, *asked])
         self.record(Queried(queries=questions, repeated=repeated))
@@ -189,14 +189,15 @@ class AdaptiveNote(Program):
             better, reason = True, "it adds to the note"
         else:
             output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
-            better = output is not None and bool(output.better)
-            reason = "" if output is not None else "the comparison could not be read"
+            unasked = output is None and not self.may_go_on()
+            better = unasked or (output is not None and bool(output.better))
+            reason = "no call left" if unasked else "" if output is not None else "the comparison could not be read"
         self.record(Compared(better=better, reason=reason))
         return better
 
     def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Plain retrieval-augmented generation, without notes (table 2, w/o IIC & AMR)."""
-        output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording)
+        output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording, leave=0)
         return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])
 
 

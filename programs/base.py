@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,14 +17,14 @@ from typing_extensions import Self
 from knowgap.errors import EmptyQuestion, UnknownName, UsageError
 from knowgap.lms.cancelling import check_cancelled
 from knowgap.lms.metering import keeps_history, track_usage, without_history
-from knowgap.programs.hyperparameters import Choice, Hyperparameter, Threshold, fit_to_reranker
+from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInteger, Threshold, fit_to_reranker
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction
-from knowgap.programs.replies.asking import ask_until_read
+from knowgap.programs.replies.asking import ask_until_read, lm_of
 from knowgap.programs.replies.outputs import is_blank, without_surrogates
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
-from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step
+from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step, Stopped
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
@@ -76,6 +77,14 @@ class Program(Streamable, dspy.Module):
     sub_models: ClassVar[Mapping[str, str]] = {}
 
     style = Choice("short", "how the answer is worded", choices=tuple(STYLES), tune=False)
+    max_calls = OptionalInteger(
+        None,
+        "calls of the language model for a question at most, after which it is answered from what there is",
+        low=1,
+        high=1000,
+        search=(1, 20),
+        tune=False,
+    )
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -168,6 +177,7 @@ class Program(Streamable, dspy.Module):
                 f"the question {question!r} is not valid Unicode: check the encoding that it was read with"
             )
         recorder = TraceRecorder(time.perf_counter(), self.concurrent, listener=LISTENER.get())
+        recorder.calls_left = self.max_calls or math.inf
         with (
             recording(recorder),
             nullcontext() if keeps_history() else without_history(),
@@ -184,8 +194,10 @@ class Program(Streamable, dspy.Module):
 
     # What `forward` uses.
 
-    def ask(self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), **inputs: Any) -> dspy.Prediction | None:
-        """Ask the language model.
+    def ask(
+        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), leave: int = 1, **inputs: Any
+    ) -> dspy.Prediction | None:
+        """Ask the language model, unless the same was asked for this question.
 
         A list of passages is shown to the model under the numbers 1, 2, 3, … Its passages, and those in `inlined`,
         count as read.
@@ -193,18 +205,34 @@ class Program(Streamable, dspy.Module):
         Args:
             predictor: one of the program's.
             inlined: passages whose text is part of a text input.
+            leave: calls that `max_calls` must leave for what follows: 0 for the final answer, 1 for what comes before.
             **inputs: inputs of the predictor's signature.
 
         Returns:
-            The outputs, or None if two replies in a row could not be read; the trace then gets a `Malformed` step.
-            Errors of the language model itself are raised.
+            The outputs, or None if two replies in a row could not be read, when the trace gets a `Malformed` step, or
+            if `max_calls` does not allow the call. Errors of the language model itself are raised.
         """
         check_cancelled()
-        recorder, started = current_recorder(), time.perf_counter()
+        recorder = current_recorder()
+        if not recorder.allot(leave=leave):
+            return None
         inputs, listed = number_passages(inputs)
         passages = [*inlined, *listed]
         recorder.count_read(passages)
         self._configure_decision(predictor)
+        request = functools.partial(self._request, predictor, inputs, passages)
+        try:
+            if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
+                return request()  # a sample
+            return recorder.request_once((id(predictor), id(lm_of(predictor, inputs)), repr(inputs)), request)
+        except BaseException:
+            recorder.calls_left += 1
+            raise
+
+    def _request(
+        self, predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequence[Passage]
+    ) -> dspy.Prediction | None:
+        recorder, started = current_recorder(), time.perf_counter()
         request = functools.partial(ask_until_read, predictor, inputs)
         prediction, problem, usage = show_request(self._name_of(predictor), recorder.place(), request)
         recorder.count_request(usage, time.perf_counter() - started)
@@ -217,6 +245,17 @@ class Program(Streamable, dspy.Module):
                 if name != "logprobs":  # thousands of numbers, which need no repair
                     prediction[name] = without_surrogates(value)
         return prediction
+
+    @property
+    def calls_left(self) -> float:
+        """The calls that `max_calls` leaves for this question; infinite without a limit."""
+        return current_recorder().calls_left
+
+    def may_go_on(self, calls: int = 1) -> bool:
+        """Whether `max_calls` leaves so many calls besides that of the final answer; else the search is stopped."""
+        recorder = current_recorder()
+        recorder.calls_refused |= recorder.calls_left <= calls
+        return recorder.calls_left > calls
 
     def _configure_decision(self, predictor: dspy.Module) -> None:
         """Ask for a probability if this predictor makes a decision with a threshold."""
@@ -249,7 +288,10 @@ class Program(Streamable, dspy.Module):
 
     def record(self, step: Step, *passages: Passage) -> None:
         """Add a step to the trace, with the passages it names unless they are there."""
-        current_recorder().add(step, *passages)
+        recorder = current_recorder()
+        if isinstance(step, Stopped) and recorder.calls_refused:
+            step.reason = "calls"
+        recorder.add(step, *passages)
         show_step(step)
 
     def begin_iteration(self, number: int) -> None:

@@ -127,7 +127,7 @@ class BlendFilter(Program):
     def _search_with_draft(self, question: str, passages: list[Passage]) -> list[Passage]:
         """Equations 1 and 2: search with the question and a draft of its answer, reasoned from its passages."""
         inputs = {"question": question, "passages": passages, "style": self.wording}
-        output = self.ask(self.answer, **inputs) if passages else None
+        output = self.ask(self.answer, **inputs, leave=2) if passages else None
         draft = " ".join([text_of(output, "reasoning"), text_of(output)])
         return self._search_augmented(question, "external knowledge", draft)
 
@@ -168,6 +168,8 @@ class BlendFilter(Program):
         assessment = " ".join(text_of(output, "reasoning").split())
         if not self.merged:
             output = self.ask(self.list_ids, **inputs, assessment=assessment)
+        if output is None and not self.may_go_on():
+            return passages, "no call left"
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
         return [passage for passage in passages if passage in relevant], assessment
 
@@ -179,7 +181,8 @@ class BlendFilter(Program):
         ]
         relevant: list[Passage] = []
         for passage, output in zip(passages, run_concurrently(tasks), strict=True):
-            value = output is not None and bool(output.relevant)
+            unasked = output is None and not self.may_go_on()
+            value = unasked or (output is not None and bool(output.relevant))
             self.record(Judged(what="relevance", value=value, passage=passage.id))
             relevant += [passage] if value else []
         return relevant
@@ -187,13 +190,13 @@ class BlendFilter(Program):
     def _answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Equation 9: reason over the passages, then word the answer if need be."""
         style = self.wording
-        output = self.ask(self.answer, question=question, passages=passages, style=style)
+        output = self.ask(self.answer, question=question, passages=passages, style=style, leave=0)
         answer, reasoning = text_of(output), text_of(output, "reasoning")
         if reasoning or answer:
             self.record(Reasoned(what="chain of thought", text=reasoning))
             if self.always_shorten or not _fits(answer, self.style):
                 text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
-                answer = text_of(self.ask(self.shorten, question=question, text=text, style=style)) or answer
+                answer = text_of(self.ask(self.shorten, question=question, text=text, style=style, leave=0)) or answer
         return self.conclude(answer or UNKNOWN, passages, reasoning=reasoning)
 
 

@@ -137,7 +137,9 @@ def compress(
         ]
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):
             text = text_of(output, how)
-            if output is None or not text or output.get("relevant") is False:
+            if output is None and not program.may_go_on():
+                compressed.append(ReadPassage(passage, passage, query))
+            elif output is None or not text or output.get("relevant") is False:
                 program.record(Judged(what="relevance", value=False, passage=passage.id), passage)
             elif len(compressed) < top_k:
                 program.record(Compressed(how=how, passage=passage.id, text=text), passage)

@@ -136,6 +136,20 @@ class OptionalReal(RealNumber["float | None"]):
         return None if value is None or value in ("", "none", "None") else super()._convert(value)
 
 
+class OptionalInteger(OptionalReal):
+    """A whole number from `low` to `high`, both included, or None for "not set"; `help` says what that means."""
+
+    def __init__(self, default: int | None, help: str, **kwargs: Any):
+        super().__init__(default, help, **kwargs)
+        self.bounds = f"whole {self.bounds}"
+
+    def _convert(self, value: Any) -> int | None:
+        number = super()._convert(value)
+        if number is not None and number != int(number):
+            raise ValueError
+        return None if number is None else int(number)
+
+
 class Threshold(OptionalReal):
     """The probability from which a model's yes counts; None asks for a plain yes or no.
 

@@ -186,7 +186,7 @@ class MIGRES(Program):
                 explanation = text_of(decision, "explanation")
                 self.record(Missing(missing=missing, known=list(known), explanation=explanation))
                 queries = self._unasked(decision, asked)
-            if last:
+            if last or not self.may_go_on():
                 break
             if dry >= self.patience:
                 reason = "nothing new"
@@ -199,7 +199,7 @@ class MIGRES(Program):
         self.record(Stopped(reason=reason))
         if not self.prompt_knowledge:
             return self._answer("", None, known, missing)
-        decision = self.ask(self.last, question=question, known=list(known), style=self.wording)
+        decision = self.ask(self.last, question=question, known=list(known), style=self.wording, leave=0)
         return self._answer(text_of(decision), decision, known, missing)
 
     def _decide(
@@ -208,7 +208,7 @@ class MIGRES(Program):
         """The main module: the answer, or what is missing; with the queries for it, if it may write them."""
         inputs: dict[str, Any] = {"question": question, "known": list(known), "style": self.wording}
         if last or not self.plan_together:
-            return self.ask(self.main, **inputs)
+            return self.ask(self.main, **inputs, leave=int(self.prompt_knowledge))
         remembered = {"asked": asked, "found_nothing": found_nothing}
         if not self.memory:
             remembered = {"asked": [question], "found_nothing": []}

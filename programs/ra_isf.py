@@ -220,7 +220,7 @@ class RAISF(Program):
 
     def _directly(self, node: SubQuestion) -> Solution:
         """The model's own answer (equation 2); `unknown` if it cannot be read."""
-        answer = text_of(self.ask(self.answer, question=node.question, style=self._style(node)))
+        answer = text_of(self.ask(self.answer, question=node.question, style=self._style(node), leave=_leave(node)))
         return Solution(answer or UNKNOWN)
 
     def _from_knowledge(self, node: SubQuestion) -> Solution | None:
@@ -248,7 +248,8 @@ class RAISF(Program):
         node.relevant = relevant
         if not relevant:
             return None
-        output = self.ask(self.read, question=node.question, passages=relevant, style=self._style(node))
+        inputs = {"question": node.question, "passages": relevant, "style": self._style(node)}
+        output = self.ask(self.read, **inputs, leave=_leave(node))
         answer = text_of(output)
         answerable = output is not None and bool(output.answerable)
         self.record(Judged(what="answerable", value=answerable))
@@ -259,7 +260,8 @@ class RAISF(Program):
         """Which passages are relevant, what they answer, and whether they settle it, in one reply."""
         if not passages:
             return None
-        output = self.ask(self.judge_and_read, question=node.question, passages=passages, style=self._style(node))
+        inputs = {"question": node.question, "passages": passages, "style": self._style(node)}
+        output = self.ask(self.judge_and_read, **inputs, leave=_leave(node))
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         for passage in passages:
             self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
@@ -339,9 +341,9 @@ class RAISF(Program):
         if self.pass_on and self.chained:
             guess = node.guess.answer if node.guess is not None else ""
             given = {"passages": list(node.relevant), "guess": guess, "max_questions": self.max_questions}
-            output = self._ask(self.decompose_open, model, question=node.question, **given)
+            output = self._ask(self.decompose_open, model, question=node.question, **given, leave=2)
         else:
-            output = self._ask(self.chain if self.chained else self.decompose, model, question=node.question)
+            output = self._ask(self.chain if self.chained else self.decompose, model, question=node.question, leave=2)
         return [str(line) for line in (output.questions if output is not None else None) or ()]
 
     def _from_sub_answers(self, node: SubQuestion) -> Solution:
@@ -351,9 +353,9 @@ class RAISF(Program):
         inputs = {"question": node.question, "sub_answers": sub_answers, "style": self._style(node)}
         found = distinct([*node.relevant, *(p for part in node.parts for p in part.relevant)]) if self.pass_on else []
         if self.pass_on:
-            answer = text_of(self.ask(self.synthesise_all, **inputs, passages=found))
+            answer = text_of(self.ask(self.synthesise_all, **inputs, passages=found, leave=_leave(node)))
         else:
-            answer = text_of(self.ask(self.synthesise, **inputs))
+            answer = text_of(self.ask(self.synthesise, **inputs, leave=_leave(node)))
         if not answer:
             return node.guess or self._directly(node)
         passages = distinct([*found, *(p for _, solution in solved for p in solution.passages)])
@@ -371,3 +373,8 @@ class RAISF(Program):
             return f"{switch} is off"
         together = argument == "relevant" and self.judge_together
         return "judge_together asks a language model: a trained model judges each passage by itself" if together else ""
+
+
+def _leave(node: SubQuestion) -> int:
+    """The calls that an answer to a question leaves for what follows: none after that to the question itself."""
+    return int(bool(node.path))

@@ -15,7 +15,7 @@ from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Swit
 from knowgap.programs.logprobs import Token, ask_for_tokens
 from knowgap.programs.replies.generator import Generator, Transcript, Written, count_written, write_branches
 from knowgap.programs.replies.outputs import clean_lines, probability_of, text_of
-from knowgap.programs.trace.recorder import run_concurrently
+from knowgap.programs.trace.recorder import current_recorder, run_concurrently
 from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Selected, Stopped
 from knowgap.programs.trajectory import (
     STRATEGIES,
@@ -213,6 +213,8 @@ class RQRAG(Program):
 
     def _refine_all(self, asked: _Asked, growth: Sequence[_Branch]) -> list[Trajectory]:
         """Refine the query at nodes, at once; returns children with a new query and no new passages yet."""
+        if len(growth) > (spare := max(0, self.calls_left - 1)) and not self.may_go_on(len(growth)):
+            growth = growth[: int(spare)]
         if growth and growth[0][1] == "refine":
             tasks = [functools.partial(self._refine_as_needed, asked.question, node) for node, _ in growth]
             grown = run_concurrently(tasks, [node.path for node, _ in growth])
@@ -278,10 +280,14 @@ class RQRAG(Program):
     def _answer_all(self, asked: _Asked, nodes: Sequence[Trajectory]) -> list[Trajectory]:
         """All nodes with their answers; those without one yet are asked for it, at once."""
         open_nodes = [node for node in nodes if node.answer is None]
+        if len(open_nodes) > self.calls_left and not self.may_go_on(len(open_nodes) - 1):  # those that read most
+            ranked = sorted(range(len(open_nodes)), key=lambda n: -len(open_nodes[n].passages))
+            open_nodes = [open_nodes[n] for n in sorted(ranked[: int(self.calls_left)])]
         replies = self._replies(asked, [(node, "answer") for node in open_nodes])
         tasks = [functools.partial(self._answer, *each) for each in zip(open_nodes, replies, strict=True)]
-        answered = iter(run_concurrently(tasks, [node.name for node in open_nodes]))
-        return [next(answered) if node.answer is None else node for node in nodes]
+        answered = run_concurrently(tasks, [node.name for node in open_nodes], leave=0)
+        by_path = {node.path: node for node in answered}
+        return [by_path.get(node.path, node) for node in nodes]
 
     def _answer(self, node: Trajectory, read_reply: Callable[[], BranchReply]) -> Trajectory:
         """The node with its answer, which is empty if the reply cannot be read."""
@@ -308,6 +314,7 @@ class RQRAG(Program):
             with_tokens = wanted and not any(node.refused for node, _ in branches)
             return [functools.partial(self._prompt, asked.question, *branch, with_tokens) for branch in branches]
         answering = all(action == "answer" for _, action in branches)
+        current_recorder().allot(len(branches), leave=int(not answering))
         letters = list(dict.fromkeys(_OPTION.findall(asked.question))) if answering and self._scores_option else []
         written = write_branches(
             asked.transcript,
@@ -332,6 +339,7 @@ class RQRAG(Program):
             temperature=temperature if self.sample_queries else None,
             **inputs,
             **({"style": self.wording} if answers else {}),
+            leave=int(not answers),
         )
         tokens = reply.tokens_of(field)
         scored = _option(tokens) if tokens is not None and answers and self._scores_option else tokens

@@ -78,7 +78,7 @@ class Summ(Reranking):
         ranked = self._ranked(question)[: self.compressed]
         compressed = compress(self, self.compress, self.output_field, ranked, self.top_k)
         shown = [item.shown for item in compressed]
-        output = self.ask(self.answer, question=question, passages=shown, style=self.wording)
+        output = self.ask(self.answer, question=question, passages=shown, style=self.wording, leave=0)
         return self.conclude(text_of(output), [item.original for item in compressed])
 
 
@@ -127,7 +127,7 @@ class VanillaS(Reranking):
         if threshold is not None:
             filtered = filter_sentences(self, self.reranker, ranked, threshold)
             shown, original = [item.shown for item in filtered], [item.original for item in filtered]
-        output = self.ask(self.answer, question=question, passages=shown, style=self.wording)
+        output = self.ask(self.answer, question=question, passages=shown, style=self.wording, leave=0)
         return self.conclude(text_of(output), original)
 
 
@@ -161,7 +161,7 @@ class CitationRerank(Reranking):
         passages = [entry.passage for entry in self._ranked(question)[: self.top_k]]
         names = [f"sample {number}" for number in range(1, self.samples + 1)]
         tasks = [functools.partial(self._sample, question, passages, number) for number in range(1, self.samples + 1)]
-        samples = run_concurrently(tasks, names)
+        samples = run_concurrently(tasks, names, leave=0)
         recalls = [citation_recall(self.entailment, claims, self.entailment_threshold) for _, claims in samples]
         # A sample without an answer comes last, whatever it cites.
         best = max(range(self.samples), key=lambda n: (bool(samples[n][0]), recalls[n], -n))
@@ -175,7 +175,7 @@ class CitationRerank(Reranking):
         # The number of the sample keeps the cache from giving the same answer for all.
         config = {"temperature": self.temperature, "rollout_id": number}
         inputs = {"question": question, "passages": passages, "style": self.wording}
-        output = self.ask(self.answer, config=config, **inputs)
+        output = self.ask(self.answer, config=config, leave=0, **inputs)
         claims = read_claims(output, passages)
         self.record(extracted_step(claims))
         answer = text_of(output)

@@ -92,7 +92,7 @@ class FLARE(Program):
         if not answer:
             inlined = [] if sentences else passages
             text = " ".join(sentences) or "\n".join(str(passage) for passage in passages)
-            output = self.ask(self.final, inlined=inlined, question=question, text=text, style=self.wording)
+            output = self.ask(self.final, inlined=inlined, question=question, text=text, style=self.wording, leave=0)
             answer = text_of(output)
         return self.conclude(answer, distinct(read), sentences=sentences)
 

@@ -59,7 +59,7 @@ class IRCoT(Program):
                 query = sentences[0]
                 self.record(Queried(queries=[query]))
         self.record(Stopped(reason=reason))
-        output = self.ask(self.reader, question=question, passages=passages, style=self.wording)
+        output = self.ask(self.reader, question=question, passages=passages, style=self.wording, leave=0)
         reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
         return self.conclude(text_of(output), passages, reasoning=reasoning, chain=chain)

@@ -39,12 +39,14 @@ class IterRetGen(Program):
         passages: list[Passage] = []
         query = question
         for step in range(1, self.iterations + 1):
+            if step > 1 and not self.may_go_on(0):
+                break
             self.begin_iteration(step)
             if step > 1:
                 query = " ".join(part for part in (reasoning, answer, question) if part)
                 self.record(Queried(queries=[query]))
             passages = self.retrieve_passages(query, self.top_k)
-            output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
+            output = self.ask(self.answer, question=question, passages=passages, style=self.wording, leave=0)
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))

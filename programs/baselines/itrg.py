@@ -60,5 +60,5 @@ class ITRG(Program):
             document = written or document
             self.record(Noted(note=document, passages=[passage.id for passage in sources]))
         self.record(Stopped(reason="iterations"))
-        output = self.ask(self.answer, question=question, note=document, style=self.wording)
+        output = self.ask(self.answer, question=question, note=document, style=self.wording, leave=0)
         return self.conclude(text_of(output), sources, note=document)

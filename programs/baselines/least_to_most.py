@@ -37,10 +37,11 @@ class LeastToMost(Program):
         self.record(Decomposed(questions=questions))
         sub_answers: list[SubAnswer] = []
         for sub_question in questions:
-            answer = self._solve(sub_question, sub_answers, STYLES["short"])
+            answer = self._solve(sub_question, sub_answers, STYLES["short"], leave=1)
             self.record(Answered(answer=answer))
             sub_answers.append(SubAnswer(question=sub_question, answer=answer or UNKNOWN))
-        return self.conclude(self._solve(question, sub_answers, self.wording), [], sub_answers=sub_answers)
+        return self.conclude(self._solve(question, sub_answers, self.wording, leave=0), [], sub_answers=sub_answers)
 
-    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str) -> str:
-        return text_of(self.ask(self.solve, question=question, sub_answers=list(sub_answers), style=style))
+    def _solve(self, question: str, sub_answers: list[SubAnswer], style: str, leave: int) -> str:
+        inputs = {"question": question, "sub_answers": list(sub_answers), "style": style}
+        return text_of(self.ask(self.solve, **inputs, leave=leave))

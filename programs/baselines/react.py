@@ -56,7 +56,7 @@ class ReAct(Program):
         reason = "iterations"
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
-            output = self._ask_over(self.turn, turns, question)
+            output = self._ask_over(self.turn, turns, question, leave=1)
             if output is None:
                 reason = "unreadable turn"
                 break
@@ -70,14 +70,14 @@ class ReAct(Program):
             passages = self.search(query)
             turns.append((f"Thought: {thought}\nSearch: {query}\nFound:\n{_listed(passages)}", passages))
         self.record(Stopped(reason=reason))
-        output = self._ask_over(self.extract, turns, question)
+        output = self._ask_over(self.extract, turns, question, leave=0)
         reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
         read = distinct(passage for _, passages in turns for passage in passages)
         return self.conclude(text_of(output), read, reasoning=reasoning)
 
     def _ask_over(
-        self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str
+        self, predictor: dspy.Module, turns: Sequence[tuple[str, list[Passage]]], question: str, leave: int
     ) -> dspy.Prediction | None:
         """Ask over the trajectory; if it is too long for the model, without its oldest turns."""
         while True:
@@ -85,7 +85,7 @@ class ReAct(Program):
             inlined = [passage for _, passages in turns for passage in passages]
             inputs = {"question": question, "style": self.wording, "trajectory": trajectory}
             try:
-                return self.ask(predictor, inlined=inlined, **inputs)
+                return self.ask(predictor, inlined=inlined, leave=leave, **inputs)
             except dspy.ContextWindowExceededError:
                 if not turns:
                     raise

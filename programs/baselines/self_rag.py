@@ -39,7 +39,7 @@ class SelfRefine(Program):
         note = text_of(self.ask(self.refine, question=question, passages=passages), "note")
         self.record(Noted(note=note, passages=[passage.id for passage in passages]))
         source, inlined = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
-        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=self.wording)
+        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=self.wording, leave=0)
         return self.conclude(text_of(output), passages, note=note)
 
 
@@ -68,5 +68,5 @@ class SelfRerank(Program):
         kept = passages if output is None else cited(passages, output.relevant_ids or ())
         dropped = [passage.id for passage in passages if passage not in kept]
         self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
-        output = self.ask(self.answer, question=question, passages=kept, style=self.wording)
+        output = self.ask(self.answer, question=question, passages=kept, style=self.wording, leave=0)
         return self.conclude(text_of(output), kept)

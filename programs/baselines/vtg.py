@@ -84,7 +84,7 @@ class VTG(Program):
             self.record(Rejected(what=statement, why="no passage found entails it"))
         self.record(Stopped(reason=reason))
         if reason != "verified":
-            answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording))
+            answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording, leave=0))
         return self.conclude(answer, distinct(_sources(known)), known=list(known))
 
     def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
@@ -127,6 +127,7 @@ class VTG(Program):
             asked=list(asked),
             found_nothing=[],
             max_queries=self.max_queries,
+            leave=2,
         )
         queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, asked)
         if not queries:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import math
 import threading
 import time
 from collections import deque
@@ -50,6 +51,9 @@ class TraceRecorder:
         tracker: counts the calls of the whole question.
         shown: as in `Trace.shown`.
         model_texts: texts of passages that the model wrote from memory.
+        calls_left: requests to the language model that may still be made.
+        calls_refused: whether one could not be made for that reason.
+        replies: to the requests of the whole question.
     """
 
     started: float
@@ -63,6 +67,9 @@ class TraceRecorder:
     shown: dict[str, int] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
     model_texts: set[str] = field(default_factory=set)
+    calls_left: float = math.inf
+    calls_refused: bool = False
+    replies: dict[Any, Future[Any]] = field(default_factory=dict)
 
     def place(self) -> dict[str, Any]:
         """Where the next step belongs."""
@@ -89,22 +96,66 @@ class TraceRecorder:
         self.cost.critical_calls += usage.asked
         self.cost.critical_seconds += seconds
 
+    def allot(self, requests: int = 1, *, leave: int = 0) -> bool:
+        """Take so many of the requests that are left, if as many as `leave` are left after them."""
+        if self.calls_left - requests < leave:
+            self.calls_refused = True
+            return False
+        self.calls_left -= requests
+        return True
+
+    def request_once(self, key: Any, request: Callable[[], T]) -> T:
+        """The reply to a request, which is made unless the same one was made for this question.
+
+        A reply that is None could not be read, and is asked for again the next time.
+        """
+        mine = Future[T]()
+        made = self.replies.setdefault(key, mine)
+        if made is not mine:
+            return made.result()
+        try:
+            reply = request()
+        except BaseException as error:
+            del self.replies[key]
+            mine.set_exception(error)
+            raise
+        if reply is None:
+            del self.replies[key]
+        mine.set_result(reply)
+        return reply
+
     def _take(self, passages: Sequence[Passage], shown: Mapping[str, int]) -> None:
         for passage in passages:
             self.passages.setdefault(passage.id, passage)
         for passage_id, characters in shown.items():
             self.shown[passage_id] = max(characters, self.shown.get(passage_id, 0))
 
-    def fork(self, branch: str = "") -> TraceRecorder:
-        """Make the recorder of a branch that may run at the same time as others."""
+    def fork(self, branch: str = "", calls_left: float = math.inf) -> TraceRecorder:
+        """Make the recorder of a branch that may run at the same time as others, with so many requests."""
         path = "/".join(part for part in (self.branch, branch) if part)
         cost = Cost(critical_calls=self.cost.critical_calls, critical_seconds=self.cost.critical_seconds)
         texts = set(self.model_texts)
-        return replace(self, branch=path, steps=[], passages={}, shown={}, cost=cost, model_texts=texts)
+        own = {"steps": [], "passages": {}, "shown": {}, "cost": cost, "model_texts": texts}
+        return replace(self, branch=path, calls_left=calls_left, calls_refused=False, **own)
 
-    def join(self, children: Sequence[TraceRecorder]) -> None:
-        """Take over what the branches recorded, in their order; the longest branch counts for the critical path."""
-        for child in children:
+    def fork_all(self, branches: Sequence[str], leave: int) -> list[TraceRecorder]:
+        """A fork for each branch; all but `leave` requests are shared out among them, the first ones get one more.
+
+        Each may ask as this recorder may, and leave as many: a single one gets all requests.
+        """
+        if len(branches) == 1 or self.calls_left == math.inf:
+            return [self.fork(branch, self.calls_left) for branch in branches]
+        share, more = divmod(max(0, int(self.calls_left) - leave), len(branches))
+        return [self.fork(branch, leave + share + (n < more)) for n, branch in enumerate(branches)]
+
+    def join(self, children: Sequence[TraceRecorder], allotted: Sequence[float]) -> None:
+        """Take over what the branches recorded, in their order; the longest branch counts for the critical path.
+
+        `allotted` are the requests that each of them was given; those that it did not make are returned.
+        """
+        for child, given in zip(children, allotted, strict=True):
+            self.calls_left -= given - child.calls_left if math.isfinite(given) else 0
+            self.calls_refused |= child.calls_refused
             self.steps += child.steps
             self._take(list(child.passages.values()), child.shown)
             self.model_texts |= child.model_texts
@@ -150,7 +201,7 @@ def recording(recorder: TraceRecorder) -> Iterator[TraceRecorder]:
         _RECORDER.reset(records)
 
 
-def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = ()) -> list[T]:
+def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] = (), *, leave: int = 1) -> list[T]:
     """Run independent tasks at the same time and return their results in order.
 
     DSPy's settings and the recorder follow into the threads. With concurrency switched off, the tasks run one after the
@@ -159,11 +210,13 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
     Args:
         tasks: functions without arguments.
         branches: names of the branches that the tasks' steps belong to; the present branch if empty.
+        leave: requests to the language model that the tasks leave for what follows them, under `max_calls`.
     """
     if not tasks:
         return []
     recorder = current_recorder()
-    forks = [recorder.fork(branches[i] if branches else "") for i in range(len(tasks))]
+    forks = recorder.fork_all(branches or [""] * len(tasks), leave)
+    allotted = [fork.calls_left for fork in forks]
     dspy_trace = dspy.settings.trace  # from which an optimizer makes demonstrations
     parts: list[list[Any]] = [[] for _ in tasks]
 
@@ -174,7 +227,7 @@ def run_concurrently(tasks: Sequence[Callable[[], T]], branches: Sequence[str] =
 
     steps = [functools.partial(work, i) for i in range(len(tasks))]
     results = run_in_threads(steps) if recorder.concurrent else [step() for step in steps]
-    recorder.join(forks)
+    recorder.join(forks, allotted)
     if dspy_trace is not None:
         dspy_trace += [call for part in parts for call in part]
         del dspy_trace[: max(0, len(dspy_trace) - dspy.settings.max_trace_size)]
