@@ -96,8 +96,8 @@ def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
     yield Table(
         f"Where the evidence went, {title}",
         ["program", "settings", *fates],
-        [[*key, *(evaluation.evidence()[fate] for fate in fates)] for key, evaluation in evaluations.items()],
-        ["Numbers of gold passages."],
+        [[*key, *(f"{evaluation.evidence()[fate]:.1%}" for fate in fates)] for key, evaluation in evaluations.items()],
+        ["Shares of gold passages, means over questions."],
     )
 
 

@@ -11,7 +11,7 @@ from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import clean_lines, text_of
-from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped
+from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped, Withheld
 from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.sentences import split_sentences
@@ -132,6 +132,9 @@ class AdaptiveNote(Program):
             asked += questions
             results = self.retrieve(questions, self.top_k)
             if not self.reread:
+                again = distinct(hit.passage for hits in results for hit in hits if hit.passage.id in read)
+                if again:
+                    self.record(Withheld(passages=[passage.id for passage in again]))
                 results = [[hit for hit in hits if hit.passage.id not in read] for hits in results]
             passages = self._within_cap(fuse(results, self.top_k, constant=PAPERS_CONSTANT), read)
             note = self._write_note(self.update, passages, question=question, best_note=best_note)

@@ -22,7 +22,7 @@ from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.recorder import run_concurrently
-from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped
+from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped, Withheld
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
@@ -231,6 +231,10 @@ class MIGRES(Program):
         limit = _TWICE if self.second_reading else 1
         seen = {name for name, times in read.items() if times >= limit} if self.memory else set[str]()
         fresh = [[hit for hit in hits if hit.passage.id not in seen] for hits in results]
+        if withheld := distinct(
+            hit.passage for hits in results for hit in hits[: self.top_k] if hit.passage.id in seen
+        ):
+            self.record(Withheld(passages=[passage.id for passage in withheld]))
         ranked = rerank(self, self.reranker, queries, fresh, self.threshold, self.min_passages)
         if self.each_query:
             ranked = _best_of_each_first(queries, ranked)

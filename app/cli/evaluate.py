@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever
 
 _DEFAULT_METRICS = ("f1", "exact_match")
-_COSTS = {"lm_calls": 1, "iterations": 1, "passages": 1, "tokens": 0}  # with the digits behind the point
+_COSTS = {
+    "lm_calls": 1,
+    "tokens": 0,
+    "calls_per_right_answer": 1,
+    "tokens_per_right_answer": 0,
+}  # with the digits behind the point
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,7 @@ def show_estimates(
 
 
 def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
-    """Show evaluations: scores with intervals and costs; what was found and shown of the gold evidence; its fates."""
+    """Show evaluations: scores with intervals and costs; what was found, shown and used of the evidence; its fates."""
     metrics = _in_order(result.metrics for result in results.values())
     spoilt = {label: result.spoilt() for label, result in results.items()}
     shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
@@ -209,33 +214,34 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
             [
                 label,
                 *_means(result, metrics),
-                *("?" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()),
+                *("–" if costs[key] is None else f"{costs[key]:.{digits}f}" for key, digits in _COSTS.items()),
                 len(result.failures),
                 *(spoilt[label][name] for name in shown),
             ]
         )
-    columns = ["program", *metrics, "LM calls", "iterations", "passages", "tokens", "failed", *shown]
+    columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
     show_table(title, columns, rows, caption=_few(scores))
     _show_evidence(results)
 
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
-    """Show what was found and shown of the gold passages, and what became of them, if the questions have any."""
+    """Show what was found, shown and used of the gold passages, and what became of them, if the questions have any."""
     measures = sorted(_in_order(result.evidence_metrics for result in results.values()), key=lambda n: "@" not in n)
-    fates = {label: counts for label, result in results.items() if (counts := result.evidence())}
+    fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
     if not fates:
         return
     rows = [[label, *_means(result, measures)] for label, result in results.items()]
-    show_table("gold passages: found by a search, shown to the model", ["program", *measures], rows)
-    total = sum(next(iter(fates.values())).values())
+    show_table(
+        "gold passages: found by a search, shown to the model, used for the answer", ["program", *measures], rows
+    )
     rows = [
-        [name, *(f"{counts[name]} ({counts[name] / total:.1%})" for counts in fates.values())]
+        [name, *(f"{shares[name]:.1%}" for shares in fates.values())]
         for name in next(iter(fates.values()))
-        if any(counts[name] for counts in fates.values())
+        if any(shares[name] for shares in fates.values())
     ]
     left_out = max((result.provenance.model_extra or {}).get("unindexed_gold", 0) for result in results.values())
-    caption = f"{total} gold passages in all"
+    caption = "shares of gold passages, means over questions"
     if left_out:
         asked = len(next(iter(results.values())).records)
         caption += f"; left out: {left_out} of {asked} questions, whose gold passages are not all in the index"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.results import Evaluation, compare
 from knowgap.compiling.evaluation.runner import QuestionRecord
 from knowgap.compiling.evaluation.statistics import Comparison, Interval
@@ -15,7 +16,7 @@ from knowgap.errors import UnknownName, UsageError
 from knowgap.programs.trace.evidence import FATES
 
 COST_NAMES = (
-    *("lm_calls", "critical_calls", "unreadable", "cut", "tokens"),
+    *("lm_calls", "critical_calls", "unreadable", "cut", "tokens", *PER_RIGHT_ANSWER),
     *("retrievals", "passages", "knowledge_tokens", "iterations", "seconds"),
 )
 """The costs that pages show."""
@@ -86,12 +87,12 @@ class EvaluationGroup:
 
     @cached_property
     def fates(self) -> dict[str, dict[str, str]]:
-        """What became of the gold passages: by fate and label, how many and their share; fates that occur somewhere."""
-        by_label = {label: counts for label, e in self.evaluations.items() if (counts := e.evidence())}
+        """What became of the gold passages: their share by fate and label; fates that occur somewhere."""
+        by_label = {label: shares for label, e in self.evaluations.items() if (shares := e.evidence())}
         return {
-            fate: {label: f"{c[fate]} ({c[fate] / sum(c.values()):.1%})" for label, c in by_label.items()}
+            fate: {label: f"{shares[fate]:.1%}" for label, shares in by_label.items()}
             for fate in FATES
-            if any(counts[fate] for counts in by_label.values())
+            if any(shares[fate] for shares in by_label.values())
         }
 
     @cached_property

@@ -92,8 +92,7 @@ def _evidence(experiment: ExperimentResult, column: int) -> tuple[list[str], dic
     fates = [fate for fate in FATES if any(cell.fates.get(fate) for cell in cells)]
     rows: dict[str, list[str]] = {}
     for cell in cells:
-        total = sum(cell.fates.values())
-        shares = [cell.evidence.get(name) for name in measures] + [cell.fates.get(fate, 0) / total for fate in fates]
+        shares = [cell.evidence.get(name) for name in measures] + [cell.fates.get(fate, 0.0) for fate in fates]
         rows[experiment.table.rows[cell.row].label] = ["" if x is None else f"{100 * x:.1f}" for x in shares]
     return [*map(in_words, measures), *fates], rows
 

@@ -36,8 +36,22 @@ METERED = frozenset(COSTS) - {
 """The costs that are not known where calls went around the meter (`Cost.uncounted_calls`)."""
 
 
-def mean_costs(costs: Sequence[Cost]) -> dict[str, float | None]:
-    """The mean of every cost over questions, of which there must be one; None if it is not known, see `METERED`."""
+PER_RIGHT_ANSWER = {"calls_per_right_answer": "lm_calls", "tokens_per_right_answer": "tokens"}
+"""What a right answer costs: the mean of these costs by the mean score, in which half a score is half an answer."""
+
+
+def mean_costs(costs: Sequence[Cost], scores: Sequence[float | None]) -> dict[str, float | None]:
+    """The mean of every cost over questions, of which there must be one, and those of `PER_RIGHT_ANSWER`.
+
+    One that is not known is None, see `METERED`; so is what a right answer costs if there is none.
+
+    Args:
+        costs: of the questions.
+        scores: of the questions, by the metric that says which answers are right; None counts as 0.
+    """
     means = {name: sum(item.of(cost) for cost in costs) / len(costs) for name, item in COSTS.items()}
     uncounted = any(cost.uncounted_calls for cost in costs)
-    return {name: None if uncounted and name in METERED else mean for name, mean in means.items()}
+    known = {name: None if uncounted and name in METERED else mean for name, mean in means.items()}
+    right = sum(score or 0.0 for score in scores) / len(costs)
+    prices = {name: known[cost] for name, cost in PER_RIGHT_ANSWER.items()}
+    return known | {name: None if price is None or not right else price / right for name, price in prices.items()}

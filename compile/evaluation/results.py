@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,13 @@ class Evaluation(BaseModel, extra="forbid"):
         """The measures of the gold evidence: the first search's recall at each k, and those of `EVIDENCE`."""
         return [n for n in self.all_metrics if n in EVIDENCE or n.startswith(FIRST_SEARCH_RECALL)]
 
-    def evidence(self) -> dict[str, int]:
-        """How many gold passages of all questions had each fate of `FATES`, in their order; empty without any."""
-        counts = Counter(fate for record in self.records for fate in record.evidence.values())
-        return {fate: counts[fate] for fate in FATES} if counts else {}
+    def evidence(self) -> dict[str, float]:
+        """The share of gold passages that had each fate of `FATES`, in their order; empty without any.
+
+        Shares are means over the questions with gold passages, as those of `found`, `shown` and `used`.
+        """
+        fates = [[*record.evidence.values()] for record in self.records if record.evidence]
+        return {fate: float(np.mean([own.count(fate) / len(own) for own in fates])) for fate in FATES} if fates else {}
 
     def scores(self, metric: str | None = None) -> dict[str, float]:
         """Score by question id, for the questions for which the metric is defined; by default the main metric.
@@ -102,12 +105,12 @@ class Evaluation(BaseModel, extra="forbid"):
         return mean_interval(list(self.scores(metric).values()), self.provenance.seed)
 
     def costs(self) -> dict[str, float | None]:
-        """The mean costs of the questions that were answered, by the names of `COSTS`.
+        """The mean costs of the questions that were answered, by the names of `COSTS` and `PER_RIGHT_ANSWER`.
 
         Those of `METERED` are not known, and None, if calls went around the meter.
         """
         asked = [r for r in self.records if not r.error] or self.records
-        return mean_costs([record.cost for record in asked])
+        return mean_costs([record.cost for record in asked], [r.scores.get(self.metrics[0]) for r in asked])
 
     @property
     def uncounted(self) -> int:

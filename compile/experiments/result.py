@@ -55,7 +55,7 @@ class CellResult(BaseModel, extra="forbid"):
         figures: in the order of the column's metrics.
         costs: means per question; None for those that are not known, because calls went around the meter.
         evidence: means of what was found and shown of the gold passages, by metric; empty without gold passages.
-        fates: how many gold passages had each fate (see `knowgap.programs.trace.evidence.FATES`).
+        fates: the share of gold passages that had each fate, mean over questions (see `knowgap.programs.trace.evidence.FATES`).
         differs: how the setting differs from the paper's; empty if no difference is known.
         provenance: where the figures come from.
     """
@@ -71,7 +71,7 @@ class CellResult(BaseModel, extra="forbid"):
     figures: list[Figure] = []
     costs: dict[str, float | None] = {}
     evidence: dict[str, float] = {}
-    fates: dict[str, int] = {}
+    fates: dict[str, float] = {}
     differs: list[str] = []
     provenance: Provenance | None = None
 

@@ -273,9 +273,10 @@ class Worker:
             )
 
     def _result(self, records: Sequence[QuestionRecord]) -> dict[str, Any]:
+        scores = [record.scores[self.metric[0]] for record in records]
         return {
-            "scores": [record.scores[self.metric[0]] for record in records],
-            "costs": mean_costs([record.cost for record in records]),
+            "scores": scores,
+            "costs": mean_costs([record.cost for record in records], scores),
             "failed": sum(bool(record.error) for record in records),
             "same_as": None,
         }

@@ -1,17 +1,29 @@
-"""What became of the gold passages of a question: found by a search, shown to the model, or lost, and where."""
+"""What became of the gold passages of a question: found by a search, shown to the model, used, or lost, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from knowgap.programs.trace.steps import Compared, Extracted, Filtered, Judged, Noted, Rejected, Reranked, Retrieved
+from knowgap.programs.trace.steps import (
+    Answered,
+    Compared,
+    Extracted,
+    Filtered,
+    Judged,
+    Noted,
+    Rejected,
+    Reranked,
+    Retrieved,
+    Withheld,
+)
 from knowgap.retrieval.passage import gold_name
 
 if TYPE_CHECKING:
     from knowgap.programs.trace.trace import Trace
 
 
+NOT_SEARCHED = "not searched for"
 NOT_RETRIEVED = "not retrieved"
 BELOW_THRESHOLD = "below the relevance threshold"
 OVER_CAP = "over a cap"
@@ -19,19 +31,26 @@ IRRELEVANT = "judged irrelevant"
 NOTE_REJECTED = "note not kept"
 NOT_ENTAILED = "rejected by entailment"
 CUT = "shown in part, cut by the sentence filter"
-SHOWN = "shown whole"
+WITHHELD = "withheld, since it was read before"
+NOTHING_TAKEN = "nothing taken from it"
+NOT_IN_ANSWER = "not in the answering prompt"
+USED = "used for the answer"
 FAILED = "question failed"
 
 FATES = {
     FAILED: "The program failed on the question.",
+    NOT_SEARCHED: "No search returned it, and nothing but the question itself was searched for.",
     NOT_RETRIEVED: "No search of the question returned it.",
     BELOW_THRESHOLD: "It was retrieved, scored below δ, and did not stand before the model.",
     OVER_CAP: "It was retrieved, not below δ, and did not stand before the model: more passages than may be read.",
     IRRELEVANT: "It stood before the model, which judged it irrelevant whenever it was asked.",
     NOTE_REJECTED: "It stood before the model, and the note that was written from it lost against an earlier one.",
     NOT_ENTAILED: "It stood before the model, and every statement that cites it was rejected by the entailment model.",
-    CUT: "It stood before the model in part; no step above lost it.",
-    SHOWN: "It stood before the model as it was retrieved; no step above lost it.",
+    CUT: "It stood before the model in part, and the answer does not rest on it.",
+    WITHHELD: "It was found again for a new query, but not shown again, and nothing had been taken from it.",
+    NOTHING_TAKEN: "It stood before the model, which took no statement from it.",
+    NOT_IN_ANSWER: "It stood before the model, but neither it nor what was taken from it when it answered.",
+    USED: "It stood before the model when it answered, or what was taken from it did.",
 }
 """What can become of a gold passage, from the first step of a method to the last."""
 
@@ -46,6 +65,12 @@ def shown_passages(trace: Trace) -> set[str]:
     return found_passages(trace) & trace.shown.keys()
 
 
+def used_passages(trace: Trace) -> set[str]:
+    """Ids of the retrieved passages that the final answer rests on, by themselves or by what was taken from them."""
+    answers = trace.of(Answered)
+    return shown_passages(trace) & set(answers[-1].passages if answers else [])
+
+
 def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
     """What became of each gold passage: the first of `FATES` that holds.
 
@@ -57,22 +82,29 @@ def evidence_fates(trace: Trace, gold: Iterable[str]) -> dict[str, str]:
         trace: of the question.
         gold: ids of the passages that hold the evidence, or of their documents.
     """
-    found, shown = found_passages(trace), shown_passages(trace)
+    found, shown, used = found_passages(trace), shown_passages(trace), used_passages(trace)
+    searched = {query.strip() for step in trace.of(Retrieved) for query in step.queries}
+    not_found = NOT_RETRIEVED if searched - {trace.question.strip()} else NOT_SEARCHED
+    taken = {name for step in trace.of(Extracted) for sources in step.sources for name in sources}
     lost = {
         IRRELEVANT: _judged_irrelevant(trace),
         NOTE_REJECTED: _in_rejected_notes(trace),
         NOT_ENTAILED: _not_entailed(trace),
         CUT: {name for name in shown if trace.shown[name] < len(trace.passages[name]["text"])},
+        WITHHELD: {name for step in trace.of(Withheld) for name in step.passages} - taken,
+        NOTHING_TAKEN: shown - taken if trace.of(Extracted) else set[str](),
     }
     below = {name for step in trace.of(Reranked) for name in step.dropped}
     below -= {name for step in trace.of(Reranked) for name in step.kept}
 
     def fate(name: str) -> str:
         if name not in found:
-            return NOT_RETRIEVED
+            return not_found
+        if name in used:
+            return USED
         if name not in shown:
             return BELOW_THRESHOLD if name in below else OVER_CAP
-        return next((fate for fate, names in lost.items() if name in names), SHOWN)
+        return next((fate for fate, names in lost.items() if name in names), NOT_IN_ANSWER)
 
     gold, order = list(gold), list(FATES)
     parts: dict[str, list[str]] = {name: [name] for name in gold}

@@ -82,6 +82,12 @@ class Rejected(Step):
     passages: list[str] = []
 
 
+class Withheld(Step):
+    """Do not show passages again that were read before."""
+
+    passages: list[str]
+
+
 class Missing(Step):
     """Name the information that is missing for an answer."""
 

@@ -5,7 +5,7 @@ The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields 
 defined for an example raises `DataError`.
 
 `get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
-take a cut-off in the name, as in `recall@5`; `found`, `shown` and `shown_precision` score the way to the answer. Some
+take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the answer. Some
 metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they use the
 language model in DSPy's settings and the embedded entailment model; construct them for another.
 """
@@ -36,6 +36,7 @@ from knowgap.compiling.evaluation.metrics.retrieval import (
     s_precision,
     shown,
     shown_precision,
+    used,
 )
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.plugins import find
@@ -44,7 +45,12 @@ Metric = Callable[..., float]
 Metrics = Mapping[str, Metric] | Sequence[str | Metric] | str | Metric
 """One metric or several, by their names or as functions."""
 
-EVIDENCE: dict[str, Metric] = {"found": found, "shown": shown, "shown_precision": shown_precision}
+EVIDENCE: dict[str, Metric] = {
+    "found": found,
+    "shown": shown,
+    "used": used,
+    "shown_precision": shown_precision,
+}
 """What every evaluation of questions with gold passages measures, asked for or not."""
 
 METRICS: dict[str, Metric] = {

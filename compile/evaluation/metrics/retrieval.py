@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from knowgap.errors import DataError
-from knowgap.programs.trace.evidence import found_passages, shown_passages
+from knowgap.programs.trace.evidence import found_passages, shown_passages, used_passages
 from knowgap.retrieval.passage import gold_name
 
 
@@ -91,6 +91,12 @@ def shown(example: Any, prediction: Any, trace: Any = None) -> float:
     """Fraction of the gold passages that stood before the model, whole or in part."""
     gold = gold_ids(example)
     return len(found_gold(shown_passages(prediction.trace), gold)) / len(gold)
+
+
+def used(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Fraction of the gold passages that the answer rests on, by themselves or by what was taken from them."""
+    gold = gold_ids(example)
+    return len(found_gold(used_passages(prediction.trace), gold)) / len(gold)
 
 
 def shown_precision(example: Any, prediction: Any, trace: Any = None) -> float:
