@@ -30,6 +30,7 @@ BESIDE = frozenset({"reasoning", "explanation", "reason", "confidence", "missing
 
 DECIDING = {
     "AnswerFromRelevant": ("answerable",),
+    "AnswerOrPlan": ("answer",),
     "AnswerWithCitations": ("answer",),
     "ExtractSnippet": ("snippet",),
     "FollowUp": ("needed",),
@@ -38,6 +39,7 @@ DECIDING = {
     "NextSentence": ("reasoning",),
     "NextStep": ("reasoning",),
     "PromptedKnowledge": ("passage",),
+    "ReadRelevant": ("answerable",),
     "ReadingNotes": ("answer",),
     "SummarisePassage": ("summary",),
 }

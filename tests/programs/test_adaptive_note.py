@@ -43,10 +43,18 @@ NOTES = [
 TOWN_ALWAYS = {QUESTION: [DISTRICT], **{f"new {n} a?": [TOWN] for n in range(1, 10)}}
 
 
+PAPER = AdaptiveNote.preset("multi_hop")
+
+
+def ask(retriever, script, **kwargs):
+    """Ask with the paper's settings; the engine calls `propose` by the name of its twin `complete`."""
+    return play(AdaptiveNote(retriever, **{**PAPER, **kwargs}), QUESTION, **script, complete=script["propose"])
+
+
 def example(changes=None, table=TABLE, **kwargs):
     """The worked example of table A5, with some replies changed."""
     script = {"init": NOTES[0], "propose": ASKED, "update": NOTES[1:], "compare": [True, False], "generate": "5,042"}
-    return play(AdaptiveNote(TableRetriever(table), **kwargs), QUESTION, **{**script, **(changes or {})})
+    return ask(TableRetriever(table), {**script, **(changes or {})}, **kwargs)
 
 
 def endless(changes=None, retriever=TOWN_ALWAYS, **kwargs):
@@ -59,7 +67,7 @@ def endless(changes=None, retriever=TOWN_ALWAYS, **kwargs):
         "generate": "it",
     }
     retriever = TableRetriever(retriever) if isinstance(retriever, dict) else retriever
-    return play(AdaptiveNote(retriever, **kwargs), QUESTION, **{**script, **(changes or {})})
+    return ask(retriever, {**script, **(changes or {})}, **kwargs)
 
 
 class EverNew:
@@ -96,8 +104,8 @@ def test_worked_example_of_table_a5():
     assert [passage.id for passage in prediction.passages] == ["district", "amherst", "lake", "county", "town"]
     cost = trace.cost
     assert (cost.lm_calls, cost.critical_calls, cost.retrievals, cost.iterations, cost.passages) == (8, 8, 5, 2, 7)
-    assert [inputs["asked"] for inputs in engine.asked("propose")] == [[], ASKED[0]]
-    assert [inputs["note"] for inputs in engine.asked("propose")] == NOTES[:2]
+    assert [inputs["asked"] for inputs in engine.asked("complete")] == [[], ASKED[0]]
+    assert [inputs["note"] for inputs in engine.asked("complete")] == NOTES[:2]
     assert [inputs["best_note"] for inputs in engine.asked("update")] == NOTES[:2]
     assert [(i["best_note"], i["new_note"]) for i in engine.asked("compare")] == [
         (NOTES[0], NOTES[1]),

@@ -37,6 +37,7 @@ TABLE = {
 FOUND = [SHOW, WORK, MAN, *REST[:2], HOUSE, REST[2], BELL, REST[3]]
 """Original, external, internal; each once."""
 RELEVANT = ("SuperMansion", "Jillian Bell")
+PAPER = BlendFilter.preset("multi_hop")
 REASONING = "Jillian Bell is in SuperMansion. On Workaholics she was Jillian Belk."
 
 
@@ -68,7 +69,7 @@ SCRIPT = {
 
 def answered(script=None, table=TABLE, **kwargs):
     retriever = TableRetriever(table)
-    program = BlendFilter.from_preset("multi_hop", retriever, **kwargs)
+    program = BlendFilter(retriever, **{**PAPER, **kwargs})
     prediction, engine = play(program, QUESTION, **{**SCRIPT, **(script or {})})
     return prediction, engine, retriever
 
@@ -168,7 +169,7 @@ def test_a_long_draft_is_cut_and_the_question_is_not(memory, left):
             return super().search(queries, k)
 
     retriever = All({})
-    play(BlendFilter(retriever, query_tokens=40, external=False), QUESTION, **{**SCRIPT, "recall": memory})
+    play(BlendFilter(retriever, **PAPER, query_tokens=40, external=False), QUESTION, **{**SCRIPT, "recall": memory})
     (query,) = (text for text in retriever.searched if text != QUESTION)
     assert query.endswith(f" {QUESTION}")
     assert query.startswith(left)
@@ -188,7 +189,7 @@ def test_what_was_cut_off_a_query_is_in_the_trace():
 def test_a_question_as_long_as_a_query_may_be_is_searched_alone():
     question = f"{QUESTION} {QUESTION}"
     retriever = TableRetriever({question: TABLE[QUESTION]})
-    prediction, _ = play(BlendFilter(retriever, query_tokens=32), question, **SCRIPT)
+    prediction, _ = play(BlendFilter(retriever, **PAPER, query_tokens=32), question, **SCRIPT)
     assert (set(retriever.searched), prediction.passages) == ({question}, [SHOW])
     assert [step.branch for step in prediction.trace.of(Rejected)] == ["external", "internal"]
 

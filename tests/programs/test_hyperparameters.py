@@ -53,6 +53,7 @@ class Surer(Sure):
 def test_declarations_and_values():
     defaults = {
         "style": "short",
+        "max_calls": None,
         "tries": 3,
         "weight": 0.5,
         "delta": None,
@@ -72,7 +73,8 @@ def test_declarations_and_values():
 
 
 def test_subclass_inherits_and_overrides():
-    assert list(Surer.hyperparameters()) == ["style", "tries", "weight", "delta", "strict", "mode", "sure", "extra"]
+    own = ["tries", "weight", "delta", "strict", "mode", "sure", "extra"]
+    assert list(Surer.hyperparameters()) == ["style", "max_calls", *own]
     assert (Surer().tries, Surer(tries=20).tries) == (5, 20)
     with pytest.raises(ValueOutOfBounds):
         Sure(tries=20)
@@ -87,6 +89,7 @@ def test_subclass_inherits_and_overrides():
         ("strict", {"off": False, "TRUE": True, " no ": False, 1: True}),
         ("mode", {"slow": "slow"}),
         ("sure", {"0.8": 0.8, "none": None}),
+        ("max_calls", {"7": 7, 7.0: 7, 1: 1, 1000: 1000, "none": None, "": None, None: None}),
     ],
 )
 def test_accepts_values_and_their_text(name, values):
@@ -107,6 +110,7 @@ def test_accepts_values_and_their_text(name, values):
         ("strict", "true or false", ["maybe", 2]),
         ("mode", "one of fast, slow", ["Fast", None]),
         ("sure", "numbers from 0 to 1, or none", [1.5]),
+        ("max_calls", "whole numbers from 1 to 1000, or none", [0, 1001, 2.5, True, "many", math.nan, math.inf]),
     ],
 )
 def test_refuses_by_name_value_and_bounds(name, bounds, values):

@@ -117,7 +117,7 @@ def test_passages_that_the_model_wrote_are_its_own():
         program,
         {
             "knowledge": {"knows": True, "passage": "Ada Moor was born in Wick."},
-            "leaf": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
+            "leaf_linking": {"statements": [{"statement": "Ada Moor was born in Wick.", "sources": [1]}]},
             "last": {"answer": "Wick", "confidence": 4, "explanation": "…"},
         },
     )

@@ -38,8 +38,11 @@ def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **rep
     return {**script, **replies}
 
 
+PAPER = {**RAISF.preset("multi_hop"), "read_together": False}
+
+
 def run(script, question, table=None, **kwargs):
-    return play(RAISF(TableRetriever(table or {}), **kwargs), question, **script)
+    return play(RAISF(TableRetriever(table or {}), **{**PAPER, **kwargs}), question, **script)
 
 
 def passages(*titles):
@@ -81,7 +84,7 @@ def snoop(**changes):
 
 def test_worked_example_of_table_5():
     """One judgement of all five passages, as the table has it; it does not say how the sub-questions were answered."""
-    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, judge_together=True, **RAISF.preset("commonsense"))
+    prediction, engine = run(snoop(), SNOOP, SNOOP_TABLE, **{**RAISF.preset("commonsense"), "judge_together": True})
     trace = prediction.trace
     assert [(step.iteration, step.branch, step.kind) for step in trace.steps] == [
         (0, "", "asked"),
@@ -211,7 +214,7 @@ class One:
 
 @pytest.mark.parametrize(("depth", "critical"), [(0, 2), (1, 6), (2, 10), (3, 14)])
 def test_depth_is_counted_and_capped(depth, critical):
-    prediction, engine = play(RAISF(One(), depth=depth), "Q", **model(parts=two_more))
+    prediction, engine = play(RAISF(One(), **{**PAPER, "depth": depth}), "Q", **model(parts=two_more))
     trace = prediction.trace
     questions = asked(trace)
     inner = 2**depth - 1
@@ -251,7 +254,7 @@ def test_sub_modules_use_language_models_of_their_own(through):
     script = snoop(known=PARTS[:2], relevant=("California Vacation",), parts={SNOOP: PARTS[:3]})
     engines = [ProgramEngine(RAISF(), script) for _ in range(4)]
     main, know, relevance, decompose = map(lm_of, engines)
-    program = RAISF(TableRetriever(SNOOP_TABLE), know=know, relevant=relevance, decompose=decompose)
+    program = RAISF(TableRetriever(SNOOP_TABLE), know=know, relevant=relevance, decompose=decompose, **PAPER)
     with dspy.context(lm=main):
         assert through(program)(question=SNOOP).answer == "no"
     acts = [{"answer", "read", "synthesise"}, {"know"}, {"relevance"}, {"chain"}]
@@ -260,7 +263,7 @@ def test_sub_modules_use_language_models_of_their_own(through):
 
 def test_a_predictors_own_language_model_takes_precedence():
     given, own = ProgramEngine(RAISF(), snoop()), ProgramEngine(RAISF(), snoop())
-    program = RAISF(TableRetriever(SNOOP_TABLE), know=lm_of(given))
+    program = RAISF(TableRetriever(SNOOP_TABLE), know=lm_of(given), **PAPER)
     program.know.lm = lm_of(own)
     play(program, SNOOP, **snoop())
     assert (given.acts, own.acts) == ([], ["know"] * 5)
@@ -282,7 +285,7 @@ def test_a_predictors_own_language_model_takes_precedence():
 )
 def test_malformed_output_costs_only_its_step(script, acts, answer, stopped):
     script = {**script, "chain": script["chain"] if "chain" in acts else lambda inputs: ["Part?"]}
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1)
+    prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1, chained=True)
     assert [step.act for step in prediction.trace.of(Malformed)] == acts
     assert (prediction.answer, prediction.trace.stopped) == (answer, stopped)
 

@@ -6,6 +6,7 @@ from support import TableRetriever, play
 from knowgap.programs.ra_isf import RAISF
 from knowgap.programs.trace.steps import Asked, Rejected, Stopped
 
+PAPER = {**RAISF.preset("multi_hop"), "chained": True}
 ROOT = "Where was the director of the film born?"
 
 
@@ -23,7 +24,7 @@ def run(parts, answers=None, *, known=None, **kwargs):
         return parts.get(inputs["question"], [])
 
     script = {"know": know, "chain": split, **dict.fromkeys(("answer", "synthesise"), answer)}
-    return play(RAISF(TableRetriever({}), **kwargs), ROOT, **script)
+    return play(RAISF(TableRetriever({}), **{**PAPER, **kwargs}), ROOT, **script)
 
 
 def asked(prediction):
@@ -78,7 +79,7 @@ def test_a_number_sign_that_the_question_has_is_no_reference():
     question = "Who wrote the #1 hit of 1977?"
     script = {"know": lambda i: i["question"] != question, "answer": "x", "synthesise": "y"}
     script["chain"] = lambda inputs: ["What charted?", "Who wrote the #1 hit?"]
-    prediction, _ = play(RAISF(TableRetriever({})), question, **script)
+    prediction, _ = play(RAISF(TableRetriever({}), **PAPER), question, **script)
     assert asked(prediction) == ["What charted?", "Who wrote the #1 hit?"]
 
 

@@ -1,10 +1,12 @@
 """RQ-RAG grows a tree of queries, answers at every node and chooses among the answers."""
 
+import functools
 import math
 import re
 
 import dspy
 import pytest
+import rq_rag_script
 from dspy.lm15 import TokenLogprob, UnsupportedFeatureError
 from rq_rag_script import (
     ANSWERS,
@@ -21,12 +23,14 @@ from rq_rag_script import (
     TreeEngine,
     paths,
     reply,
-    run,
 )
 from support import UNREADABLE, TableRetriever, lm_of
 
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Retrieved, Selected
+
+PAPER = RQRAG.preset("multi_hop")
+run = functools.partial(rq_rag_script.run, **PAPER)
 
 
 def test_the_tree_of_depth_two_has_thirteen_answers():
@@ -108,18 +112,17 @@ def test_every_node_asks_from_its_queries_and_what_each_found():
     assert [] in searched
 
 
-def test_a_branch_that_is_sure_enough_grows_no_further():
+def test_an_answer_that_is_sure_enough_ends_the_search():
     def rule(act, inputs):
         sure = [passage["title"] for passage in inputs["passages"]] == [ROAD.title] or not inputs["passages"]
         return {"answer": "x", "confidence": 0.9 if sure else 0.5} if act == "answer" else reply(act, inputs)
 
-    prediction, _ = run(TreeEngine(rule, tokens=False), enough=0.9)
-    below = [path for path in PATHS if not path.startswith("decompose/")]
-    assert paths(prediction) == below  # decompose found The Salt Road alone; the root, as sure, grows nevertheless
-    assert prediction.trace.cost.lm_calls == 19
-    assert prediction.trace.stopped == "depth"
-    none, _ = run(TreeEngine(rule, tokens=False), enough=0.5)
-    assert (paths(none), none.trace.stopped) == (PATHS[:4], "enough")
+    ended, _ = run(TreeEngine(rule, tokens=False), enough=0.9)
+    assert (paths(ended), ended.trace.stopped) == (PATHS[:4], "enough")  # decompose; the root, as sure, grows
+    assert ended.trace.cost.lm_calls == 3 + 4
+    whole, _ = run(TreeEngine(rule, tokens=False), enough=0.91)
+    assert (paths(whole), whole.trace.stopped) == (PATHS, "depth")
+    assert (whole.trace.cost.lm_calls, whole.trace.cost.critical_calls) == (25, 4)  # a level answers before it grows
 
 
 def test_the_releases_sampling_is_a_switch():
@@ -232,7 +235,7 @@ def test_the_strategies_share_the_cached_calls():
 
 def test_demonstrations_would_hold_no_log_probabilities():
     with dspy.context(lm=lm_of(TreeEngine()), trace=[]):
-        RQRAG(TableRetriever(TABLE), depth=1)(question=QUESTION)
+        RQRAG(TableRetriever(TABLE), **{**PAPER, "depth": 1})(question=QUESTION)
         outputs = [set(output.keys()) for _, _, output in dspy.settings.trace]
     assert len(outputs) == 7
     assert set.union(*outputs) == {"query", "answer", "confidence"}

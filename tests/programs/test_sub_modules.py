@@ -36,8 +36,12 @@ class Trained:
         return [list(self.parts) for _ in questions]
 
 
+PAPER = {**RAISF.preset("multi_hop"), "chained": True}
+
+
 def run(model, tasks=("know", "relevant", "decompose"), script=None, **settings):
-    program = RAISF(TableRetriever({QUESTION: PASSAGES}), **dict.fromkeys(tasks, model), **settings)
+    parts = dict.fromkeys(tasks, model)
+    program = RAISF(TableRetriever({QUESTION: PASSAGES}), **parts, **{**PAPER, **settings})
     replies = {"read": {"answerable": True, "answer": "Wick"}, "answer": "Ada Moor", "synthesise": "Wick"}
     return play(program, QUESTION, **{**replies, **(script or {})})
 

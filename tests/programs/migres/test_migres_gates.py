@@ -1,7 +1,10 @@
 """MIGRES: what decides whether it answers, reads and goes on, and which passages it reads in any case."""
 
+import functools
+
+import migres_script
 import pytest
-from migres_script import BORN, GAP, PAINTED, QUESTION, SECOND, ask, decide, learn, small, two_steps
+from migres_script import BORN, GAP, NOISE, PAINTED, QUESTION, SCORES, SECOND, TABLE, ask, decide, learn, two_steps
 from support import TableEntailment, TableReranker, TableRetriever
 
 from knowgap.programs.baselines.alce import VanillaS
@@ -10,6 +13,8 @@ from knowgap.programs.trace.steps import Compressed, Extracted, Judged, Prompted
 from knowgap.retrieval import EmbeddedReranker
 from knowgap.retrieval.passage import Passage
 
+PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
+small = functools.partial(migres_script.small, **PAPER)
 PASSAGES = [Passage(f"p{n}", f"P{n}", f"Text {n}.") for n in range(6)]
 
 
@@ -23,7 +28,7 @@ def five(scores, **kwargs):
         TableRetriever({query: PASSAGES[: len(scores)] for query in (QUESTION, SECOND)}),
         reranker=TableReranker(score, default_threshold=3.0),
         entailment=TableEntailment(),
-        **kwargs,
+        **{**PAPER, **kwargs},
     )
 
 
@@ -154,11 +159,13 @@ def test_a_statement_may_rest_on_two_passages_together():
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_the_query_module_is_told_how_many_queries_it_may_write_and_what_found_nothing(limit):
     queries = [f"Query {n}?" for n in range(6)]
-    program = small(max_queries=limit, iterations=3)
+    noise = queries[:3]  # of the rest, nothing is read
+    table, score = {**TABLE, **dict.fromkeys(noise, [NOISE])}, {**SCORES, (noise[0], "Ferries"): 4.0}
+    program = small(table, score, max_queries=limit, iterations=3)
     prediction, engine = two_steps(program, main=[], query=[ask(SECOND, *queries), ask(*queries)])
     first, second = engine.asked("query")
     assert int(first["max_queries"]) == limit == len(prediction.trace.of(Queried)[0].queries)
     assert (first["found_nothing"], first["asked"]) == ([], [QUESTION])
-    # The second query of the first step returned nothing that the new statement rests on.
+    # The new statement does not rest on the passage that was read of the second query and those after it.
     assert second["asked"] == [QUESTION, SECOND, *queries[: limit - 1]]
-    assert second["found_nothing"] == queries[: limit - 1]
+    assert second["found_nothing"] == noise[: limit - 1]

@@ -1,5 +1,8 @@
 """MIGRES: when it goes on, what it asks next, when it stops, and what it makes of broken output."""
 
+import functools
+
+import migres_script
 import pytest
 from migres_script import (
     FERRY,
@@ -14,13 +17,15 @@ from migres_script import (
     decide,
     last,
     learn,
-    small,
     two_steps,
 )
 from support import UNREADABLE, TableEntailment, TableReranker
 
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.steps import Answered, Malformed, Missing, Prompted, Queried, Retrieved, Stopped
+
+PAPER = {name: value for name, value in MIGRES.preset("multi_hop").items() if name != "delta"}
+small = functools.partial(migres_script.small, **PAPER)
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3])
