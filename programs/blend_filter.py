@@ -12,7 +12,7 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Choice, Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.outputs import known_text, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Filtered, Judged, Reasoned, Rejected
 from knowgap.retrieval.passage import Passage, RetrieverLike
@@ -97,7 +97,7 @@ class BlendFilter(Program):
 
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
-        self.recall = dspy.Predict(InternalKnowledge)
+        self.internal_knowledge = dspy.Predict(InternalKnowledge)
         self.reason = dspy.Predict(ReasonRelevance)
         self.list_ids = dspy.Predict(FilterKnowledge)
         self.assess = dspy.Predict(AssessAndFilter)
@@ -133,7 +133,7 @@ class BlendFilter(Program):
 
     def _search_with_memory(self, question: str) -> list[Passage]:
         """Equations 3 and 4: search with the question and a passage from the model's memory."""
-        passage = text_of(self.ask(self.recall, question=question), "passage")
+        passage = known_text(self.ask(self.internal_knowledge, question=question, leave=2), "passage")
         return self._search_augmented(question, "internal knowledge", passage)
 
     def _search_augmented(self, question: str, what: str, text: str) -> list[Passage]:

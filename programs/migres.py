@@ -20,7 +20,7 @@ from knowgap.programs.filtering import (
 )
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.outputs import clean_lines, text_of
+from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
 from knowgap.programs.trace.recorder import run_concurrently
 from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rejected, Stopped, Withheld
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
@@ -209,7 +209,7 @@ class MIGRES(Program):
         inputs: dict[str, Any] = {"question": question, "known": list(known), "style": self.wording}
         if last or not self.plan_together:
             return self.ask(self.main, **inputs, leave=int(self.prompt_knowledge))
-        remembered = {"asked": asked, "found_nothing": found_nothing}
+        remembered: dict[str, Any] = {"asked": asked, "found_nothing": found_nothing}
         if not self.memory:
             remembered = {"asked": [question], "found_nothing": []}
         return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries)
@@ -296,7 +296,7 @@ class MIGRES(Program):
 
     def _prompted(self, queries: Sequence[str], read: dict[str, int]) -> list[ReadPassage]:
         """What the model knows about the queries, as one passage that is marked as the model's own."""
-        text = known_passage(self.ask(self.knowledge, queries=list(queries)))
+        text = known_text(self.ask(self.knowledge, queries=list(queries)), "passage")
         if not text:
             self.record(Judged(what="knowledge of its own", value=False))
             return []
@@ -343,11 +343,6 @@ def is_answered(decision: dspy.Prediction | None) -> bool:
         return False
     answerable = decision.get("answerable")
     return not text_of(decision, "missing") if answerable is None else bool(answerable)
-
-
-def known_passage(output: dspy.Prediction | None) -> str:
-    """The passage that a model wrote from its own knowledge; empty if it does not know."""
-    return "" if output is None or output.get("knows") is False else text_of(output, "passage")
 
 
 def _best_of_each_first(queries: Sequence[str], ranked: list[ScoredPassage]) -> list[ScoredPassage]:

@@ -16,12 +16,11 @@ from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_c
 from knowgap.programs.trace.steps import Prompted
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
-from knowgap.signatures import UNKNOWN
+from knowgap.signatures.values import is_unknown
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
 
-_UNANSWERED = frozenset({"", UNKNOWN, "unanswerable"})
 _IN_SENTENCES = ("long", "news")
 """Styles whose answers stand by themselves, without the question."""
 
@@ -141,7 +140,7 @@ def cite_answer(
         entailment: the model that judges, with its default threshold; None for the embedded one.
         own: ids of passages that the language model wrote itself.
     """
-    if answer.strip().rstrip(".").casefold() in _UNANSWERED:
+    if is_unknown(answer):
         return []
     model = entailment or _embedded()
     hypotheses = _hypotheses(question, answer, style)

@@ -14,7 +14,7 @@ from knowgap.lms.cancelling import check_cancelled
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.outputs import clean_lines, text_of
+from knowgap.programs.replies.outputs import clean_lines, known_text
 from knowgap.programs.sub_modules import (
     REFERENCE,
     Decomposer,
@@ -158,7 +158,9 @@ class RAISF(Program):
         decompose: Decomposer | dspy.BaseLM | None = None,
         **kwargs: Any,
     ):
-        super().__init__(retriever, **{**({} if know is None else {"self_knowledge": True}), **kwargs})
+        given = {} if know is None else {"self_knowledge": True}
+        given |= {"judge_together": False} if isinstance(relevant, RelevanceJudge) else {}
+        super().__init__(retriever, **{**given, **kwargs})
         self.know_model, self.relevance_model, self.decomposition_model = know, relevant, decompose
         if isinstance(relevant, RelevanceJudge) and (why := self.ignores("relevant")):
             raise UsageError(f"relevant = {relevant.name}: {why}")
@@ -220,7 +222,7 @@ class RAISF(Program):
 
     def _directly(self, node: SubQuestion) -> Solution:
         """The model's own answer (equation 2); `unknown` if it cannot be read."""
-        answer = text_of(self.ask(self.answer, question=node.question, style=self._style(node), leave=_leave(node)))
+        answer = known_text(self.ask(self.answer, question=node.question, style=self._style(node), leave=_leave(node)))
         return Solution(answer or UNKNOWN)
 
     def _from_knowledge(self, node: SubQuestion) -> Solution | None:
@@ -250,7 +252,7 @@ class RAISF(Program):
             return None
         inputs = {"question": node.question, "passages": relevant, "style": self._style(node)}
         output = self.ask(self.read, **inputs, leave=_leave(node))
-        answer = text_of(output)
+        answer = known_text(output)
         answerable = output is not None and bool(output.answerable)
         self.record(Judged(what="answerable", value=answerable))
         node.guess = Solution(answer, relevant) if answer else None
@@ -265,7 +267,7 @@ class RAISF(Program):
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         for passage in passages:
             self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
-        answer, answerable = text_of(output), output is not None and bool(output.answerable)
+        answer, answerable = known_text(output), output is not None and bool(output.answerable)
         self.record(Judged(what="answerable", value=answerable))
         node.relevant = [passage for passage in passages if passage in named]
         node.guess = Solution(answer, node.relevant) if answer and node.relevant else None
@@ -343,19 +345,24 @@ class RAISF(Program):
             given = {"passages": list(node.relevant), "guess": guess, "max_questions": self.max_questions}
             output = self._ask(self.decompose_open, model, question=node.question, **given, leave=2)
         else:
-            output = self._ask(self.chain if self.chained else self.decompose, model, question=node.question, leave=2)
+            predictor = self.chain if self.chained else self.decompose
+            inputs = {"question": node.question, "max_questions": self.max_questions}
+            output = self._ask(predictor, model, **inputs, leave=2)
         return [str(line) for line in (output.questions if output is not None else None) or ()]
 
     def _from_sub_answers(self, node: SubQuestion) -> Solution:
         """The answer to a question from those to its parts (equation 4)."""
         solved = [(part.question, part.solution) for part in node.parts if part.solution is not None]
-        sub_answers = [SubAnswer(question=question, answer=solution.answer) for question, solution in solved]
+        sub_answers = [
+            SubAnswer(question=question, answer="" if solution.answer == UNKNOWN else solution.answer)
+            for question, solution in solved
+        ]
         inputs = {"question": node.question, "sub_answers": sub_answers, "style": self._style(node)}
         found = distinct([*node.relevant, *(p for part in node.parts for p in part.relevant)]) if self.pass_on else []
         if self.pass_on:
-            answer = text_of(self.ask(self.synthesise_all, **inputs, passages=found, leave=_leave(node)))
+            answer = known_text(self.ask(self.synthesise_all, **inputs, passages=found, leave=_leave(node)))
         else:
-            answer = text_of(self.ask(self.synthesise, **inputs, leave=_leave(node)))
+            answer = known_text(self.ask(self.synthesise, **inputs, leave=_leave(node)))
         if not answer:
             return node.guess or self._directly(node)
         passages = distinct([*found, *(p for _, solution in solved for p in solution.passages)])

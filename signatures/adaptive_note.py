@@ -10,11 +10,10 @@ from knowgap.signatures.types import SourcePassage
 
 # Equation 1.
 class InitNote(dspy.Signature):
-    """Read the passages and write a note that brings together everything in them that may help with the question.
+    """Write a note of everything in the passages that may help to answer the question.
 
-    Take over all information that is useful for the answer, in the words of the passages, and write it as one coherent
-    paragraph. What only leads towards the answer is useful too. Leave out what has nothing to do with the question,
-    and do not write what the passages lack.
+    Write one paragraph. Write only what the passages say, in their words. Facts that lead towards the answer count.
+    Leave out what has nothing to do with the question.
     """
 
     question: str = dspy.InputField()
@@ -24,11 +23,11 @@ class InitNote(dspy.Signature):
 
 # Equation 3.
 class ProposeQuestions(dspy.Signature):
-    """Propose two new questions with which to search for what would complete the note and help to answer the question.
+    """Write two new search questions for what the note lacks to answer the question.
 
-    Keep them concise, one fact each, and write the keywords that a search needs: above all the names in the note.
-    When the note lacks nothing, ask for what would confirm the answer.
-    The two must differ from each other and from the questions asked before.
+    Each asks for one fact, in few words. Use the names that the note gives, and name what you know of the missing
+    thing. If the note lacks nothing, ask for what would confirm the answer. Do not repeat a question that was asked
+    before.
     """
 
     question: str = dspy.InputField(desc="the question to be answered in the end")
@@ -56,8 +55,8 @@ class CompleteNote(dspy.Signature):
 class UpdateNote(dspy.Signature):
     """Extend the note by what the new passages contribute to answering the question.
 
-    Keep what the note holds, but for what the passages correct. Add whatever it does not hold yet and may help, as
-    much of it as the passages have, in the passages' own words. Return the whole note.
+    Keep everything in the note unless a passage contradicts it. Add every new fact that may help, in the words of the
+    passage. If nothing is new, return the note word for word.
     """
 
     question: str = dspy.InputField()
@@ -70,10 +69,9 @@ class UpdateNote(dspy.Signature):
 class CompareNotes(dspy.Signature):
     """Judge whether the new note is a significant improvement on the best note so far.
 
-    It is not if it adds nothing that matters, or only says again what the best note says. Otherwise weigh: key
-    information that bears on the question itself, coverage of all its aspects, detail, practical use for the answer.
-    A fact that leads towards the answer, such as a name to search for next, is key information, also without the
-    answer.
+    Compare how much key information each note has for the question, how many of its aspects each covers, how detailed
+    each is, and how useful for the answer. A fact that leads towards the answer, such as a name to search for next, is
+    key information. A note that only repeats the best note is no improvement.
     """
 
     question: str = dspy.InputField()
@@ -84,9 +82,9 @@ class CompareNotes(dspy.Signature):
 
 # Equation 9.
 class AnswerFromNote(dspy.Signature):
-    """Answer the question from the note, in the asked style and with nothing around it.
+    """Answer the question from the note.
 
-    Use the note's own words. Where the note does not settle the question, use what you know and commit to an answer.
+    If the note does not settle the question, give your best answer.
     """
 
     question: str = dspy.InputField()

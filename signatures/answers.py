@@ -6,18 +6,13 @@ from knowgap.signatures.types import SourcePassage
 
 STYLES = {
     "short": (
-        "the answer itself in one or a few words, no sentence around it: worded as in what you read, if it stands "
-        "there; one name for each thing, not several; numbers, ordinals and titles whole, a number that you work out "
-        "in digits; as precise as the question asks, so a year where it asks for a year and the whole date where it "
-        "asks for the date"
+        "Only the answer, no sentence. If you read it in a text, word it as the text does. If several things are asked "
+        "for, give all of them."
     ),
-    "long": "a complete answer of several sentences that covers every reading of the question",
-    "yes_no": "yes or no, nothing else",
-    "news": (
-        "one or two factual sentences in the language of the question, with names, dates and figures as the passages "
-        "give them"
-    ),
-    "choice": "the letter of the right option, nothing else",
+    "long": "A complete answer of several sentences. It covers every reading of the question.",
+    "yes_no": "Only yes or no.",
+    "news": ("One or two sentences in the language of the question. Give names, dates and figures as the passages do."),
+    "choice": "Only the letter of the right option.",
 }
 """How an answer should be worded, by task family: the `style` input of every signature that answers."""
 
@@ -37,7 +32,7 @@ class AnswerDirectly(dspy.Signature):
 class AnswerFromPassages(dspy.Signature):
     """Answer the question with the help of the passages.
 
-    Passages may be beside the point: use those that help. When none does, give your best answer.
+    Some passages may not help. If none helps, give your best answer.
     """
 
     question: str = dspy.InputField()
@@ -50,12 +45,12 @@ class AnswerFromPassages(dspy.Signature):
 class ReasonedAnswer(dspy.Signature):
     """Reason step by step over the passages, then answer the question.
 
-    Take facts from the passages where they have them and from your own knowledge where they do not. Name who and what
-    each step is about, and leave out what does not matter for the answer.
+    Take facts from the passages. If a fact is not in them, use your own knowledge. Write one sentence for each step, and
+    name who or what it is about. Leave out what the answer does not need.
     """
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField(desc="may be empty")
     style: str = dspy.InputField(desc="how the answer should be worded")
-    reasoning: str = dspy.OutputField(desc="the steps, one sentence each, naming who and what", default_factory=str)
+    reasoning: str = dspy.OutputField(desc="the steps, one sentence each", default_factory=str)
     answer: str = dspy.OutputField(desc="the answer in the asked style")

@@ -19,8 +19,8 @@ class ReasonDirectly(dspy.Signature):
 class AnswerBySearching(dspy.Signature):
     """Find the answer to the question by searching, and give it in the asked style.
 
-    Search for one fact at a time, and use the names found so far in the next search. Finish as soon as the answer is
-    settled, or when searching on would not help.
+    Search for one fact at a time. Use the names that were found in the next search. Finish as soon as the answer is
+    settled, or if searching on would not help.
     """
 
     question: str = dspy.InputField()
@@ -32,8 +32,8 @@ class AnswerBySearching(dspy.Signature):
 class FollowUp(dspy.Signature):
     """Decide whether another simple question must be answered before the question can be, and ask it.
 
-    The follow-up asks for one fact, in full words, with the names that earlier answers gave; it repeats none that was
-    asked. When the answers so far settle the question, no follow-up is needed.
+    The follow-up question asks for one fact. Use the names that earlier answers gave. Do not repeat a question that was
+    asked. If the answers so far settle the question, no follow-up question is needed.
     """
 
     question: str = dspy.InputField()
@@ -46,8 +46,8 @@ class FollowUp(dspy.Signature):
 class NextStep(dspy.Signature):
     """Write the next sentence of the reasoning that leads to the answer of the question.
 
-    One sentence that states one fact, with full names, and goes beyond the sentences so far. Take the fact from the
-    passages where they have it. Once the sentences so far, with this one, settle the question, it is the last one.
+    The sentence states one new fact, with full names. Take it from the passages if they have it. If the question is
+    settled with this sentence, set `finished` to True.
     """
 
     question: str = dspy.InputField()
@@ -63,8 +63,8 @@ class NextStep(dspy.Signature):
 class NextSentence(dspy.Signature):
     """Write the next sentence of a text that answers the question, and say how sure you are of it.
 
-    One sentence that states one fact, with full names, and goes beyond the sentences so far. Take the fact from the
-    passages where they have it. The text is finished once it arrives at the answer with this sentence; give it then.
+    The sentence states one new fact, with full names. Take it from the passages if they have it. If the question is
+    settled with this sentence, set `finished` to True and give the answer.
     """
 
     question: str = dspy.InputField()
@@ -87,9 +87,8 @@ class NextSentence(dspy.Signature):
 class ReadingNotes(dspy.Signature):
     """Write a reading note on each passage in turn, then answer the question from the notes.
 
-    A passage may answer the question: note the answer and where it says so. It may give background from which,
-    with what you know, the answer can be inferred: note what follows. Or it may be beside the point: note that, and
-    rely on what you know. When neither passages nor knowledge settle the question, give your best answer.
+    If a passage answers the question, note the answer. If it gives background from which the answer follows, note what
+    follows. If it does not help, note that, and rely on what you know. Always give your best answer.
     """
 
     question: str = dspy.InputField()
@@ -105,8 +104,8 @@ class ReadingNotes(dspy.Signature):
 class DecomposeInOrder(dspy.Signature):
     """Break the question into the simpler questions that must be answered first, in the order of answering.
 
-    Easiest first; a later one may speak of the answer to an earlier one. Leave out the question itself. When it
-    needs no steps, return an empty list.
+    Begin with the easiest. A later one may speak of the answer to an earlier one. Leave out the question itself. If it
+    takes only one step, return an empty list.
     """
 
     question: str = dspy.InputField()
@@ -117,7 +116,7 @@ class DecomposeInOrder(dspy.Signature):
 class RankPassages(dspy.Signature):
     """Rank the passages by how much they help to answer the question, and leave out those that do not help.
 
-    A passage helps if it holds a fact that the answer needs, also if only for one step of it.
+    A passage helps if it states the answer or one step on the way to it.
     """
 
     question: str = dspy.InputField()
@@ -129,9 +128,8 @@ class RankPassages(dspy.Signature):
 class AnswerWithCitations(dspy.Signature):
     """Answer the question in statements that each cite the passages they rest on.
 
-    Every statement is one self-contained sentence and cites the ids of the passages that say it, as few as suffice.
-    Together the statements give the facts that lead to the answer. Passages may be beside the point: cite those that
-    help.
+    Write the facts that lead to the answer. Each statement is one sentence that can be understood alone. Cite the ids of
+    the passages that state it, as few as suffice. Some passages may not help.
     """
 
     question: str = dspy.InputField()

@@ -7,7 +7,7 @@ Filtering", algorithm 1 and appendix B. The draft (equation 1) and the answer (e
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage
+from knowgap.signatures.types import SourcePassage, unsaid
 
 EXPECTED_RELEVANT = {False: "one or several", True: "one, several, or none"}
 """How many relevant passages the filter is told to expect; none at all only for StrategyQA (appendix B)."""
@@ -17,21 +17,25 @@ _EXPECTED = "how many passages may be relevant"
 
 # Equations 3 and 4.
 class InternalKnowledge(dspy.Signature):
-    """Write, from memory, a passage that answers the question, such as an encyclopedia might contain.
+    """Write what you know about the question as a short encyclopedia passage.
 
-    Leave out details of which you are not sure, and those that the answer does not need.
+    Leave out details of which you are not sure, and those that the answer does not need. If you know nothing about it,
+    set `knows` to False and write no passage.
     """
 
     question: str = dspy.InputField()
-    passage: str = dspy.OutputField(desc="one paragraph with names, dates and places")
+    knows: bool = dspy.OutputField(desc="True if you know facts that help", default_factory=unsaid)
+    passage: str = dspy.OutputField(
+        desc="one paragraph with names, dates and places; empty if you know none", default_factory=str
+    )
 
 
 # Equation 7, first turn: reasons.
 class ReasonRelevance(dspy.Signature):
     """Go through the passages one by one and say whether each is relevant to the question.
 
-    Set aside what you know yourself and judge by the passages alone. A passage is relevant if it holds a fact that
-    the answer needs, also if only for one step of it.
+    Use what you know to see which steps the answer takes. A passage is relevant if it states a fact for one of these
+    steps. Do not judge by what the passage does not say.
     """
 
     question: str = dspy.InputField()
@@ -55,8 +59,8 @@ class FilterKnowledge(dspy.Signature):
 class AssessAndFilter(dspy.Signature):
     """Go through the passages one by one, say whether each is relevant to the question, then list the relevant ones.
 
-    Set aside what you know yourself and judge by the passages alone. A passage is relevant if it holds a fact that
-    the answer needs, also if only for one step of it.
+    Use what you know to see which steps the answer takes. A passage is relevant if it states a fact for one of these
+    steps. Do not judge by what the passage does not say.
     """
 
     question: str = dspy.InputField()
@@ -72,8 +76,7 @@ class AssessAndFilter(dspy.Signature):
 class KnowledgeRelevance(dspy.Signature):
     """Decide whether the passage is relevant to the question.
 
-    Set aside what you know yourself and judge by the passage alone. It is relevant if it holds a fact that the answer
-    needs, also if only for one step of it.
+    Use what you know to see which steps the answer takes. The passage is relevant if it states a fact for one of them.
     """
 
     question: str = dspy.InputField()

@@ -6,20 +6,16 @@ Generation", section 3.2.
 
 import dspy
 
-from knowgap.signatures.types import SourcePassage, Statement
-
-
-def _unsaid() -> None:
-    """The value of a judgement that a reply lacks: the text beside it decides, as the judgement does without a text."""
+from knowgap.signatures.types import SourcePassage, Statement, unsaid
 
 
 # Leaf.
 class ExtractUsefulInfo(dspy.Signature):
-    """Pick out of the passages what helps to answer the question or one of the queries.
+    """Pick out of the passages the facts that help to answer the question or one of the queries.
 
-    Write each useful fact as one sentence that can be understood alone, and cite the ids of all passages that say it.
-    Say only what the passages say. A fact that settles just a part of the question is useful too.
-    When nothing in the passages helps, return an empty list.
+    Write each fact as one sentence that can be understood alone. Cite the ids of all passages that state it. Write only
+    what the passages say. A fact that settles only one step helps. If nothing in the passages helps, return an empty
+    list.
     """
 
     question: str = dspy.InputField(desc="the question to be answered in the end")
@@ -46,13 +42,13 @@ class ExtractNewInfo(dspy.Signature):
 
 # Main.
 class MissingInfo(dspy.Signature):
-    """Answer the question from the known statements alone, or say what is missing.
+    """Answer the question from the known statements, or say what is missing.
 
-    Use no knowledge of your own. When the statements suffice, set `answerable` to True, give the answer and leave
-    `missing` empty. When they do not, set it to False, leave `answer` empty, and name in `missing` the facts still
-    needed, using the names that are already known instead of describing them.
-    Comparing, counting and calculating with the statements is allowed. Where the style asks for yes or no, reason from
-    them which of the two holds: they need not say it.
+    You may compare, count and calculate with the statements, and use common knowledge. If the style asks for yes or
+    no, work out which of the two holds.
+
+    Explain first. If the statements suffice, give the answer, set `answerable` to True, and leave `missing` empty.
+    Otherwise leave `answer` empty, set `answerable` to False, and name the missing facts. Use names from the statements.
     """
 
     question: str = dspy.InputField()
@@ -61,10 +57,12 @@ class MissingInfo(dspy.Signature):
     explanation: str = dspy.OutputField(
         desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
     )
-    answerable: bool = dspy.OutputField(
-        desc="True if the statements suffice, False if they do not", default_factory=_unsaid
+    answer: str = dspy.OutputField(
+        desc="the answer in the asked style; empty if the statements do not suffice", default_factory=str
     )
-    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable", default_factory=str)
+    answerable: bool = dspy.OutputField(
+        desc="True if the statements suffice, False if they do not", default_factory=unsaid
+    )
     confidence: int = dspy.OutputField(
         desc="in the answer, from 1 (a guess, or no answer) to 5 (certain)", default_factory=int, ge=1, le=5
     )
@@ -80,10 +78,11 @@ class AnswerOrPlan(dspy.Signature):
     You may compare, count and calculate with the statements, and use common knowledge. If the style asks for yes or
     no, work out which of the two holds.
 
-    If the statements suffice, set `answerable` to True, give the answer, and leave `missing` and `queries` empty.
-    Otherwise set it to False, leave `answer` empty, name the missing facts, and write queries for them. Each query asks
-    for one fact. Use names from the statements. If something takes two steps, ask only for the first. Some earlier
-    queries found nothing: do not reword them; ask for a fact that leads to the missing one, or use another name.
+    Explain first. If the statements suffice, give the answer, set `answerable` to True, and leave `missing` and
+    `queries` empty. Otherwise leave `answer` empty, set `answerable` to False, name the missing facts, and write queries
+    for them. Each query asks for one fact. Use names from the statements. If something takes two steps, ask only for
+    the first. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the missing one, or
+    use another name.
     """
 
     question: str = dspy.InputField()
@@ -95,10 +94,12 @@ class AnswerOrPlan(dspy.Signature):
     explanation: str = dspy.OutputField(
         desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
     )
-    answerable: bool = dspy.OutputField(
-        desc="True if the statements suffice, False if they do not", default_factory=_unsaid
+    answer: str = dspy.OutputField(
+        desc="the answer in the asked style; empty if the statements do not suffice", default_factory=str
     )
-    answer: str = dspy.OutputField(desc="the answer in the asked style; empty if not answerable", default_factory=str)
+    answerable: bool = dspy.OutputField(
+        desc="True if the statements suffice, False if they do not", default_factory=unsaid
+    )
     confidence: int = dspy.OutputField(
         desc="in the answer, from 1 (a guess, or no answer) to 5 (certain)", default_factory=int, ge=1, le=5
     )
@@ -112,8 +113,7 @@ class AnswerOrPlan(dspy.Signature):
 class LastAnswer(dspy.Signature):
     """Answer the question now: nothing more will be looked up.
 
-    Prefer the known statements. Where they leave a gap, use what you know yourself. Always give your best answer.
-    Where the style asks for yes or no, reason which of the two holds.
+    Prefer the known statements. If they leave a gap, use your own knowledge. Always give your best answer.
     """
 
     question: str = dspy.InputField()
@@ -126,34 +126,34 @@ class LastAnswer(dspy.Signature):
 
 # Query.
 class ProposeQueries(dspy.Signature):
-    """Write search queries that ask for the missing information, `max_queries` of them at most.
+    """Write search queries for the missing information.
 
-    Each query asks for one single fact, in full words: use names that the known statements give instead of describing
-    someone ("When was Ada Moor born?", not "When was the director born?"). Of what needs two steps, ask for the first.
-    Do not repeat the question or a query asked before. For what is missing although a query that found nothing asked
-    for it, do not reword that query: ask for a fact that leads there, or by another name.
+    Each query asks for one fact. Use names from the known statements: "When was Ada Moor born?", not "When was the
+    director born?". If something takes two steps, ask only for the first. Do not repeat the question or an earlier
+    query. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the missing one, or use
+    another name.
     """
 
     question: str = dspy.InputField(desc="the question to be answered in the end")
     known: list[str] = dspy.InputField(desc="statements collected so far")
     missing: str = dspy.InputField(desc="the facts still needed")
     asked: list[str] = dspy.InputField(desc="queries asked before")
-    found_nothing: list[str] = dspy.InputField(desc="those of them that found nothing of use")
-    max_queries: int = dspy.InputField(desc="so many new queries at most")
-    queries: list[str] = dspy.OutputField(desc="new single-fact queries")
+    found_nothing: list[str] = dspy.InputField(desc="those of them that found nothing")
+    max_queries: int = dspy.InputField(desc="the most queries to write")
+    queries: list[str] = dspy.OutputField(desc="new queries")
 
 
 # Prompted knowledge.
 class PromptedKnowledge(dspy.Signature):
-    """Write down what you know yourself about the queries, as a short encyclopedia passage.
+    """Write what you know about the queries as a short encyclopedia passage.
 
-    State facts with names, dates and places. When you know nothing about any of them, set `knows` to False and write
-    no passage.
+    State facts with names, dates and places. If you know nothing about any query, set `knows` to False and write no
+    passage.
     """
 
     queries: list[str] = dspy.InputField()
     knows: bool = dspy.OutputField(
-        desc="True if you know facts about at least one of the queries", default_factory=_unsaid
+        desc="True if you know facts about at least one of the queries", default_factory=unsaid
     )
     passage: str = dspy.OutputField(
         desc="one short paragraph of these facts; empty if you know none", default_factory=str
@@ -164,13 +164,13 @@ class PromptedKnowledge(dspy.Signature):
 class SummarisePassage(dspy.Signature):
     """Summarise in at most three sentences what the passage says about the question.
 
-    Keep names, dates and figures. When nothing in the passage helps, set `relevant` to False and write no summary.
+    Keep names, dates and figures. If nothing in the passage helps, set `relevant` to False and write no summary.
     """
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
     relevant: bool = dspy.OutputField(
-        desc="True if the passage helps, also if only with a part", default_factory=_unsaid
+        desc="True if the passage helps, also if only with a part", default_factory=unsaid
     )
     summary: str = dspy.OutputField(
         desc="at most three sentences; empty if the passage does not help", default_factory=str
@@ -181,12 +181,12 @@ class SummarisePassage(dspy.Signature):
 class ExtractSnippet(dspy.Signature):
     """Copy from the passage, word for word, the part that helps to answer the question.
 
-    When no part helps, set `relevant` to False and copy nothing.
+    If no part helps, set `relevant` to False and copy nothing.
     """
 
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
     relevant: bool = dspy.OutputField(
-        desc="True if a part helps with the question or a part of it", default_factory=_unsaid
+        desc="True if a part helps with the question or a part of it", default_factory=unsaid
     )
     snippet: str = dspy.OutputField(desc="words of the passage, unchanged; empty if no part helps", default_factory=str)

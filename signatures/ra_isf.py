@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage, SubAnswer
 
-INTERMEDIATE = "who or what is asked for, by its full name or exact value, no sentence around it"
+INTERMEDIATE = "Only the full name or the exact value, no sentence. Leave it empty if you cannot tell."
 """How the answer to a sub-question is worded: so that the next question can name it."""
 
 
@@ -16,7 +16,7 @@ INTERMEDIATE = "who or what is asked for, by its full name or exact value, no se
 class SelfKnowledge(dspy.Signature):
     """Say whether you can answer the question from your own knowledge, or need to look something up.
 
-    What may have changed since you learnt it, such as who holds an office or a record, counts as not known.
+    What may have changed since you learnt it counts as not known: who holds an office, for example.
     """
 
     question: str = dspy.InputField()
@@ -27,9 +27,8 @@ class SelfKnowledge(dspy.Signature):
 class PassageRelevance(dspy.Signature):
     """Decide whether the passage is relevant to the question.
 
-    It is relevant if it states a fact that helps to answer the question: the answer itself, or one step on the way,
-    such as who or what a description in the question stands for. A shared name or topic without such a fact is not
-    enough.
+    It is relevant if it states the answer, or one step on the way to it: for example, who a description in the question
+    stands for. A shared name or topic is not enough.
     """
 
     question: str = dspy.InputField()
@@ -53,16 +52,15 @@ class JointRelevance(dspy.Signature):
 class AnswerFromRelevant(dspy.Signature):
     """Answer the question from the passages, which were found relevant to it.
 
-    Take them together: one may go on where another ends. The question is answerable if they state every fact that the
-    answer needs, also if it takes comparing, counting or calculating with them. Where a fact is missing, it is not;
-    give your best answer all the same.
+    You may join, compare, count and calculate with their facts. Write your best answer either way. Set `answerable` to
+    False if any needed fact is missing.
     """
 
     question: str = dspy.InputField()
     passages: list[SourcePassage] = dspy.InputField()
     style: str = dspy.InputField(desc="how the answer should be worded")
-    answerable: bool = dspy.OutputField(desc="True if the passages together settle the question")
     answer: str = dspy.OutputField(desc="the answer in the asked style", default_factory=str)
+    answerable: bool = dspy.OutputField(desc="False if a needed fact is missing from the passages, else True")
 
 
 # Beyond the paper: M_rel and equation 3 in one reply.
@@ -85,26 +83,28 @@ class ReadRelevant(dspy.Signature):
 class Decompose(dspy.Signature):
     """Break the question into simpler questions whose answers together answer it.
 
-    Two to four of them. Each must be understandable alone: repeat names, do not refer to another sub-question or its
-    answer. When the question cannot be broken down, return it alone.
+    Each must be understood alone: repeat names, and do not refer to another sub-question or its answer. If the question
+    cannot be broken down, return it alone.
     """
 
     question: str = dspy.InputField()
-    questions: list[str] = dspy.OutputField(desc="two to four self-contained sub-questions")
+    max_questions: int = dspy.InputField(desc="the most questions to write")
+    questions: list[str] = dspy.OutputField(desc="simpler questions")
 
 
 # Beyond the paper: M_decom whose sub-questions build on each other's answers.
 class ChainedDecompose(dspy.Signature):
     """Break the question into simpler questions whose answers together answer it.
 
-    Two to four of them, each asking for one fact, in the order in which they can be answered. Where one needs the
-    answer to an earlier one, write #1 for the answer to the first, #2 for the second, and so on, as in "Where was #1
-    born?". Apart from that, each must be understandable alone: repeat names. Do not ask for what the question says
-    already. When the question cannot be broken down, return it alone.
+    Each asks for one fact. Write them in the order in which they can be answered. If one needs the answer to an earlier
+    one, write #1 for the answer to the first, #2 for the second, and so on: "Where was #1 born?". Repeat names, so that
+    each can be understood alone. Do not ask for what the question says already. If the question cannot be broken down,
+    return it alone.
     """
 
     question: str = dspy.InputField()
-    questions: list[str] = dspy.OutputField(desc="two to four sub-questions; #1 stands for the answer to the first")
+    max_questions: int = dspy.InputField(desc="the most questions to write")
+    questions: list[str] = dspy.OutputField(desc="simpler questions; #1 stands for the answer to the first")
 
 
 # Beyond the paper: M_decom that sees what was found for the question.
@@ -112,9 +112,9 @@ class DecomposeOpen(dspy.Signature):
     """Write the simpler questions that are still open, so that their answers lead to the answer of the question.
 
     Each asks for one fact. Do not ask for what the passages or the question say already, and use the names that they
-    give. Write the questions in the order in which they can be answered. Where one needs the answer to an earlier one,
-    write #1 for the answer to the first, #2 for the second, and so on, as in "Where was #1 born?". Repeat names, so
-    that each question can be understood alone. If nothing can be asked, return an empty list.
+    give. Write them in the order in which they can be answered. If one needs the answer to an earlier one, write #1 for
+    the answer to the first, #2 for the second, and so on: "Where was #1 born?". Repeat names, so that each can be
+    understood alone. If nothing can be asked, return an empty list.
     """
 
     question: str = dspy.InputField()
@@ -128,7 +128,7 @@ class DecomposeOpen(dspy.Signature):
 class Synthesise(dspy.Signature):
     """Answer the question from the sub-questions and their answers.
 
-    An answer `unknown` means that nothing was found. Where the sub-answers leave a gap, give your best answer.
+    An empty answer means that nothing was found. If a fact is missing, give your best answer.
     """
 
     question: str = dspy.InputField()
@@ -141,7 +141,7 @@ class Synthesise(dspy.Signature):
 class SynthesiseAll(dspy.Signature):
     """Answer the question from the passages, and from the sub-questions with their answers.
 
-    The answer `unknown` means that nothing was found. If a fact is missing, give your best answer.
+    An empty answer means that nothing was found. If a fact is missing, give your best answer.
     """
 
     question: str = dspy.InputField()

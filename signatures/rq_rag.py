@@ -38,9 +38,9 @@ class RefineQuery(dspy.Signature):
 class RewriteQuery(dspy.Signature):
     """Write a search query that finds more for the question than the question itself, or the earlier queries, did.
 
-    Make it complete and specific, with the terms that an encyclopedia uses, and ask for what has not been found yet, or
-    if everything was found, for what would confirm it. Do not put an answer of your own into it, and do not repeat an
-    earlier query.
+    Make it complete and specific, in the words that an encyclopedia uses. Ask for what has not been found yet. If
+    everything was found, ask for what would confirm it. Do not put your own answer into it. Do not repeat an earlier
+    query.
     """
 
     question: str = dspy.InputField()
@@ -53,8 +53,8 @@ class RewriteQuery(dspy.Signature):
 class DecomposeQuery(dspy.Signature):
     """Write a search query for the one part of the question that should be settled next.
 
-    Use names that were found already instead of describing them. When every part is settled, ask for what would confirm
-    the answer. Do not put an answer of your own into the query, and do not repeat an earlier query.
+    Use the names that were found. If every part is settled, ask for what would confirm the answer. Do not put your own
+    answer into the query. Do not repeat an earlier query.
     """
 
     question: str = dspy.InputField()
@@ -67,9 +67,9 @@ class DecomposeQuery(dspy.Signature):
 class DisambiguateQuery(dspy.Signature):
     """Write a search query that resolves what is ambiguous in the question.
 
-    Name which person, work, place or time is meant if that was found, or else ask which it is. Where nothing is
-    ambiguous, ask for the fact still needed, with full names. Do not put an answer of your own into the query, and do
-    not repeat an earlier query.
+    Name the person, work, place or time that is meant. If that was not found, ask which it is. If nothing is ambiguous,
+    ask for the fact that is still needed, with full names. Do not put your own answer into the query. Do not repeat an
+    earlier query.
     """
 
     question: str = dspy.InputField()
@@ -80,10 +80,12 @@ class DisambiguateQuery(dspy.Signature):
 
 # Section 2.3: the stated confidence stands in where the model gives no token log-probabilities.
 class AnswerWithConfidence(dspy.Signature):
-    """Answer the question with the help of what the searches found, and say how sure you are of the answer.
+    """Answer the question from the passages, and say how well they support the answer.
 
-    Passages may be beside the point: use those that help. When none does, give your best answer. What only stands in
-    a query is no evidence.
+    Some passages may not help. If none helps, give your best answer. A query is no evidence.
+
+    Confidence: 0.95 if the passages state every fact that the answer needs. 0.75 if one step has to be guessed from
+    them. 0.5 if a needed fact comes from memory. 0.25 for a guess. 0 if you do not know.
     """
 
     question: str = dspy.InputField()
@@ -92,9 +94,7 @@ class AnswerWithConfidence(dspy.Signature):
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
     confidence: float = dspy.OutputField(
-        desc="how well the passages support the answer, 0 to 1: 0.95 when they state every fact that leads to it, also "
-        "if these must be compared or joined; 0.75 when they leave one step to be inferred; 0.5 when a needed fact "
-        "comes from memory; 0.25 for a guess; 0 when not known",
+        desc="how well the passages support the answer, from 0 to 1",
         default_factory=float,
         ge=0,
         le=1,

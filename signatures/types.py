@@ -11,6 +11,10 @@ from pydantic import BaseModel, Field, model_validator
 from knowgap.signatures.values import read_ids, read_text
 
 
+def unsaid() -> None:
+    """The value of a judgement that a reply lacks: the text beside it decides, as the judgement does without a text."""
+
+
 class SourcePassage(BaseModel):
     """A passage as the model sees it, under a number that it can cite."""
 

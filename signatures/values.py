@@ -32,6 +32,9 @@ _BOXED = re.compile(r"\A\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*\Z")
 
 _NOTHING = {"", "none", "n/a", "na", "nil", "null", "nothing", "empty", "unavailable", "not applicable", "not yet"}
 _NOTHING |= {"not available", "not needed", "none needed", "nothing missing", "nothing is missing", "not known yet"}
+_UNKNOWN = _NOTHING | {"unknown", "not known", "unclear", "unanswerable", "i don't know", "i do not know", "don't know"}
+_UNKNOWN |= {"not stated", "not mentioned", "not specified", "not given", "not found", "cannot be determined"}
+_UNKNOWN |= {"cannot tell", "no answer", "no information", "not enough information", "insufficient information"}
 _YES = frozenset({"yes", "yeah", "yep", "y", "true", "t", "correct", "right", "1"})
 _NO = frozenset({"no", "nope", "n", "false", "f", "incorrect", "wrong", "0"})
 _DEGREES = {
@@ -180,6 +183,12 @@ def _says_nothing(text: str) -> bool:
     return unwrap(text).strip("()[]{}.!-–—_ ").casefold() in _NOTHING
 
 
+def is_unknown(text: str) -> bool:
+    """Whether a text says no more than that something is not known, in one of the ways in which models say it."""
+    plain = unwrap(text).translate(STRAIGHT_QUOTES).strip("()[]{}.!-–—_ ").casefold()
+    return plain.removeprefix("the answer is ").removeprefix("it is ") in _UNKNOWN
+
+
 # Yes or no, probabilities, grades, options
 
 
@@ -237,7 +246,7 @@ def read_fraction(value: Any) -> float:
     Raises:
         ValueError: no number and no known word.
     """
-    return _fraction(value, lambda number: number if number <= 1 else number / 10 if number <= 10 else number / 100)
+    return _fraction(value, lambda number: number if number <= 1 else number / 10 if number <= 10 else number / 100, 0)
 
 
 def read_scale(value: Any, low: int, high: int) -> int:
@@ -253,16 +262,18 @@ def read_scale(value: Any, low: int, high: int) -> int:
         top = high if number <= high else 10 if number <= 10 else 100
         return (number - low) / (high - low) if top == high else number / top
 
-    return min(high, max(low, round(low + (high - low) * _fraction(value, on_scale) + 1e-9)))
+    return min(high, max(low, round(low + (high - low) * _fraction(value, on_scale, high) + 1e-9)))
 
 
-def _fraction(value: Any, of_number: Callable[[float], float]) -> float:
-    """A value as a fraction of its scale; `of_number` converts a number that stands alone."""
+def _fraction(value: Any, of_number: Callable[[float], float], top: int) -> float:
+    """A value as a fraction of its scale; `of_number` converts a number that stands alone, or before `/top`."""
     value = _only(value)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError(f"no number: {value!r:.80}")
     try:
-        fraction = _worded(unwrap(value).casefold(), of_number) if isinstance(value, str) else of_number(float(value))
+        fraction = (
+            _worded(unwrap(value).casefold(), of_number, top) if isinstance(value, str) else of_number(float(value))
+        )
     except OverflowError:  # a whole number of hundreds of digits
         fraction = math.inf
     if not math.isfinite(fraction):
@@ -270,7 +281,7 @@ def _fraction(value: Any, of_number: Callable[[float], float]) -> float:
     return min(1.0, max(0.0, fraction))
 
 
-def _worded(text: str, of_number: Callable[[float], float]) -> float:
+def _worded(text: str, of_number: Callable[[float], float], top: int) -> float:
     text = re.sub(r"(?<=\d),(?=\d)", ".", text)
     text = re.sub(r"\b(" + "|".join(_NUMERALS) + r")\b", lambda word: str(_NUMERALS.index(word[1])), text)
     found = re.search(r"(-?\d*\.?\d+)\s*(?:(%|percent\b)|(?:/|out of|of)\s*(\d+(?:\.\d+)?))?", text[:400])
@@ -279,7 +290,7 @@ def _worded(text: str, of_number: Callable[[float], float]) -> float:
         if found[2]:
             return number / 100
         whole = float(found[3] or 0)
-        return number / whole if whole and whole != 5 else of_number(number)
+        return number / whole if whole and whole != top else of_number(number)
     for words, fraction in _DEGREES.items() if len(text.split()) <= 8 else ():
         if said := re.search(rf"(\bnot (?:\w+ )?)?\b{words}\b", text):
             return fraction if not said[1] else 0.25 if fraction >= 0.5 else 0.5

@@ -11,21 +11,24 @@ from typing import Any
 import dspy
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
+from knowgap.lms.engines import system_text
 from knowgap.retrieval.passage import Hit, Passage, rank_hits
 
 MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]\s*$", re.MULTILINE)
-FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
+FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`")
+KIND = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.MULTILINE)
 
 Rule = Callable[[tuple[str, ...], dict[str, Any]], "Mapping[str, Any] | str"]
 
 
-def read_prompt(text: str) -> tuple[dict[str, str], dict[str, Any]]:
+def read_prompt(text: str, system: str = "") -> tuple[dict[str, str], dict[str, Any]]:
     """What a prompt of DSPy's chat or JSON format asks for: output fields (name → type), inputs (JSON decoded).
 
     Field marks that the prompt shows in a harmless form are as they were.
     """
     body, _, requirements = text.rpartition("Respond with")
-    fields = {name: kind or "str" for name, kind in FIELD.findall(requirements) if name != "completed"}
+    kinds = dict(KIND.findall(system))
+    fields = {name: kinds.get(name, "str") for name in FIELD.findall(requirements) if name != "completed"}
     pieces = MARKER.split(body)
     pieces[2::2] = [re.sub(r"\[ (?=\[[ \t]*#)", "[", piece) for piece in pieces[2::2]]
     return fields, {name: _decoded(value.strip()) for name, value in zip(pieces[1::2], pieces[2::2], strict=True)}
@@ -52,7 +55,7 @@ class ScriptedEngine:
 
     def complete(self, request: Request) -> Response:
         text = request.messages[-1].text or ""
-        fields, inputs = read_prompt(text)
+        fields, inputs = read_prompt(text, system_text(request))
         reply = self.reply(text, fields, inputs)
         reply = reply if isinstance(reply, str) else in_chat_format(reply)
         with self._lock:

@@ -23,7 +23,8 @@ from urllib.request import urlopen
 
 from models.chat_protocol import completion, serve_connection
 
-_FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.*?)\)(?=[,.]))?")
+_FIELD = re.compile(r"`\[\[ ## (\w+) ## \]\]`")
+_KIND = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.MULTILINE)
 _PIECES = re.compile(r"\s*\S+")
 _PART = "what is known about part"
 
@@ -46,7 +47,7 @@ def value(name: str, kind: str, prompt: str) -> Any:
             return [f"{_PART} {n} of {mark}?" for n in (1, 2)]
         case "list[str]":
             return [f"film of director {n} in {mark}" for n in (1, 2, 3)]
-        case "":
+        case "str":
             return f"the {name} that belongs to {mark}"
     raise ValueError(f"no value for a field of type {kind}")
 
@@ -55,8 +56,9 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
     """Make the body of a chat completion."""
     text = request["messages"][-1]["content"]
     prompt = text if isinstance(text, str) else "".join(part.get("text", "") for part in text)
+    kinds = dict(_KIND.findall(str(request["messages"][0]["content"])))
     outputs = _FIELD.findall(prompt.rpartition("Respond with")[2])
-    fields = {name: value(name, kind, prompt) for name, kind in outputs if name != "completed"}
+    fields = {name: value(name, kinds.get(name, "str"), prompt) for name in outputs if name != "completed"}
     content = "".join(
         f"[[ ## {name} ## ]]\n{part if isinstance(part, str) else json.dumps(part)}\n\n"
         for name, part in fields.items()

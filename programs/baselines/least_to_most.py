@@ -8,9 +8,9 @@ import dspy
 
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer
-from knowgap.programs.replies.outputs import clean_lines, text_of
+from knowgap.programs.replies.outputs import clean_lines, known_text
 from knowgap.programs.trace.steps import Answered, Decomposed
-from knowgap.signatures import STYLES, UNKNOWN, DecomposeInOrder, SubAnswer, Synthesise
+from knowgap.signatures import STYLES, DecomposeInOrder, SubAnswer, Synthesise
 
 
 class LeastToMost(Program):
@@ -39,9 +39,9 @@ class LeastToMost(Program):
         for sub_question in questions:
             answer = self._solve(sub_question, sub_answers, STYLES["short"], leave=1)
             self.record(Answered(answer=answer))
-            sub_answers.append(SubAnswer(question=sub_question, answer=answer or UNKNOWN))
+            sub_answers.append(SubAnswer(question=sub_question, answer=answer))
         return self.conclude(self._solve(question, sub_answers, self.wording, leave=0), [], sub_answers=sub_answers)
 
     def _solve(self, question: str, sub_answers: list[SubAnswer], style: str, leave: int) -> str:
         inputs = {"question": question, "sub_answers": list(sub_answers), "style": style}
-        return text_of(self.ask(self.solve, **inputs, leave=leave))
+        return known_text(self.ask(self.solve, **inputs, leave=leave))

@@ -9,10 +9,10 @@ import dspy
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Threshold
 from knowgap.programs.passages import distinct
-from knowgap.programs.replies.outputs import clean_lines, text_of
+from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
 from knowgap.programs.trace.steps import Judged, Queried, Stopped
 from knowgap.retrieval.passage import Passage, RetrieverLike
-from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
+from knowgap.signatures import STYLES, AnswerFromPassages, FollowUp, SubAnswer, Synthesise
 
 
 class SelfAsk(Program):
@@ -61,7 +61,7 @@ class SelfAsk(Program):
                 break
             looked_up = self._look_up(queries[0], STYLES["short"], leave=1)
             read += looked_up.passages
-            sub_answers.append(SubAnswer(question=queries[0], answer=looked_up.answer or UNKNOWN))
+            sub_answers.append(SubAnswer(question=queries[0], answer=known_text(looked_up)))
         self.record(Stopped(reason=reason))
         if not sub_answers:
             return dspy.Prediction(**self._look_up(question, self.wording, leave=0), sub_answers=[])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import re
-from typing import Any, ClassVar
+import textwrap
+from typing import Any, ClassVar, get_args, get_origin
 
 import dspy
-from dspy.adapters.utils import format_field_value
+from dspy.adapters.utils import format_field_value, translate_field_type
 from dspy.clients.call_context import adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from knowgap.programs.replies.fields import Form, read_fields
 from knowgap.programs.replies.outputs import map_texts
@@ -81,10 +85,11 @@ class _XML(_Lenient, dspy.XMLAdapter):
 
 
 class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
-    """Writes the same messages as `dspy.ChatAdapter` in less time.
+    """Writes the messages of `dspy.ChatAdapter` in fewer words, and in less time.
 
-    DSPy describes the fields of a signature, JSON schemas included, and validates every text for every call. With many
-    calls at once, that limits how many of them one process can keep going.
+    The same fields stand between the same marks. The form of a reply is shown once, lists by an example instead of a
+    JSON schema. DSPy describes the fields of a signature and validates every text for every call: with many calls at
+    once, that limits how many of them one process can keep going.
     """
 
     form = "chat"
@@ -93,6 +98,11 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
         """Describe a signature; cached, since the description does not change."""
         hashable: Any = signature  # type checkers do not know that the class is hashable
         return _describe(hashable, signature.instructions)
+
+    def user_message_output_requirements(self, signature: type[dspy.Signature]) -> str:
+        """Name the output fields at the end of a prompt, in the order in which they are written."""
+        hashable: Any = signature
+        return _requirements(hashable)
 
     def format_user_message_content(
         self,
@@ -116,8 +126,43 @@ class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
 
 
 @functools.lru_cache(maxsize=1024)
-def _describe(signature: type[dspy.Signature], _instructions: str) -> str:
-    return dspy.ChatAdapter().format_system_message(signature)
+def _describe(signature: type[dspy.Signature], instructions: str) -> str:
+    fields = dspy.ChatAdapter().format_field_description(signature)
+    form = [f"[[ ## {name} ## ]]\n{_example(name, field)}" for name, field in signature.output_fields.items()]
+    form = "\n\n".join([*form, "[[ ## completed ## ]]"])
+    return (
+        f"{fields}\n\nWrite every reply in this form:\n\n{form}\n\nYour task:\n{textwrap.dedent(instructions).strip()}"
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _requirements(signature: type[dspy.Signature]) -> str:
+    marks = [f"`[[ ## {name} ## ]]`" for name in (*signature.output_fields, "completed")]
+    return f"Respond with {', then '.join(marks)}."
+
+
+def _example(name: str, field: FieldInfo) -> str:
+    """What stands in the place of a value where the form of a reply is shown."""
+    kind: Any = field.annotation
+    if kind in (int, float):
+        bounds = [f"{getattr(m, side):g}" for side in ("ge", "le") for m in field.metadata if hasattr(m, side)]
+        number = "a whole number" if kind is int else "a number"
+        return f"({number} from {' to '.join(bounds)})" if len(bounds) == 2 else f"({number})"
+    if get_origin(kind) is not list or (item := _item(get_args(kind)[0])) is None:
+        return translate_field_type(name, field).replace("        # note: the value you produce must", " must")
+    return json.dumps([item, item] if item == "…" else [1, 2] if item == 1 else [item], ensure_ascii=False)
+
+
+def _item(kind: Any) -> Any:
+    """An item of a list as JSON: a model with its fields in their order; None for a type that needs a schema."""
+    if kind in (str, int):
+        return "…" if kind is str else 1
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return None
+    fields = {name: (field.annotation, field.description) for name, field in kind.model_fields.items()}
+    texts = {name: f"({said})" if said else "…" for name, (kind, said) in fields.items() if kind is str}
+    numbers = {name: [1, 2] for name, (kind, _) in fields.items() if kind == list[int]}
+    return {name: {**texts, **numbers}[name] for name in fields} if len(texts) + len(numbers) == len(fields) else None
 
 
 _DEFAULT = CachingChatAdapter()

@@ -9,12 +9,18 @@ from typing import Any
 import dspy
 from pydantic import BaseModel
 
-from knowgap.signatures.values import strip_list_marks
+from knowgap.signatures.values import is_unknown, strip_list_marks
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
     """The text of an output field, stripped; empty if there is none or the output could not be read."""
     return str(output.get(field) or "").strip() if output is not None else ""
+
+
+def known_text(output: dspy.Prediction | None, field: str = "answer") -> str:
+    """The text of an output field; empty where the model says that it does not know."""
+    text = text_of(output, field)
+    return "" if output is None or output.get("knows") is False or is_unknown(text) else text
 
 
 def probability_of(output: dspy.Prediction | None, field: str = "confidence") -> float:
