@@ -45,8 +45,8 @@ class AnswerFromPassages(dspy.Signature):
 class ReasonedAnswer(dspy.Signature):
     """Reason step by step over the passages, then answer the question.
 
-    Take facts from the passages. If a fact is not in them, use your own knowledge. Write one sentence for each step, and
-    name who or what it is about. Leave out what the answer does not need.
+    Take facts from the passages. If a fact is not in them, use your own knowledge. Write one sentence for each step,
+    and name who or what it is about. Leave out what the answer does not need.
     """
 
     question: str = dspy.InputField()

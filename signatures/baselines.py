@@ -128,8 +128,8 @@ class RankPassages(dspy.Signature):
 class AnswerWithCitations(dspy.Signature):
     """Answer the question in statements that each cite the passages they rest on.
 
-    Write the facts that lead to the answer. Each statement is one sentence that can be understood alone. Cite the ids of
-    the passages that state it, as few as suffice. Some passages may not help.
+    Write the facts that lead to the answer. Each statement is one sentence that can be understood alone. Cite the ids
+    of the passages that state it, as few as suffice. Some passages may not help.
     """
 
     question: str = dspy.InputField()

@@ -48,7 +48,8 @@ class MissingInfo(dspy.Signature):
     no, work out which of the two holds.
 
     Explain first. If the statements suffice, give the answer, set `answerable` to True, and leave `missing` empty.
-    Otherwise leave `answer` empty, set `answerable` to False, and name the missing facts. Use names from the statements.
+    Otherwise leave `answer` empty, set `answerable` to False, and name the missing facts. Use names from the
+    statements.
     """
 
     question: str = dspy.InputField()
@@ -79,8 +80,8 @@ class AnswerOrPlan(dspy.Signature):
     no, work out which of the two holds.
 
     Explain first. If the statements suffice, give the answer, set `answerable` to True, and leave `missing` and
-    `queries` empty. Otherwise leave `answer` empty, set `answerable` to False, name the missing facts, and write queries
-    for them. Each query asks for one fact. Use names from the statements. If something takes two steps, ask only for
+    `queries` empty. Otherwise leave `answer` empty, set `answerable` to False, name the missing facts, and write
+    queries for them. Each query asks for one fact. Use names from the statements. If something takes two steps, ask only for
     the first. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the missing one, or
     use another name.
     """

@@ -22,9 +22,9 @@ from knowgap.compiling.evaluation.metrics.normalize import normalize_answer, ref
 from knowgap.errors import DataError, UnknownName, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.hyperparameters import Integer, Switch
-from knowgap.programs.migres import is_answered, known_passage
+from knowgap.programs.migres import is_answered
 from knowgap.programs.passages import cited, distinct
-from knowgap.programs.replies.outputs import text_of
+from knowgap.programs.replies.outputs import known_text, text_of
 from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval import EmbeddedEntailment
 from knowgap.retrieval.entailment.model import EntailmentModel
@@ -225,7 +225,7 @@ class OwnKnowledge(Probe):
         example = self.example(question)
         answered = any(step.get("answer") for step in example.get("decomposition") or [])
         steps = evidence(example) if answered or example.get("evidences") else []
-        text = known_passage(self.ask(self.knowledge, queries=[q for q, _ in steps] or [question]))
+        text = known_text(self.ask(self.knowledge, queries=[q for q, _ in steps] or [question]), "passage")
         if steps:
             contains = sum(_contains(text, answer) for _, answer in steps) / len(steps)
         else:

@@ -5,8 +5,8 @@ The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields 
 defined for an example raises `DataError`.
 
 `get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
-take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the answer. Some
-metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they use the
+take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the
+answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they use the
 language model in DSPy's settings and the embedded entailment model; construct them for another.
 """
 
