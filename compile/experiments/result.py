@@ -55,7 +55,7 @@ class CellResult(BaseModel, extra="forbid"):
         figures: in the order of the column's metrics.
         costs: means per question; None for those that are not known, because calls went around the meter.
         evidence: means of what was found and shown of the gold passages, by metric; empty without gold passages.
-        fates: the share of gold passages with each fate of `knowgap.programs.trace.evidence.FATES`, mean over questions.
+        fates: the share of gold passages that had each fate of `FATES`, mean over questions.
         differs: how the setting differs from the paper's; empty if no difference is known.
         provenance: where the figures come from.
     """

@@ -17,7 +17,8 @@ from knowgap.retrieval.sentences import split_sentences
 
 _FIELD = re.compile(r"^\d+\. `(\w+)` \((.*?)\):", re.M)
 _HEADINGS = re.compile(
-    r"Your input fields are:\n(.*?)Your output fields are:\n(.*?)(?:All interactions will be structured|Write every reply|\Z)",
+    r"Your input fields are:\n(.*?)Your output fields are:\n(.*?)"
+    r"(?:All interactions will be structured|Write every reply|\Z)",
     re.S,
 )
 _BLOB = re.compile(r"^(?:\[\d+\] )?(?:«««\n(.*?)\n»»»|«(.*?)»)$", re.M | re.S)

@@ -6,8 +6,8 @@ import threading
 import dspy
 
 from knowgap.errors import KnowgapError
-from knowgap.programs.hyperparameters import Choice, Integer, RealNumber, Switch
-from knowgap.programs.trace.steps import Retrieved
+from knowgap.programs.hyperparameters import Choice, Integer, OptionalInteger, RealNumber, Switch
+from knowgap.programs.trace.steps import Refined, Retrieved
 from knowgap.retrieval.passage import Passage
 
 CORPUS = [
@@ -87,6 +87,8 @@ def other_value(declared):
     """A value within bounds that is not the default."""
     if isinstance(declared, Integer):
         return declared.low if declared.default != declared.low else declared.low + 1
+    if isinstance(declared, OptionalInteger):
+        return declared.high
     if isinstance(declared, RealNumber):
         return (declared.low + declared.high) / 2 + 0.125 * (declared.high - declared.low)
     if isinstance(declared, Switch):
@@ -106,7 +108,10 @@ def assert_within_caps(program, prediction):
         assert max(len(list(filter(None, s.branch.split("/")))) for s in prediction.trace.steps) <= values["depth"]
     if "max_leaves" in values:
         assert len(prediction.answers) <= values["max_leaves"]
-    if "max_queries" in values:
+    if "max_queries" in values and "actions" in values:  # a query tree: at each of its nodes
+        chosen = [(s.iteration, s.branch) for s in prediction.trace.of(Refined) if s.action == "refine"]
+        assert all(chosen.count(node) <= values["max_queries"] for node in chosen)
+    elif "max_queries" in values:
         assert all(len(s.queries) <= values["max_queries"] for s in prediction.trace.of(Retrieved))
     if "max_questions" in values:
         assert all(

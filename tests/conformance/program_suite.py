@@ -84,7 +84,7 @@ class ProgramConformance:
         assert cost.retrievals == sum(len(step.queries) for step in trace.of(Retrieved))
         shown = [passage for _, inputs in engine.calls for passage in passages_shown(inputs)]
         own = {step.text for step in trace.of(Prompted)}
-        assert cost.passages == len({title for title, text in shown if text not in own} | own)
+        assert cost.passages == len({text if text in own else title for title, text in shown})
         characters = dict(sorted((title, len(text)) for title, text in shown if text not in own))  # the longest wins
         assert {trace.passages[p]["title"]: n for p, n in trace.shown.items() if p[:6] != "model:"} == characters
         retrieved = [f"{title} {text}" for title, text in shown if text not in own]
@@ -94,6 +94,10 @@ class ProgramConformance:
             assert cost.retrievals == 0
         if not self.program.__module__.startswith("knowgap.programs.baselines"):
             assert prediction.answer, "a method never returns nothing"
+
+    def assert_same(self, one, other):
+        """What holds of two predictions that were made in the same way."""
+        assert_same(one, other)
 
     def test_answers_with_passages_and_trace(self):
         program = self.make()
@@ -187,6 +191,40 @@ class ProgramConformance:
         assert_same(together, alone)
         assert alone.trace.cost.critical_calls == alone.trace.cost.lm_calls == len(engine.calls)
         assert together.trace.cost.critical_calls <= alone.trace.cost.critical_calls
+
+    def settings(self):
+        """None, and those of the presets, each once, without what bounds the search."""
+        bounds = ("style", "depth", "iterations")
+        presets = [{n: v for n, v in preset.items() if n not in bounds} for preset in self.program.presets.values()]
+        return [{}, *(preset for n, preset in enumerate(presets) if preset and preset not in presets[:n])]
+
+    @pytest.mark.parametrize("most", range(1, 7))
+    @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
+    def test_a_question_costs_max_calls_at_most_and_is_answered(self, value, most):
+        for settings in self.settings():
+            together, engine = self.ask(self.small(**settings, max_calls=most), value)
+            assert len(engine.calls) <= most, settings
+            self.check(self.small(), together, engine)
+            alone, engine = self.ask(self.small(**settings, max_calls=most, concurrent=False), value)
+            assert len(engine.calls) <= most, settings
+            self.assert_same(together, alone)
+            unbounded = self.ask(self.small(**settings), value)[0].trace
+            reasons = [step.reason for step in together.trace.of(Stopped)]
+            if unbounded.cost.lm_calls > most:
+                assert not reasons or "calls" in reasons, settings
+
+    @pytest.mark.parametrize("value", [settling, *NEVER])
+    def test_max_calls_that_are_not_spent_change_nothing(self, value):
+        for settings in self.settings():
+            unbounded, _ = self.ask(self.small(**settings), value)
+            self.assert_same(self.ask(self.small(**settings, max_calls=1000), value)[0], unbounded)
+
+    @pytest.mark.parametrize("value", [settling, *NEVER])
+    def test_the_same_is_not_asked_twice_for_a_question(self, value):
+        for settings in self.settings():
+            _, engine = self.ask(self.small(**settings), value)
+            asked = [prompt for prompt in engine.prompts if prompt[-1] is None]  # the rest are samples
+            assert len(set(asked)) == len(asked), settings
 
     @pytest.mark.parametrize("value", [settling, *NEVER[::2]])
     def test_thresholds_ask_for_probabilities(self, value):

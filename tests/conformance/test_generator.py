@@ -122,20 +122,25 @@ class TestRQRAGWithGenerator(ProgramConformance):
         for alone, among in zip(one_by_one, together, strict=True):
             assert_same(among, alone)
 
-    def test_one_by_one_gives_the_same_answer_and_steps(self):
+    def assert_same(self, one, other):
         """Apart from the last digits of probabilities, which depend on the size of a batch."""
-        (together, _), (alone, recorder) = (self.ask(self.small(concurrent=c)) for c in (True, False))
-        assert (together.answer, together.passages) == (alone.answer, alone.passages)
-        assert [leaf["confidence"] for leaf in together.leaves] == pytest.approx(
-            [leaf["confidence"] for leaf in alone.leaves], abs=1e-4
+        assert (one.answer, one.passages) == (other.answer, other.passages)
+        assert [leaf["confidence"] for leaf in one.leaves] == pytest.approx(
+            [leaf["confidence"] for leaf in other.leaves], abs=1e-4
         )
-        assert [(s.kind, s.branch) for s in together.trace.steps] == [(s.kind, s.branch) for s in alone.trace.steps]
+        assert [(s.kind, s.branch) for s in one.trace.steps] == [(s.kind, s.branch) for s in other.trace.steps]
+
+    def test_one_by_one_gives_the_same_answer_and_steps(self):
+        paper = RQRAG.preset("multi_hop")
+        (together, _), (alone, recorder) = (self.ask(self.small(**paper, concurrent=c)) for c in (True, False))
+        self.assert_same(together, alone)
         assert alone.trace.cost.critical_calls == alone.trace.cost.lm_calls == len(recorder.calls)
         assert together.trace.cost.critical_calls < alone.trace.cost.critical_calls
 
     # Of prompts and replies, which a generator does not have.
     test_right_to_left_answers_come_through = None
     test_thresholds_ask_for_probabilities = None
+    test_the_same_is_not_asked_twice_for_a_question = None
     test_acall_gives_the_same = None
     test_streams_the_steps_of_the_trace = None
     test_a_stream_that_is_left_makes_no_further_call = None

@@ -29,6 +29,12 @@ class TypedEngine(ScriptedEngine):
         super().__init__(lambda *_: {})
         self.value, self.broken, self.spoil, self.limit = value, broken, spoil, limit
         self.weighed = Counter()  # decisions that were asked for as probabilities
+        self.prompts = []  # whole ones, and the temperature
+
+    def complete(self, request):
+        with self._lock:
+            self.prompts.append((str(request.system), str(request.messages), request.config.temperature))
+        return super().complete(request)
 
     def reply(self, text, fields, inputs):
         with self._lock:

@@ -6,8 +6,8 @@ defined for an example raises `DataError`.
 
 `get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
 take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the
-answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name they use the
-language model in DSPy's settings and the embedded entailment model; construct them for another.
+answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name
+they use the language model in DSPy's settings and the embedded entailment model; construct them for another.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ def test_a_statement_may_rest_on_two_passages_together():
 def test_the_query_module_is_told_how_many_queries_it_may_write_and_what_found_nothing(limit):
     queries = [f"Query {n}?" for n in range(6)]
     noise = queries[:3]  # of the rest, nothing is read
-    table, score = {**TABLE, **dict.fromkeys(noise, [NOISE])}, {**SCORES, (noise[0], "Ferries"): 4.0}
+    table, score = {**TABLE, **{query: [NOISE] for query in noise}}, {**SCORES, (noise[0], "Ferries"): 4.0}
     program = small(table, score, max_queries=limit, iterations=3)
     prediction, engine = two_steps(program, main=[], query=[ask(SECOND, *queries), ask(*queries)])
     first, second = engine.asked("query")
