@@ -143,7 +143,7 @@ class AdaptiveNote(Program):
             elif self.review:
                 invalid += 1
         self.record(Stopped(reason=reason))
-        output = self.ask(self.generate, question=question, note=best_note, style=self.wording, leave=0)
+        output = self.ask(self.generate, question=question, note=best_note, style=self.wording)
         return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 
     def _stop_reason(self, step: int, invalid: int, read: int) -> str:
@@ -163,7 +163,7 @@ class AdaptiveNote(Program):
 
     def _write_note(self, predictor: dspy.Module, passages: list[Passage], **inputs: Any) -> str:
         """The first note (equation 1) or an update of the best one (equation 4); empty without anything to read."""
-        output = self.ask(predictor, passages=passages, **inputs) if passages else None
+        output = self.ask(predictor, passages=passages, **inputs, leave=1) if passages else None
         note = text_of(output, "note")
         if note:
             self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
@@ -191,7 +191,7 @@ class AdaptiveNote(Program):
         elif not self.compare_additions and _adds_to(best_note, note):
             better, reason = True, "it adds to the note"
         else:
-            output = self.ask(self.compare, question=question, best_note=best_note, new_note=note)
+            output = self.ask(self.compare, question=question, best_note=best_note, new_note=note, leave=1)
             unasked = output is None and not self.may_go_on()
             better = unasked or (output is not None and bool(output.better))
             reason = "no call left" if unasked else "" if output is not None else "the comparison could not be read"
@@ -200,7 +200,7 @@ class AdaptiveNote(Program):
 
     def _answer_from_passages(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Plain retrieval-augmented generation, without notes (table 2, w/o IIC & AMR)."""
-        output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording, leave=0)
+        output = self.ask(self.vanilla, question=question, passages=passages, style=self.wording)
         return self.conclude(text_of(output) or UNKNOWN, passages, note="", questions=[])
 
 

@@ -115,6 +115,11 @@ class Program(Streamable, dspy.Module):
         return dict(cls.presets[name])
 
     @classmethod
+    def paper_preset(cls, task: str) -> str:
+        """The name of the preset for a family of tasks, or for the wider one that it belongs to; empty without any."""
+        return next((name for name in (task, task.removesuffix("_deep")) if name in cls.presets), "")
+
+    @classmethod
     def from_preset(cls, name: str, retriever: RetrieverLike | None = None, **kwargs: Any) -> Self:
         """Make a program with the hyperparameters of a preset; `kwargs` are arguments of the class and override it.
 
@@ -195,7 +200,7 @@ class Program(Streamable, dspy.Module):
     # What `forward` uses.
 
     def ask(
-        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), leave: int = 1, **inputs: Any
+        self, predictor: dspy.Module, *, inlined: Sequence[Passage] = (), leave: int = 0, **inputs: Any
     ) -> dspy.Prediction | None:
         """Ask the language model, unless the same was asked for this question.
 
@@ -205,7 +210,7 @@ class Program(Streamable, dspy.Module):
         Args:
             predictor: one of the program's.
             inlined: passages whose text is part of a text input.
-            leave: calls that `max_calls` must leave for what follows: 0 for the final answer, 1 for what comes before.
+            leave: calls that `max_calls` must leave for what follows, such as the final answer.
             **inputs: inputs of the predictor's signature.
 
         Returns:

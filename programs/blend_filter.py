@@ -164,10 +164,10 @@ class BlendFilter(Program):
     def _list_relevant(self, question: str, passages: list[Passage]) -> tuple[list[Passage], str]:
         """Assess every passage, then list the ids of the relevant ones, in two turns or one; and the assessment."""
         inputs = {"question": question, "passages": passages, "expected": EXPECTED_RELEVANT[self.none_relevant]}
-        output = self.ask(self.assess if self.merged else self.reason, **inputs)
+        output = self.ask(self.assess if self.merged else self.reason, **inputs, leave=1)
         assessment = " ".join(text_of(output, "reasoning").split())
         if not self.merged:
-            output = self.ask(self.list_ids, **inputs, assessment=assessment)
+            output = self.ask(self.list_ids, **inputs, assessment=assessment, leave=1)
         if output is None and not self.may_go_on():
             return passages, "no call left"
         relevant = cited(passages, output.relevant_ids or ()) if output is not None else []
@@ -176,7 +176,7 @@ class BlendFilter(Program):
     def _judge_each(self, question: str, passages: list[Passage]) -> list[Passage]:
         """The passages whose probability of relevance reaches the threshold."""
         tasks = [
-            functools.partial(self.ask, self.judge, inlined=[passage], question=question, passage=str(passage))
+            functools.partial(self.ask, self.judge, inlined=[passage], question=question, passage=str(passage), leave=1)
             for passage in passages
         ]
         relevant: list[Passage] = []
@@ -190,13 +190,13 @@ class BlendFilter(Program):
     def _answer(self, question: str, passages: list[Passage]) -> dspy.Prediction:
         """Equation 9: reason over the passages, then word the answer if need be."""
         style = self.wording
-        output = self.ask(self.answer, question=question, passages=passages, style=style, leave=0)
+        output = self.ask(self.answer, question=question, passages=passages, style=style)
         answer, reasoning = text_of(output), text_of(output, "reasoning")
         if reasoning or answer:
             self.record(Reasoned(what="chain of thought", text=reasoning))
             if self.always_shorten or not _fits(answer, self.style):
                 text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
-                answer = text_of(self.ask(self.shorten, question=question, text=text, style=style, leave=0)) or answer
+                answer = text_of(self.ask(self.shorten, question=question, text=text, style=style)) or answer
         return self.conclude(answer or UNKNOWN, passages, reasoning=reasoning)
 
 

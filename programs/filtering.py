@@ -89,15 +89,19 @@ def _rounded(ranked: Sequence[ScoredPassage]) -> dict[str, float]:
 
 
 def filter_sentences(
-    program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float
+    program: Program, reranker: Reranker, ranked: Sequence[ScoredPassage], delta: float, *, titles: bool = False
 ) -> list[ReadPassage]:
     """Keep the sentences that score at least `delta`, or the whole passage if it outscores all its sentences.
 
-    A sentence is scored alone, without the title, as in the paper. A passage of which no sentence reaches `delta` stays
-    whole, too.
+    A sentence is scored alone, or with the title before it. A passage of which no sentence reaches `delta` stays whole,
+    too.
     """
     split = [split_sentences(scored.passage.text) for scored in ranked]
-    pairs = [(scored.query, sentence) for scored, own in zip(ranked, split, strict=True) for sentence in own]
+    pairs = [
+        (scored.query, str(replace(scored.passage, text=sentence)) if titles else sentence)
+        for scored, own in zip(ranked, split, strict=True)
+        for sentence in own
+    ]
     scores = iter(reranker.score(pairs))
     filtered: list[ReadPassage] = []
     for (score, query, passage), sentences in zip(ranked, split, strict=True):
@@ -132,7 +136,7 @@ def compress(
     for start in range(0, len(ranked), top_k):
         batch = ranked[start : start + top_k]
         tasks = [
-            functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage))
+            functools.partial(program.ask, predictor, inlined=[passage], question=query, passage=str(passage), leave=1)
             for _, query, passage in batch
         ]
         for (_, query, passage), output in zip(batch, run_concurrently(tasks), strict=True):

@@ -26,7 +26,7 @@ from knowgap.programs.trace.steps import Judged, Missing, Prompted, Queried, Rej
 from knowgap.retrieval import EmbeddedEntailment, EmbeddedReranker
 from knowgap.retrieval.entailment.model import EntailmentModel
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
-from knowgap.retrieval.rerankers.reranker import Reranker
+from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 from knowgap.signatures import (
     UNKNOWN,
     AnswerOrPlan,
@@ -48,14 +48,15 @@ _OWN = "model:"
 _PAPERS_READING = {
     "min_passages": 0,
     "compression": "sentences",
+    "title_in_sentences": True,
     "plan_together": False,
     "each_query": False,
     "second_reading": False,
     "show_known": False,
     "patience": 10,
 }
-_WITH_EMBEDDED_RERANKER = {"min_passages": 3, "compression": "none"}
-"""Defaults where the reranker is the embedded one."""
+_WITH_BGE = {"min_passages": 0, "compression": "sentences", "title_in_sentences": True}
+"""Defaults where the reranker is the paper's."""
 
 
 class MIGRES(Program):
@@ -71,7 +72,7 @@ class MIGRES(Program):
     5. The last answer may use the model's own knowledge.
 
     Where no passage survives, the model writes what it knows, which is read as a passage and marked as the model's own.
-    Departures from the paper, and the two defaults that differ with the embedded reranker: docs/methods/migres.md.
+    Departures from the paper, and the defaults that differ with its reranker: docs/methods/migres.md.
 
     Args:
         reranker: scores (query, text) pairs; default: the embedded one. The paper's is BGE-reranker-base.
@@ -101,18 +102,23 @@ class MIGRES(Program):
     )
     top_k = Integer(5, "passages read per iteration at most (k, table 12)", low=1, high=20)
     min_passages = Integer(
-        0,
-        "passages read per iteration in any case, although δ would drop them; 3 with the embedded reranker",
+        3,
+        "passages read per iteration in any case, although δ would drop them; 0 with the paper's reranker",
         low=0,
         high=20,
     )
     retrieve_k = Integer(50, "passages retrieved per query (table 12)", low=1, high=200)
     max_queries = Integer(3, "new queries per iteration at most (section 3.2)", low=1, high=5)
     compression = Choice(
-        "sentences",
-        "how a passage is cut down before reading: sentence filter, nothing, summary or snippet (table 5); nothing "
-        "with the embedded reranker",
+        "none",
+        "how a passage is cut down before reading: sentence filter, nothing, summary or snippet (table 5); sentences "
+        "with the paper's reranker",
         choices=("sentences", "none", "summary", "snippet"),
+    )
+    title_in_sentences = Switch(
+        False,
+        "score a sentence with the title before it, as the released code does; on with the paper's reranker",
+        when={"compression": ["sentences"]},
     )
     check_entailment = Switch(True, "keep a statement only if a cited passage entails it (section 3.2)")
     entailment_threshold = Real(
@@ -141,8 +147,7 @@ class MIGRES(Program):
         entailment: EntailmentModel | None = None,
         **kwargs: Any,
     ):
-        embedded = reranker is None or isinstance(reranker, EmbeddedReranker)
-        super().__init__(retriever, **{**(_WITH_EMBEDDED_RERANKER if embedded else {}), **kwargs})
+        super().__init__(retriever, **{**(_WITH_BGE if is_bge_base(reranker) else {}), **kwargs})
         self.reranker = reranker or EmbeddedReranker()
         self.entailment = entailment or EmbeddedEntailment()
         self.leaf = dspy.Predict(ExtractUsefulInfo)
@@ -199,7 +204,7 @@ class MIGRES(Program):
         self.record(Stopped(reason=reason))
         if not self.prompt_knowledge:
             return self._answer("", None, known, missing)
-        decision = self.ask(self.last, question=question, known=list(known), style=self.wording, leave=0)
+        decision = self.ask(self.last, question=question, known=list(known), style=self.wording)
         return self._answer(text_of(decision), decision, known, missing)
 
     def _decide(
@@ -212,7 +217,7 @@ class MIGRES(Program):
         remembered: dict[str, Any] = {"asked": asked, "found_nothing": found_nothing}
         if not self.memory:
             remembered = {"asked": [question], "found_nothing": []}
-        return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries)
+        return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries, leave=1)
 
     def _unasked(self, decision: dspy.Prediction | None, asked: list[str]) -> list[str]:
         """The queries of the main module's reply that were not asked before; none if it wrote none."""
@@ -248,12 +253,13 @@ class MIGRES(Program):
             case "none":
                 return [ReadPassage(passage, passage, query) for _, query, passage in ranked]
             case _:
-                return filter_sentences(self, self.reranker, ranked, self.threshold)
+                threshold = resolve_threshold(self.reranker, self.delta)
+                return filter_sentences(self, self.reranker, ranked, threshold, titles=self.title_in_sentences)
 
     @property
-    def threshold(self) -> float:
-        """The relevance threshold δ: the hyperparameter, or the reranker's default."""
-        return resolve_threshold(self.reranker, self.delta)
+    def threshold(self) -> float | None:
+        """The relevance threshold δ: the hyperparameter, or the reranker's default; None for a reranker without one."""
+        return self.reranker.default_threshold if self.delta is None else self.delta
 
     def _extract(
         self,
@@ -280,9 +286,9 @@ class MIGRES(Program):
     def _leaf(self, question: str, queries: list[str], passages: Sequence[ReadPassage], known: Claims) -> Claims:
         inputs: dict[str, Any] = {"question": question, "queries": queries, "passages": [p.shown for p in passages]}
         if self.show_known:
-            output = self.ask(self.leaf_linking, **inputs, known=list(known))
+            output = self.ask(self.leaf_linking, **inputs, known=list(known), leave=1)
         else:
-            output = self.ask(self.leaf, **inputs)
+            output = self.ask(self.leaf, **inputs, leave=1)
         claims = read_claims(output, [item.original for item in passages])
         entailed = claims
         if self.check_entailment:
@@ -296,7 +302,7 @@ class MIGRES(Program):
 
     def _prompted(self, queries: Sequence[str], read: dict[str, int]) -> list[ReadPassage]:
         """What the model knows about the queries, as one passage that is marked as the model's own."""
-        text = known_text(self.ask(self.knowledge, queries=list(queries)), "passage")
+        text = known_text(self.ask(self.knowledge, queries=list(queries), leave=1), "passage")
         if not text:
             self.record(Judged(what="knowledge of its own", value=False))
             return []
@@ -318,6 +324,7 @@ class MIGRES(Program):
             asked=asked if self.memory else [question],
             found_nothing=found_nothing if self.memory else [],
             max_queries=self.max_queries,
+            leave=1,
         )
         exclude = asked if self.memory else []
         queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, exclude)

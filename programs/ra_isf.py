@@ -232,7 +232,7 @@ class RAISF(Program):
             [probability] = model.knows([node.question])
             step = judged_by(model, "self-knowledge", probability, self.know_threshold)
         else:
-            output = self._ask(self.know, model, question=node.question)
+            output = self._ask(self.know, model, question=node.question, leave=1)
             step = Judged(what="self-knowledge", value=output is not None and bool(output.knows))
         self.record(step)
         solution = self._directly(node) if step.value else None
@@ -289,7 +289,7 @@ class RAISF(Program):
 
         def judge(passage: Passage) -> bool:
             inputs = {"question": question, "passage": str(passage)}
-            output = self._ask(self.relevance, self.relevance_model, inlined=[passage], **inputs)
+            output = self._ask(self.relevance, self.relevance_model, inlined=[passage], **inputs, leave=1)
             relevant = output is not None and bool(output.relevant)
             self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
             return relevant
@@ -301,7 +301,7 @@ class RAISF(Program):
         """The passages that are relevant by one judgement of all (table 5); none if these are not sufficient."""
         if not passages:
             return []
-        output = self._ask(self.judge, self.relevance_model, question=question, passages=list(passages))
+        output = self._ask(self.judge, self.relevance_model, question=question, passages=list(passages), leave=1)
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         for passage in passages:
             self.record(Judged(what="relevance", value=passage in named, passage=passage.id))

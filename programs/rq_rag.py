@@ -248,6 +248,7 @@ class RQRAG(Program):
             searched=node.searched,
             passages=node.passages,
             max_queries=self.max_queries,
+            leave=1,
         )
         queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, node.queries)
         for query in repeated:

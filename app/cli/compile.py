@@ -92,7 +92,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
     if options.teacher is not None:
         teacher_lm = factories.load_lm(replace(options, lm=options.teacher), asks=not options.dry_run)
     with open_job(options, ("dev", "test"), checked) as job:
-        programs = [each.make(job.retriever, job.lm) for each in checked]
+        programs = [each.make(job.retriever, job.lm, job.dataset.name) for each in checked]
         folder = options.output_dir or Path(f"{study_label(programs)}-{job.dataset.name}")
         if config is not None:
             _finetune(job, programs[0], folder, config, teacher_lm)

@@ -58,7 +58,7 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     asks = not options.dry_run or options.measure
     split = options.split if options.whole else None
     with open_job(options, [options.split], checked.values(), asks=asks, undivided_as=split) as job:
-        made = {label: each.make(job.retriever, job.lm) for label, each in checked.items()}
+        made = {label: each.make(job.retriever, job.lm, job.dataset.name) for label, each in checked.items()}
         programs = {label or program.name: program for label, program in made.items()}
         if options.dry_run:
             estimates = {label: job.estimate(each, options.split, options.measure) for label, each in programs.items()}

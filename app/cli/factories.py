@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever
 
 _DEFAULT_PROGRAM = "migres"
+PAPER = "paper"  # stands for the preset of the questions' task
 _BASE = "rag"  # of all programs, the one that the others are compared with
 _LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
 _EMBEDDED_NOTICE = (
@@ -216,16 +217,21 @@ def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
         names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
     if not names:
         raise UsageError("--program is empty: name programs or artifact folders, separated by commas")
-    for option, value in (("--preset", options.preset), ("--set", options.settings)):
+    own = None if options.preset == PAPER else options.preset
+    for option, value in (("--preset", own), ("--set", options.settings)):
         if value:
-            raise UsageError(f"{option}: goes with one program, and --program names several")
+            raise UsageError(f"{option} {value}: goes with one program, and --program names several")
     parts = named_values(options.parts, "--part")
     takers = {name: {*(kind := program_class_of(name)).part_names, *kind.sub_models} for name in names}
     for name in parts:
         if not any(name in taken for taken in takers.values()):
             raise UsageError(f"--part {name}={parts[name]}: none of the programs has one")
     return {
-        name: o.ProgramOptions(name, parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]])
+        name: o.ProgramOptions(
+            name,
+            preset=options.preset if program_class_of(name).presets and artifact_of(name)[1] is None else None,
+            parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]],
+        )
         for name in names
     }
 
@@ -251,13 +257,13 @@ class CheckedProgram(NamedTuple):
 
     Attributes:
         retrieves: whether it searches an index.
-        make: makes it from the index and the language model that it will be asked with; an artifact that was compiled
-            with others warns.
+        make: makes it from the index and the language model that it will be asked with, and the name of the data set,
+            from which `--preset paper` tells the task; an artifact that was compiled with others warns.
         generator: the model that writes everything in place of the language model, if the program has one.
     """
 
     retrieves: bool
-    make: Callable[[Retriever | None, dspy.LM | None], Program]
+    make: Callable[[Retriever | None, dspy.LM | None, str], Program]
     generator: Any = None
 
 
@@ -285,11 +291,11 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     for name, where in named.items():
         if name not in (*program_class.part_names, *program_class.sub_models):
             raise UsageError(f"--part {name}={where}: the program {program_class.name} has no {name}")
-    if options.preset is not None:
-        program_class.preset(options.preset)
+    if options.preset not in (None, PAPER):
+        program_class.preset(str(options.preset))
     models = load_parts(options.parts)
 
-    def make(retriever: Retriever | None, lm: dspy.LM | None) -> Program:
+    def make(retriever: Retriever | None, lm: dspy.LM | None, dataset: str) -> Program:
         import dspy
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
@@ -297,16 +303,32 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
                 loaded = load(artifact, retriever=retriever, expect=program_class, **models)
                 return loaded.configure(**settings)
             if options.preset is not None:
-                return program_class.from_preset(options.preset, retriever, **models, **settings)
+                preset = _paper_preset(program_class, dataset) if options.preset == PAPER else options.preset
+                return program_class.from_preset(preset, retriever, **models, **settings)
             return program_class(retriever, **models, **settings)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = make(None, None)
+        program = make(None, None, "sample")
     for name in named.keys() & program_class.sub_models:
         if why := program.ignores(name):
             raise UsageError(f"--part {name}={named[name]}: would have no effect: {why}")
     return CheckedProgram(program_class.needs_retriever, make, program.parts().get("generator"))
+
+
+def _paper_preset(program_class: type[Program], dataset: str) -> str:
+    """The program's preset for the task of a data set.
+
+    Raises:
+        UsageError: the task is not known, or the paper has no settings for it.
+    """
+    from knowgap.compiling.data.registry import task_of
+
+    if preset := program_class.paper_preset(task := task_of(dataset)):
+        return preset
+    why = f"there is none for {task}" if task else f"the task of {dataset or 'your question'} is not known"
+    known = ", ".join(program_class.presets) or f"{program_class.name} has none"
+    raise UsageError(f"--preset {PAPER}: {why}; name one: {known}")
 
 
 def program_class_of(program: str | None) -> type[Program]:

@@ -145,7 +145,12 @@ class ProgramOptions:
         ),
     ] = None
     preset: Annotated[
-        str | None, Option("--preset", help="The paper's settings for a family of tasks: see `knowgap ls PROGRAM`.")
+        str | None,
+        Option(
+            "--preset",
+            help="The paper's settings for a family of tasks (see `knowgap ls PROGRAM`); paper: those for the task of "
+            "the data.",
+        ),
     ] = None
     settings: Annotated[
         list[str] | None, Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")

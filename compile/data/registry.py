@@ -131,6 +131,21 @@ LAYOUTS: dict[str, Layout] = {
     ),
 }
 
+_TASKS = {
+    **dict.fromkeys(("sample", "hotpotqa"), "multi_hop"),
+    **dict.fromkeys(("2wikimultihopqa", "musique"), "multi_hop_deep"),
+    **dict.fromkeys(("triviaqa", "popqa", "nq_open"), "open_domain"),
+    **dict.fromkeys(("openbookqa", "arc_challenge"), "multiple_choice"),
+    "strategyqa": "commonsense",
+    "asqa": "long_form",
+    "crud": "news",
+}
+
+
+def task_of(dataset: str) -> str:
+    """The family of tasks that a data set belongs to, by its name; empty if it is not known."""
+    return _TASKS.get(dataset, "")
+
 
 def find_reader(name: str) -> Reader:
     """What reads files of a layout.

@@ -182,7 +182,8 @@ def call_bound(program: Program) -> CallBound:
             f"how many calls {program.name} makes is not known before it runs: measure it on three questions, "
             "with measure=True, or with `knowgap eval --dry-run --measure`"
         )
-    return rule(program.values())
+    bound, most = rule(program.values()), program.max_calls
+    return bound if most is None else bound._replace(calls=min(most, bound.calls))
 
 
 def _migres(v: Mapping[str, Any]) -> CallBound:
@@ -197,17 +198,20 @@ def _adaptive_note(v: Mapping[str, Any]) -> CallBound:
 
 def _ra_isf(v: Mapping[str, Any]) -> CallBound:
     judging = 1 if v["judge_together"] else v["top_k"]
-    own = 2 * v["self_knowledge"] + (judging + 1) * v["passage_relevance"]
+    reading = judging if v["judge_together"] and v["read_together"] else judging + 1
+    own = 2 * v["self_knowledge"] + reading * v["passage_relevance"]
     depth = v["depth"] if v["question_decomposition"] else 0
     levels = [v["max_questions"] ** d for d in range(depth + 1)]
     return CallBound(sum(levels) * own + 2 * sum(levels[:-1]), v["top_k"] if v["judge_together"] else 1)
 
 
 def _rq_rag(v: Mapping[str, Any]) -> CallBound:
-    actions, nodes, calls = 3 if v["actions"] == "all" else 1, 1, 1
+    children, asked = {"all": (3, 3), "needed": (v["max_queries"], 1)}.get(v["actions"], (1, 1))
+    nodes, calls = 1, 1
     for _ in range(v["depth"]):
-        nodes = min(nodes, v["beam_width"]) * actions
-        calls += 2 * nodes
+        parents = min(nodes, v["beam_width"])
+        nodes = parents * children
+        calls += parents * asked + nodes
     return CallBound(calls + 1, v["top_k"] * (v["depth"] + 1))  # one more where log-probabilities are refused
 
 

@@ -260,11 +260,6 @@ class _Preparation:
         return self.retrievers[folder], folder
 
 
-def task_preset(cls: type[Program], task: str) -> str:
-    """The program's preset for a family of tasks, or for the wider one that it belongs to; empty if it has none."""
-    return next((name for name in (task, task.removesuffix("_deep")) if name in cls.presets), "")
-
-
 def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., Program], bool]:
     """What makes a cell's program from a retriever, and whether the paper's relevance threshold was left out."""
     row, column = cell.row, cell.column
@@ -282,7 +277,7 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
         cls = get_program(row.program)
     except UnknownName:
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES]) from None
-    preset = row.preset or task_preset(cls, column.task)
+    preset = row.preset or cls.paper_preset(column.task)
     values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
     values |= {**(cls.preset(preset) if preset else {}), **settings}
     values, left_out = fit_to_reranker(values, setup.reranker)

@@ -26,9 +26,10 @@ class StudyConfig(BaseModel):
         mode: "single" maximises the score; "pareto" also minimises the cost, and stops no trial early.
         cost: what counts as cost, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         rule: which trial is chosen; see `knowgap.compiling.study.trials.choose`.
-        max_calls_per_question: calls of the language model that a question may take on average, cached ones included;
-            more expensive trials are not chosen, and are stopped once that is certain.
-        max_cost_per_question: the same in US dollars, by `prices` or DSPy's table.
+        max_calls_per_question: the hyperparameter `max_calls` of every program: calls of the language model that a
+            question may take at most, cached ones included.
+        max_cost_per_question: US dollars that a question may cost on average, by `prices` or DSPy's table; more
+            expensive trials are not chosen, and are stopped once that is certain.
         prune: stop a trial early if it does worse than the best one, or can be expected to gain less than 0.01 over it;
             see `knowgap.compiling.study.pruning`.
         include: search over these hyperparameters only; None for all that are declared to be tuned.
@@ -59,7 +60,7 @@ class StudyConfig(BaseModel):
     mode: Literal["single", "pareto"] = "single"
     cost: str = "lm_calls"
     rule: str = "best"
-    max_calls_per_question: float | None = Field(default=None, ge=0)
+    max_calls_per_question: int | None = Field(default=None, ge=1)
     max_cost_per_question: float | None = Field(default=None, ge=0)
     prune: bool = True
     include: list[str] | None = None
@@ -108,8 +109,11 @@ class StudyConfig(BaseModel):
     @property
     def needs_counts(self) -> bool:
         """Whether a limit or an objective depends on what the language model's calls cost."""
-        is_limited = self.max_calls_per_question is not None or self.max_cost_per_question is not None
-        return self.limits_spending or is_limited or (self.mode == "pareto" and self.cost in METERED)
+        return (
+            self.limits_spending
+            or self.max_cost_per_question is not None
+            or (self.mode == "pareto" and self.cost in METERED)
+        )
 
     def of_program(self, prefix: str) -> StudyConfig:
         """The settings for the program whose hyperparameters' names begin with `prefix`, without it."""
@@ -165,8 +169,6 @@ class StudyConfig(BaseModel):
             return math.inf if cost is None else cost
 
         found = list[tuple[float, float, str]]()
-        if self.max_calls_per_question is not None:
-            found.append((known("lm_calls"), self.max_calls_per_question, "calls"))
         if self.max_cost_per_question is not None and self.prices is not None:
             money = dollars(known("prompt_tokens"), known("completion_tokens"), self.prices)
             found.append((money, self.max_cost_per_question, "US dollars"))

@@ -136,6 +136,8 @@ def run_study(
         check_gold(devset, each.retriever, name)
     choice = "" if not (searches := shows_demos(demos, model, teacher_lm)) else "bootstrapped" if train else "own"
     config = (config or StudyConfig()).with_prices(lm_name(model))
+    if (most := config.max_calls_per_question) is not None:
+        by_name = {n: p.deepcopy().configure(max_calls=min(most, p.max_calls or most)) for n, p in by_name.items()}
     _check_names(by_name, config)
     questions = list(zip(ids, devset, strict=True))
     random.Random(seed).shuffle(questions)

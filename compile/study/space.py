@@ -60,7 +60,8 @@ class SearchSpace:
         for name in [*(config.include or ()), *config.exclude, *config.ranges, *chain.from_iterable(known)]:
             if name not in declared:
                 raise UnknownName.among(f"hyperparameter of {program.name}", name, declared)
-        included = [name for name, d in declared.items() if d.tune] if config.include is None else config.include
+        tuned = [name for name, d in declared.items() if d.tune or name in config.ranges]
+        included = tuned if config.include is None else config.include
         chosen = {name: d for name, d in declared.items() if name in included and name not in config.exclude}
         self.declared = _by_dependence(chosen)
         self.values = program.values()

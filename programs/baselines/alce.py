@@ -78,7 +78,7 @@ class Summ(Reranking):
         ranked = self._ranked(question)[: self.compressed]
         compressed = compress(self, self.compress, self.output_field, ranked, self.top_k)
         shown = [item.shown for item in compressed]
-        output = self.ask(self.answer, question=question, passages=shown, style=self.wording, leave=0)
+        output = self.ask(self.answer, question=question, passages=shown, style=self.wording)
         return self.conclude(text_of(output), [item.original for item in compressed])
 
 
@@ -127,7 +127,7 @@ class VanillaS(Reranking):
         if threshold is not None:
             filtered = filter_sentences(self, self.reranker, ranked, threshold)
             shown, original = [item.shown for item in filtered], [item.original for item in filtered]
-        output = self.ask(self.answer, question=question, passages=shown, style=self.wording, leave=0)
+        output = self.ask(self.answer, question=question, passages=shown, style=self.wording)
         return self.conclude(text_of(output), original)
 
 
@@ -175,7 +175,7 @@ class CitationRerank(Reranking):
         # The number of the sample keeps the cache from giving the same answer for all.
         config = {"temperature": self.temperature, "rollout_id": number}
         inputs = {"question": question, "passages": passages, "style": self.wording}
-        output = self.ask(self.answer, config=config, leave=0, **inputs)
+        output = self.ask(self.answer, config=config, **inputs)
         claims = read_claims(output, passages)
         self.record(extracted_step(claims))
         answer = text_of(output)

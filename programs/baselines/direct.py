@@ -28,7 +28,7 @@ class Direct(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages."""
-        return self.conclude(text_of(self.ask(self.answer, question=question, style=self.wording, leave=0)), [])
+        return self.conclude(text_of(self.ask(self.answer, question=question, style=self.wording)), [])
 
 
 class ChainOfThought(Direct):
@@ -42,7 +42,7 @@ class ChainOfThought(Direct):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `reasoning`."""
-        output = self.ask(self.answer, question=question, style=self.wording, leave=0)
+        output = self.ask(self.answer, question=question, style=self.wording)
         reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
         return self.conclude(text_of(output), [], reasoning=reasoning)

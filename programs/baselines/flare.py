@@ -92,7 +92,7 @@ class FLARE(Program):
         if not answer:
             inlined = [] if sentences else passages
             text = " ".join(sentences) or "\n".join(str(passage) for passage in passages)
-            output = self.ask(self.final, inlined=inlined, question=question, text=text, style=self.wording, leave=0)
+            output = self.ask(self.final, inlined=inlined, question=question, text=text, style=self.wording)
             answer = text_of(output)
         return self.conclude(answer, distinct(read), sentences=sentences)
 
@@ -105,7 +105,7 @@ class FLARE(Program):
     def _draft(self, question: str, passages: list[Passage], sentences: list[str], with_tokens: bool) -> _Draft:
         """The next sentence, with how sure the model is of it."""
         inputs = {"question": question, "passages": passages, "known": list(sentences), "style": self.wording}
-        reply = ask_for_tokens(self, self.sentence, with_tokens, **inputs)
+        reply = ask_for_tokens(self, self.sentence, with_tokens, **inputs, leave=1)
         output, refused = reply.output, reply.refused
         if output is None:
             return _Draft(refused=refused)

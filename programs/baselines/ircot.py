@@ -45,7 +45,7 @@ class IRCoT(Program):
             self.begin_iteration(step)
             hits = self.retrieve([query], self.top_k)[0]
             passages = distinct([*passages, *(hit.passage for hit in hits)])[: self.max_collected]
-            output = self.ask(self.step, question=question, passages=passages, known=list(chain))
+            output = self.ask(self.step, question=question, passages=passages, known=list(chain), leave=1)
             sentences, repeated = clean_lines([text_of(output, "reasoning")], 1, chain)
             if not sentences:
                 reason = "repeated sentence" if repeated else "no sentence"
@@ -59,7 +59,7 @@ class IRCoT(Program):
                 query = sentences[0]
                 self.record(Queried(queries=[query]))
         self.record(Stopped(reason=reason))
-        output = self.ask(self.reader, question=question, passages=passages, style=self.wording, leave=0)
+        output = self.ask(self.reader, question=question, passages=passages, style=self.wording)
         reasoning = text_of(output, "reasoning")
         self.record(Reasoned(what="chain of thought", text=reasoning))
         return self.conclude(text_of(output), passages, reasoning=reasoning, chain=chain)

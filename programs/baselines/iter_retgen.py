@@ -46,7 +46,7 @@ class IterRetGen(Program):
                 query = " ".join(part for part in (reasoning, answer, question) if part)
                 self.record(Queried(queries=[query]))
             passages = self.retrieve_passages(query, self.top_k)
-            output = self.ask(self.answer, question=question, passages=passages, style=self.wording, leave=0)
+            output = self.ask(self.answer, question=question, passages=passages, style=self.wording)
             if output is not None:
                 answer, reasoning = text_of(output) or answer, text_of(output, "reasoning")
             self.record(Reasoned(what="chain of thought", text=reasoning))

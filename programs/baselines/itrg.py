@@ -52,13 +52,13 @@ class ITRG(Program):
             passages = self.retrieve_passages(query, self.top_k)
             inputs = {"question": question, "passages": passages}
             if document and self.strategy == "refine":
-                written = text_of(self.ask(self.refine, best_note=document, **inputs), "note")
+                written = text_of(self.ask(self.refine, best_note=document, **inputs, leave=1), "note")
                 sources = distinct([*sources, *passages]) if written else sources
             else:
-                written = text_of(self.ask(self.refresh, **inputs), "note")
+                written = text_of(self.ask(self.refresh, **inputs, leave=1), "note")
                 sources = passages if written else sources
             document = written or document
             self.record(Noted(note=document, passages=[passage.id for passage in sources]))
         self.record(Stopped(reason="iterations"))
-        output = self.ask(self.answer, question=question, note=document, style=self.wording, leave=0)
+        output = self.ask(self.answer, question=question, note=document, style=self.wording)
         return self.conclude(text_of(output), sources, note=document)

@@ -32,7 +32,7 @@ class LeastToMost(Program):
 
     def forward(self, question: str) -> dspy.Prediction:
         """Answer `question` without passages; the prediction adds `sub_answers`."""
-        output = self.ask(self.decompose, question=question)
+        output = self.ask(self.decompose, question=question, leave=1)
         questions, _ = clean_lines(output.questions if output is not None else None, self.max_questions, [question])
         self.record(Decomposed(questions=questions))
         sub_answers: list[SubAnswer] = []

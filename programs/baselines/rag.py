@@ -37,7 +37,7 @@ class RAG(Program):
     def _read(self, question: str) -> tuple[list[Passage], dspy.Prediction | None]:
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        return passages, self.ask(self.answer, question=question, passages=passages, style=self.wording, leave=0)
+        return passages, self.ask(self.answer, question=question, passages=passages, style=self.wording)
 
 
 class RAGChainOfThought(RAG):

@@ -65,7 +65,7 @@ class SelfAsk(Program):
         self.record(Stopped(reason=reason))
         if not sub_answers:
             return dspy.Prediction(**self._look_up(question, self.wording, leave=0), sub_answers=[])
-        output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=self.wording, leave=0)
+        output = self.ask(self.final, question=question, sub_answers=list(sub_answers), style=self.wording)
         return self.conclude(text_of(output), distinct(read), sub_answers=sub_answers)
 
     def _look_up(self, question: str, style: str, leave: int) -> dspy.Prediction:

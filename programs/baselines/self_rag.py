@@ -36,10 +36,10 @@ class SelfRefine(Program):
         """Answer `question` from one retrieval; the prediction adds `note`."""
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        note = text_of(self.ask(self.refine, question=question, passages=passages), "note")
+        note = text_of(self.ask(self.refine, question=question, passages=passages, leave=1), "note")
         self.record(Noted(note=note, passages=[passage.id for passage in passages]))
         source, inlined = (note, []) if note else ("\n".join(str(passage) for passage in passages), passages)
-        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=self.wording, leave=0)
+        output = self.ask(self.answer, inlined=inlined, question=question, note=source, style=self.wording)
         return self.conclude(text_of(output), passages, note=note)
 
 
@@ -64,9 +64,9 @@ class SelfRerank(Program):
         """Answer `question` from the passages that the model keeps."""
         self.begin_iteration(1)
         passages = self.retrieve_passages(question, self.top_k)
-        output = self.ask(self.rank, question=question, passages=passages) if passages else None
+        output = self.ask(self.rank, question=question, passages=passages, leave=1) if passages else None
         kept = passages if output is None else cited(passages, output.relevant_ids or ())
         dropped = [passage.id for passage in passages if passage not in kept]
         self.record(Filtered(kept=[passage.id for passage in kept], dropped=dropped))
-        output = self.ask(self.answer, question=question, passages=kept, style=self.wording, leave=0)
+        output = self.ask(self.answer, question=question, passages=kept, style=self.wording)
         return self.conclude(text_of(output), kept)

@@ -135,11 +135,11 @@ class SKR(Program):
         knows = self._knows(question)
         passages: list[Passage] = []
         if knows:
-            output = self.ask(self.direct, question=question, style=self.wording, leave=0)
+            output = self.ask(self.direct, question=question, style=self.wording)
         else:
             self.begin_iteration(1)
             passages = self.retrieve_passages(question, self.top_k)
-            output = self.ask(self.read, question=question, passages=passages, style=self.wording, leave=0)
+            output = self.ask(self.read, question=question, passages=passages, style=self.wording)
         return self.conclude(text_of(output), passages, knows=knows)
 
     def _knows(self, question: str) -> bool:

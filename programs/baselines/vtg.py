@@ -84,12 +84,12 @@ class VTG(Program):
             self.record(Rejected(what=statement, why="no passage found entails it"))
         self.record(Stopped(reason=reason))
         if reason != "verified":
-            answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording, leave=0))
+            answer = text_of(self.ask(self.last, question=question, known=list(known), style=self.wording))
         return self.conclude(answer, distinct(_sources(known)), known=list(known))
 
     def _drafted(self, question: str, passages: list[Passage]) -> tuple[str, Claims]:
         """An answer, and the statements that lead to it with the passages they cite."""
-        output = self.ask(self.draft, question=question, passages=passages, style=self.wording)
+        output = self.ask(self.draft, question=question, passages=passages, style=self.wording, leave=1)
         return text_of(output), read_claims(output, passages)
 
     def _verify(self, claims: Claims, known: Claims) -> list[str]:

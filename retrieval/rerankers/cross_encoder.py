@@ -33,7 +33,7 @@ class CrossEncoderReranker(PairScorer):
         model: a folder, or a name on the Hugging Face hub.
         device: where to compute; None takes a GPU if there is one.
         default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
-            setting) and 0.0, even odds for a model trained with a logistic loss, for any other.
+            setting), and none for any other, whose δ `knowgap compile --optimizer calibrate` finds.
 
     Raises:
         CheckpointError: no such model, or one that gives more than one score per pair.
@@ -44,7 +44,7 @@ class CrossEncoderReranker(PairScorer):
         self._model = load_cross_encoder(model, device=device, labels=1)
         self.name = str(model)
         if default_threshold is None:
-            default_threshold = 3.0 if is_bge_base(self.name) else 0.0
+            default_threshold = 3.0 if is_bge_base(self.name) else None
         self.default_threshold: float | None = default_threshold
         self.scale = f"raw logits of {self.name}"
 

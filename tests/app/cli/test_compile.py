@@ -147,8 +147,8 @@ def test_finds_the_best_of_several_programs(knowgap):
     assert "Score against cost" in (knowgap.folder / "out" / "report.html").read_text()
     again, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
     assert "the best of 6 trials" in again
-    message = knowgap.refusal("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=0.5")
-    assert "no trial costs 0.5 calls a question or less: the cheapest, trial" in message
+    message = knowgap.refusal("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=0")
+    assert "max_calls_per_question" in message
 
 
 def test_two_workers_share_a_study_of_several_programs(knowgap):

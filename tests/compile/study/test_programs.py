@@ -134,15 +134,14 @@ def test_the_best_within_a_price():
     free, _, _ = run(14, 30)
     assert free.best.costs["lm_calls"] == 2
     cheap, _, _ = run(14, 30, max_calls_per_question=1)
-    assert cheap.best.costs["lm_calls"] == 1
-    assert cheap.best.values["careful"] is False
-    assert cheap.best.score == max(t.score for t in cheap.trials if t.complete and t.costs["lm_calls"] == 1)
-    dear = [trial for trial in cheap.trials if trial.costs["lm_calls"] > 1 and trial.same_as is None]
-    assert all(not trial.complete and len(trial.scores) <= 20 for trial in dear)  # 20 of 30 questions reach the limit
-    with pytest.raises(
-        StudyError, match=r"no trial costs 0.5 calls a question or less: the cheapest, .* costs 1 calls"
-    ):
-        run(4, 10, max_calls_per_question=0.5)
+    assert {trial.costs["lm_calls"] for trial in cheap.trials} == {1}
+    assert cheap.program.max_calls == 1
+    price = {"prices": (1.0, 1.0), "cost": "tokens"}
+    least = min(trial.costs["tokens"] for trial in free.trials) / 1e6
+    within, _, _ = run(14, 30, max_cost_per_question=1.2 * least, **price)
+    assert within.best.costs["lm_calls"] == 1
+    with pytest.raises(StudyError, match=r"no trial costs .* US dollars a question or less: the cheapest, .* costs"):
+        run(4, 10, max_cost_per_question=least / 2, **price)
     with pytest.raises(UsageError, match=r"--prices"):
         run(4, 10, max_cost_per_question=0.5)
     priced, _, _ = run(4, 10, max_cost_per_question=1.0, prices=(1.0, 1.0))
@@ -203,7 +202,7 @@ def test_pareto_keeps_all_programs_in_the_race():
 
 
 def trial(number, program, scores, complete=True, calls=1.0):
-    costs = {"lm_calls": calls, "tokens": 0.0}
+    costs = {"lm_calls": calls, "prompt_tokens": calls, "completion_tokens": 0.0}
     return TrialResult(
         number=number, label="sampled", program=program, values={}, complete=complete, scores=scores, costs=costs
     )
@@ -219,9 +218,9 @@ def test_half_of_the_programs_leave_after_each_round():
     assert in_race(names, [*papers, *later[:6]], 5, 23) == ["c", "e"]  # 18 trials in three rounds
     assert in_race(names, [*papers, *later], 5, 23) == ["c"]
     assert in_race(["a"], [], 1, 5) == ["a"]
-    assert in_race(names, papers, 5, 23, StudyConfig(max_calls_per_question=1.0)) == ["e", "d", "c"]
+    assert in_race(names, papers, 5, 23, StudyConfig(max_cost_per_question=1.0, prices=(1e6, 1e6))) == ["e", "d", "c"]
     papers[4] = trial(4, "e", [1.0] * 10, calls=3.0)
-    assert in_race(names, papers, 5, 23, StudyConfig(max_calls_per_question=1.0)) == ["d", "c", "b"]
+    assert in_race(names, papers, 5, 23, StudyConfig(max_cost_per_question=1.0, prices=(1e6, 1e6))) == ["d", "c", "b"]
 
 
 def test_a_trial_that_was_stopped_early_is_placed_by_the_questions_that_both_were_asked():
