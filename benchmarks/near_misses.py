@@ -34,6 +34,7 @@ DECIDING = {
     "AnswerWithCitations": ("answer",),
     "ExtractSnippet": ("snippet",),
     "FollowUp": ("needed",),
+    "InternalKnowledge": ("passage",),
     "JointRelevance": ("answerable",),
     "MissingInfo": ("answer",),
     "NextSentence": ("reasoning",),

@@ -43,7 +43,7 @@ ACTS = {
     "rewrite": "finds more for the question",
     "decompose": "one part of the question that should be settled next",
     "disambiguate": "resolves what is ambiguous",
-    "answer": "say how sure you are",
+    "answer": "say how well they support the answer",
 }
 
 

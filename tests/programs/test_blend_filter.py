@@ -13,6 +13,7 @@ from support import UNREADABLE, TableRetriever, play
 from knowgap.programs.blend_filter import BlendFilter
 from knowgap.programs.trace.steps import Answered, Filtered, Judged, Malformed, Reasoned, Rejected, Retrieved
 from knowgap.retrieval.passage import Passage
+from knowgap.signatures import STYLES
 
 QUESTION = "SuperMansion starred the actress who had a recurring role as whom on Workaholics?"
 SHOW = Passage(
@@ -59,7 +60,7 @@ def reasoned(inputs):
 
 
 SCRIPT = {
-    "recall": MEMORY,
+    "internal_knowledge": MEMORY,
     "reason": assess,
     "list_ids": list_relevant,
     "answer": reasoned,
@@ -169,7 +170,11 @@ def test_a_long_draft_is_cut_and_the_question_is_not(memory, left):
             return super().search(queries, k)
 
     retriever = All({})
-    play(BlendFilter(retriever, **PAPER, query_tokens=40, external=False), QUESTION, **{**SCRIPT, "recall": memory})
+    play(
+        BlendFilter(retriever, **PAPER, query_tokens=40, external=False),
+        QUESTION,
+        **{**SCRIPT, "internal_knowledge": memory},
+    )
     (query,) = (text for text in retriever.searched if text != QUESTION)
     assert query.endswith(f" {QUESTION}")
     assert query.startswith(left)
@@ -178,7 +183,7 @@ def test_a_long_draft_is_cut_and_the_question_is_not(memory, left):
 
 def test_what_was_cut_off_a_query_is_in_the_trace():
     memory = "one two three four five six seven eight nine ten " * 9
-    prediction, _, retriever = answered({"recall": memory}, query_tokens=60, external=False)
+    prediction, _, retriever = answered({"internal_knowledge": memory}, query_tokens=60, external=False)
     (cut,) = prediction.trace.of(Rejected)
     (query,) = (text for text in retriever.searched if text != QUESTION)
     assert f"{query.removesuffix(QUESTION)}{cut.what}" == memory.strip()
@@ -199,7 +204,7 @@ def test_the_final_answer_sees_only_what_was_kept_and_is_worded_in_the_style():
     (_, final), (shortened,) = engine.asked("answer"), engine.asked("shorten")
     assert [p["title"] for p in final["passages"]] == ["SuperMansion", "Jillian Bell"]
     assert shortened["text"] == f"{REASONING}\nThe answer is: as Jillian Belk"
-    assert final["style"] == shortened["style"] == "yes or no, nothing else"
+    assert final["style"] == shortened["style"] == STYLES["yes_no"]
 
 
 @pytest.mark.parametrize(
@@ -225,7 +230,7 @@ def test_without_the_filter_the_union_is_read_whole():
     prediction, engine, _ = answered(knowledge_filter="none")
     assert prediction.passages == FOUND
     assert prediction.trace.of(Filtered) == []
-    assert sorted(engine.acts) == ["answer", "answer", "recall", "shorten"]
+    assert sorted(engine.acts) == ["answer", "answer", "internal_knowledge", "shorten"]
 
 
 def test_the_filter_after_the_union_judges_all_passages_in_one_go():
@@ -260,7 +265,7 @@ def test_ids_that_do_not_exist_are_left_out_and_nothing_may_be_left(ids, passage
 @pytest.mark.parametrize(
     ("act", "passages", "answer"),
     [
-        ("recall", [SHOW], "Jillian Belk"),
+        ("internal_knowledge", [SHOW], "Jillian Belk"),
         ("reason", [SHOW, BELL], "Jillian Belk"),
         ("list_ids", [], "Jillian Belk"),
         ("answer", [SHOW, BELL], "unknown"),  # the draft, too

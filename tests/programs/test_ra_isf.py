@@ -197,7 +197,7 @@ def test_without_passage_relevance_nothing_is_retrieved():
     script = snoop(known=(PARTS[0], PARTS[1], PARTS[3]))
     prediction, engine = run(script, SNOOP, SNOOP_TABLE, passage_relevance=False, depth=1)
     assert (prediction.trace.cost.retrievals, prediction.passages, engine.asked("relevance")) == (0, [], [])
-    assert [part.answer for part in prediction.sub_answers] == ["the Crips", "the Bloods", "unknown", "no"]
+    assert [part.answer for part in prediction.sub_answers] == ["the Crips", "the Bloods", "", "no"]
     assert prediction.trace.stopped == "sub-answers"
 
 
@@ -225,7 +225,7 @@ def test_depth_is_counted_and_capped(depth, critical):
     assert trace.cost.iterations == depth + 1
     assert trace.cost.critical_calls == critical  # know, judge, decompose on the way down, synthesise on the way up
     if depth == 1:
-        unknown = [{"question": part, "answer": "unknown"} for part in ("Q a", "Q b")]
+        unknown = [{"question": part, "answer": ""} for part in ("Q a", "Q b")]
         assert engine.asked("synthesise")[0]["sub_answers"] == unknown
     if depth == 3:
         branches = [step.branch for step in trace.steps if step.kind == "asked"]
@@ -295,4 +295,4 @@ def test_an_excuse_is_no_answer_where_the_gate_says_so(excuse):
     script = mother(read={"answerable": False, "answer": excuse}, parts={MOTHER: ["Part?"]}, synthesise="from parts")
     prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1)
     assert (prediction.answer, prediction.passages) == ("from parts", [])
-    assert prediction.sub_answers == [SubAnswer(question="Part?", answer="unknown")]
+    assert prediction.sub_answers == [SubAnswer(question="Part?", answer="")]

@@ -87,7 +87,7 @@ def test_what_refers_to_an_unknown_answer_is_not_asked():
     parts = {ROOT: ["Who?", "Where was #1 born?", "Which town has #2?", "When?"]}
     prediction, engine = run(parts, known=("When?",), depth=1)
     assert known_of(engine) == ["When?", ROOT, "Who?"]
-    assert [part.answer for part in prediction.sub_answers] == ["unknown", "unknown", "unknown", "<When?>"]
+    assert [part.answer for part in prediction.sub_answers] == ["", "", "", "<When?>"]
     assert {step.why for step in prediction.trace.of(Rejected)} == {"refers to an answer that is unknown"}
     assert [step.what for step in prediction.trace.of(Rejected)] == ["Where was #1 born?", "Which town has #2?"]
 

@@ -50,9 +50,9 @@ def test_least_to_most_answers_the_question_if_there_are_no_simpler_ones(ask, re
     assert bool(prediction.trace.of(Malformed)) == (reply == "mumble")
 
 
-def test_least_to_most_calls_an_unreadable_answer_unknown(ask):
+def test_least_to_most_leaves_an_unreadable_answer_empty(ask):
     prediction, engine = ask(LeastToMost(), {"questions": [{"questions": [WHO]}], "answer": lambda *_: "mumble"})
-    assert engine.calls[-1][1]["sub_answers"] == [{"question": WHO, "answer": "unknown"}]
+    assert engine.calls[-1][1]["sub_answers"] == [{"question": WHO, "answer": ""}]
     assert prediction.answer == ""
 
 

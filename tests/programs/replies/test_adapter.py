@@ -1,8 +1,9 @@
-"""The adapter writes what DSPy's writes, and remembers it."""
+"""The adapter writes what DSPy's writes, but for the form of a reply, and remembers it."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, get_args, get_origin
 
 import dspy
@@ -33,14 +34,25 @@ def value(annotation: Any) -> Any:
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda signature: signature.__name__)
-def test_the_messages_are_dspys(signature):
+def test_the_messages_are_dspys_but_for_the_form_of_a_reply(signature):
     inputs = {name: value(field.annotation) for name, field in signature.input_fields.items()}
     outputs = {name: value(field.annotation) for name, field in signature.output_fields.items()}
     demos = [{**inputs, **outputs}, {**outputs, next(iter(inputs)): "incomplete"}]
+    marks = [*signature.output_fields, "completed"]
     for _ in range(2):
-        assert CachingChatAdapter().format(signature, demos, inputs) == dspy.ChatAdapter().format(
-            signature, demos, inputs
-        )
+        ours, theirs = (a.format(signature, demos, inputs) for a in (CachingChatAdapter(), dspy.ChatAdapter()))
+        system, *ours, asked = [message["content"] for message in ours]
+        dspys, *theirs, dspys_asked = [message["content"] for message in theirs]
+        assert ours == theirs  # demonstrations
+        (body, _, named), (dspys_body, _, _) = (text.rpartition("Respond with") for text in (asked, dspys_asked))
+        assert body == dspys_body
+        assert re.findall(r"\[\[ ## (\w+) ## \]\]", named) == marks
+        fields, _, rest = system.partition("\n\nWrite every reply in this form:\n\n")
+        assert dspys.startswith(fields)
+        form, _, task = rest.partition("\n\nYour task:\n")
+        assert re.findall(r"\[\[ ## (\w+) ## \]\]", form) == marks
+        assert task.split() == signature.instructions.split()
+        assert len(system) < len(dspys)
 
 
 def test_new_instructions_are_written_anew():
