@@ -85,7 +85,7 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     trials = page.table("LM calls made")[1:]
     assert [row[0].split()[0] for row in trials] == [str(t.number) for t in tuning.trials]
     assert [row[1] for row in trials] == [f"{t.score:.3f}" for t in tuning.trials]
-    assert sum("stopped after" in row[5] for row in trials) == sum(not t.complete for t in tuning.trials) > 0
+    assert sum("stopped after" in row[6] for row in trials) == sum(not t.complete for t in tuning.trials) > 0
     assert [int(row[0].split()[0]) for row in trials if "chosen" in row[0]] == [tuning.best.number]
     front = [int(row[0].split()[0]) for row in trials if "Pareto front" in row[0]]
     assert front == sorted(trial.number for trial in tuning.front)

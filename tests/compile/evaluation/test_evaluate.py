@@ -14,7 +14,7 @@ from support import UNREADABLE, scripted_lm
 from knowgap.cli.evaluate import show_scores
 from knowgap.compiling import Evaluation, compare, evaluate
 from knowgap.compiling.data.dataset import Dataset
-from knowgap.compiling.evaluation.costs import METERED
+from knowgap.compiling.evaluation.costs import METERED, PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.evaluator import load_answers
 from knowgap.compiling.evaluation.metrics import named_metrics
 from knowgap.compiling.evaluation.runner import map_ordered
@@ -74,17 +74,22 @@ def test_what_became_of_the_gold_passages_is_counted(examples):
     examples[2].gold_ids = ["q2", "elsewhere"]
     examples[4].gold_ids = ["q4", "noise"]
     found = evaluate(RAG(make_retriever(examples), top_k=1), examples, "exact_match", lm=lm)
-    assert found.evidence_metrics == ["found", "shown", "shown_precision"]
+    assert found.evidence_metrics == ["found", "shown", "used", "shown_precision"]
     # One passage is retrieved and read for each question; the fourth fails; the second has no gold passage.
     others = {"q0": 1.0, "q5": 1.0, "q6": 1.0, "q7": 1.0}
-    assert found.scores("found") == found.scores("shown") == {**others, "q2": 0.5, "q4": 0.5, "q3": 0.0}
+    assert (
+        found.scores("found")
+        == found.scores("shown")
+        == found.scores("used")
+        == {**others, "q2": 0.5, "q4": 0.5, "q3": 0.0}
+    )
     assert found.scores("shown_precision") == {**others, "q2": 1.0, "q4": 1.0, "q3": 0.0}
     assert found.records[1].scores == {"exact_match": 1.0}
-    assert found.records[2].evidence == {"q2": "shown whole", "elsewhere": "not retrieved"}
-    assert {fate: n for fate, n in found.evidence().items() if n} == {
-        "question failed": 1, "not retrieved": 2, "shown whole": 6,
-    }  # fmt: skip
-    assert sum(found.summary()["evidence"].values()) == 9
+    assert found.records[2].evidence == {"q2": "used for the answer", "elsewhere": "not searched for"}
+    assert {fate: share for fate, share in found.evidence().items() if share} == pytest.approx(
+        {"question failed": 1 / 7, "not searched for": (0.5 + 0.5) / 7, "used for the answer": (4 + 0.5 + 0.5) / 7}
+    )
+    assert found.evidence()["used for the answer"] == pytest.approx(found.mean("used"))
     assert Evaluation.model_validate_json(found.model_dump_json()).evidence() == found.evidence()
     assert evaluate(RAG(make_retriever(examples)), examples[1:2], "f1", lm=lm).evidence() == {}
 
@@ -322,7 +327,7 @@ def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples
     assert (around.uncounted, plain.uncounted) == (1, 0)
     summary = json.loads(json.dumps(around.summary()))
     assert summary["uncounted"] == 1
-    assert {name for name, mean in summary["costs"].items() if mean is None} == METERED
+    assert {name for name, mean in summary["costs"].items() if mean is None} == METERED | PER_RIGHT_ANSWER.keys()
     assert summary["costs"]["retrievals"] == 1
     assert None not in plain.summary()["costs"].values()
     assert not around.defines("tokens")
@@ -332,7 +337,7 @@ def test_calls_around_the_meter_are_shown_and_what_they_cost_is_unknown(examples
     show_scores("both", {"around": around, "plain": plain})
     _, columns, (first, second) = tables[0]
     shown = [dict(zip(columns, row, strict=True)) for row in (first, second)]
-    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("?", 1), ("1.0", 0)]
-    assert shown[0]["tokens"] == "?"
+    assert [(row["LM calls"], row["uncounted"]) for row in shown] == [("–", 1), ("1.0", 0)]
+    assert shown[0]["tokens"] == "–"
     page = write_report({"around": around, "plain": plain}, tmp_path / "page.html").read_text(encoding="utf-8")
     assert "uncounted calls in all" in page

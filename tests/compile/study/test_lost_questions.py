@@ -74,7 +74,9 @@ class AsksAnother(Tunable):
         return super().forward(question)
 
 
-@pytest.mark.parametrize("limit", [{"max_calls_per_question": 3}, {"max_tokens": 10_000}, {"mode": "pareto"}])
+@pytest.mark.parametrize(
+    "limit", [{"max_cost_per_question": 3.0, "prices": (1.0, 1.0)}, {"max_tokens": 10_000}, {"mode": "pareto"}]
+)
 def test_what_nobody_counted_is_not_free(limit):
     arguments, _ = study_arguments()
     arguments["program"] = AsksAnother(make_retriever(arguments["devset"]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import dspy
 import pytest
 
 from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric, mrr, precision, recall
 from knowgap.compiling.evaluation.metrics.retrieval import passage_ids
 from knowgap.errors import DataError
-from knowgap.programs.trace.steps import Retrieved
+from knowgap.programs.trace.steps import Answered, Retrieved, Step
 from knowgap.programs.trace.trace import Trace
 from knowgap.retrieval.passage import Hit, Passage
 
@@ -43,24 +45,25 @@ def test_passages_come_in_every_shape_and_count_once():
     assert precision(EXAMPLE, ["g1", "g1", "x"]) == 1 / 2
 
 
-def prediction(*hits: str, **shown: int) -> dspy.Prediction:
-    steps = [Retrieved(queries=["q"], k=5, hits=[list(ids)]) for ids in hits]
+def prediction(*hits: str, used: Sequence[str] = (), **shown: int) -> dspy.Prediction:
+    steps: list[Step] = [Retrieved(queries=["q"], k=5, hits=[list(ids)]) for ids in hits]
+    steps.append(Answered(answer="x", passages=list(used)))
     return dspy.Prediction(answer="x", trace=Trace(program="p", question="q", steps=steps, shown=shown))
 
 
 @pytest.mark.parametrize(
     ("gold", "made", "scores"),
     [
-        ("abc", prediction("axy", "bz", a=1, x=9, y=9, z=9), (2 / 3, 1 / 3, 1 / 4)),
-        ("ab", prediction("ab", a=1, b=1), (1, 1, 1)),
-        ("ab", prediction("abc"), (1, 0, 0)),
-        ("ab", prediction(), (0, 0, 0)),
-        ("ab", prediction("a", a=1, **{"model:1": 5}), (1 / 2, 1 / 2, 1)),
+        ("abc", prediction("axy", "bz", used="ax", a=1, x=9, y=9, z=9), (2 / 3, 1 / 3, 1 / 3, 1 / 4)),
+        ("ab", prediction("ab", used="b", a=1, b=1), (1, 1, 1 / 2, 1)),
+        ("ab", prediction("abc", used="ab"), (1, 0, 0, 0)),
+        ("ab", prediction(), (0, 0, 0, 0)),
+        ("ab", prediction("a", used=["model:1"], a=1, **{"model:1": 5}), (1 / 2, 1 / 2, 0, 1)),
     ],
 )
-def test_found_and_shown_by_hand(gold: str, made: dspy.Prediction, scores: tuple[float, float, float]):
+def test_found_shown_and_used_by_hand(gold: str, made: dspy.Prediction, scores: tuple[float, float, float, float]):
     example = dspy.Example(question="q", gold_ids=list(gold))
     found = {name: get_metric(name)(example, made) for name in EVIDENCE}
-    assert found == pytest.approx(dict(zip(("found", "shown", "shown_precision"), scores, strict=True)))
+    assert found == pytest.approx(dict(zip(("found", "shown", "used", "shown_precision"), scores, strict=True)))
     with pytest.raises(DataError, match="names no gold passages"):
         get_metric("found")(dspy.Example(question="q", gold_ids=[]), made)
