@@ -279,3 +279,23 @@ def test_an_unreadable_reply_counts_as_nothing_found(act, passages, answer):
     prediction, _, _ = answered({"list_ids": by_title, act: UNREADABLE})
     assert (prediction.passages, prediction.answer) == (passages, answer)
     assert {step.act for step in prediction.trace.of(Malformed)} == {act}
+
+
+# The defaults.
+
+
+def test_by_default_a_question_takes_three_calls():
+    def assess_and_list(inputs):
+        return {"reasoning": assess(inputs), "relevant_ids": list_relevant({"assessment": assess(inputs)})}
+
+    retriever = TableRetriever({**TABLE, f"{REASONING} Jillian Belk {QUESTION}": [SHOW, BELL]})
+    script = {"assess": assess_and_list, "answer": {"reasoning": REASONING, "answer": "Jillian Belk"}}
+    prediction, engine = play(BlendFilter(retriever), QUESTION, **script)
+    assert engine.acts == ["answer", "assess", "answer"]
+    assert sorted(retriever.searched) == sorted([QUESTION, f"{REASONING} Jillian Belk {QUESTION}"])
+    (step,) = prediction.trace.of(Filtered)
+    assert (step.branch, step.kept, step.dropped) == ("", ["show", "bell"], ["work", "man", "rest0", "rest1"])
+    assert (prediction.answer, prediction.passages) == ("Jillian Belk", [SHOW, BELL])
+    cost = prediction.trace.cost
+    assert (cost.lm_calls, cost.critical_calls, cost.retrievals) == (3, 3, 2)
+    assert {found.k for found in prediction.trace.of(Retrieved)} == {7}

@@ -105,14 +105,17 @@ def test_the_best_passages_are_read_although_they_score_below_delta(least):
     assert titles(engine)[:1] == ([[name.upper() for name in best]] if least else [])
 
 
-def test_the_embedded_reranker_brings_defaults_of_its_own_but_the_presets_stay_the_papers():
+def test_the_papers_reranker_brings_defaults_of_its_own_and_the_presets_are_the_papers():
     def reading(program):
-        return program.min_passages, program.compression
+        return program.min_passages, program.compression, program.title_in_sentences
 
-    paper, retriever = (0, "sentences"), TableRetriever({})
-    assert reading(MIGRES(retriever)) == reading(MIGRES(retriever, reranker=EmbeddedReranker())) == (3, "none")
-    assert reading(MIGRES(retriever, min_passages=0, compression="sentences")) == paper
-    assert reading(MIGRES(retriever, reranker=TableReranker(lambda *_: 0.0))) == paper
+    bge, other = TableReranker(lambda *_: 0.0), TableReranker(lambda *_: 0.0)
+    bge.name = "BAAI/bge-reranker-base"
+    paper, retriever = (0, "sentences", True), TableRetriever({})
+    for reranker in (None, EmbeddedReranker(), other):
+        assert reading(MIGRES(retriever, reranker=reranker)) == (3, "none", False)
+    assert reading(MIGRES(retriever, reranker=bge)) == paper
+    assert reading(MIGRES(retriever, reranker=bge, compression="none")) == (0, "none", True)
     for name in MIGRES.presets:
         with pytest.warns(UserWarning, match="delta"):
             assert reading(MIGRES.from_preset(name)) == paper

@@ -85,7 +85,7 @@ def sentence_scores(whole, *sentences):
     ],
 )
 def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(whole, sentences, text, words):
-    program = small({QUESTION: [FERRY]}, sentence_scores(whole, *sentences))
+    program = small({QUESTION: [FERRY]}, sentence_scores(whole, *sentences), title_in_sentences=False)
     prediction, engine = two_steps(program, leaf=[learn((PAINTED, 1))], query=[ask()])
     assert read(engine)[0] == [(FERRY.title, text)]
     assert [step.text for step in prediction.trace.of(Compressed)] == ([] if text == FERRY.text else [text])
@@ -94,6 +94,14 @@ def test_sentence_filter_and_the_whole_passage_if_it_outscores_its_sentences(who
     alone = ["Ada Moor painted it in 1911.", "It hangs in Tarn.", "It is small."]
     assert program.reranker.pairs[:4] == [(QUESTION, str(FERRY)), *[(QUESTION, sentence) for sentence in alone]]
     assert program.entailment.pairs == [(str(FERRY), PAINTED)]
+
+
+@pytest.mark.parametrize("titles", [False, True])
+def test_sentences_can_be_scored_with_the_title_before_them(titles):
+    program = small({QUESTION: [FERRY]}, title_in_sentences=titles)
+    two_steps(program, leaf=[learn()], query=[ask()])
+    before = f"{FERRY.title}: " if titles else ""
+    assert program.reranker.pairs[1] == (QUESTION, f"{before}Ada Moor painted it in 1911.")
 
 
 def entails_literally(premise, hypothesis):

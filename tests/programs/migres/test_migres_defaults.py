@@ -1,0 +1,142 @@
+"""MIGRES by default: it plans in one reply, hears of every query, reads twice and stops when it learns no more."""
+
+import pytest
+from migres_script import (
+    BORN,
+    FERRY,
+    GAP,
+    MOOR,
+    NOISE,
+    NOT_YET,
+    PAINTED,
+    QUESTION,
+    SCORES,
+    SECOND,
+    TABLE,
+    THIRD,
+    ask,
+    decide,
+    last,
+    learn,
+    small,
+)
+from support import play
+
+from knowgap.programs.trace.steps import Missing, Queried, Withheld
+
+
+def plan(*queries, answer=NOT_YET):
+    """What the main module says where it writes the queries, too."""
+    return {**decide(answer, "" if answer else GAP, confidence=5), "queries": list(queries)}
+
+
+REST = {
+    **dict.fromkeys(("leaf", "leaf_linking"), learn()),
+    "plan": plan(),
+    "main": decide(NOT_YET, GAP),
+    "query": ask(),
+    "last": last("Wick"),
+    "knowledge": {"knows": False, "passage": ""},
+}
+
+
+def run(program=None, **script):
+    """Ask with these replies, after which nothing more is learnt, asked or known."""
+    replies = {act: [*script.get(act, []), *[reply] * 9] for act, reply in REST.items()}
+    return play(program or small(), QUESTION, **replies)
+
+
+def titles(engine):
+    """The passages of each call of the leaf module."""
+    calls = engine.asked("leaf_linking") or engine.asked("leaf")
+    return [[passage["title"] for passage in given["passages"]] for given in calls]
+
+
+def test_two_steps_take_four_calls():
+    learnt = [learn((PAINTED, 1)), learn((BORN, 1))]
+    prediction, engine = run(leaf_linking=learnt, plan=[plan(SECOND, THIRD), plan(answer="Wick")])
+    assert engine.acts == ["leaf_linking", "plan"] * 2
+    assert (prediction.answer, prediction.confidence, prediction.trace.stopped) == ("Wick", 5, "answered")
+    assert [step.queries for step in prediction.trace.of(Queried)] == [[SECOND, THIRD]]
+    assert [step.missing for step in prediction.trace.of(Missing)] == [GAP]
+    assert [given["known"] for given in engine.asked("leaf_linking")] == [[], [PAINTED]]
+    first, second = engine.asked("plan")
+    assert (first["asked"], second["asked"]) == ([QUESTION], [QUESTION, SECOND, THIRD])
+    assert prediction.trace.cost.lm_calls == 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "acts"),
+    [
+        ({"show_known": False}, ["leaf", "plan"] * 2),
+        ({"plan_together": False}, ["leaf_linking", "main", "query", "leaf_linking", "main"]),
+        ({"plan_together": False, "show_known": False}, ["leaf", "main", "query", "leaf", "main"]),
+    ],
+)
+def test_each_switch_brings_back_a_call_of_the_papers(settings, acts):
+    learnt = [learn((PAINTED, 1)), learn((BORN, 1))]
+    prediction, engine = run(
+        small(**settings),
+        **dict.fromkeys(("leaf", "leaf_linking"), learnt),
+        plan=[plan(SECOND), plan(answer="Wick")],
+        main=[decide(NOT_YET, GAP), decide("Wick")],
+        query=[ask(SECOND)],
+    )
+    assert (engine.acts, prediction.answer) == (acts, "Wick")
+
+
+@pytest.mark.parametrize("written", [[], [QUESTION, QUESTION.lower()]])
+def test_a_plan_without_a_new_query_leaves_it_to_the_query_module(written):
+    script = {"leaf_linking": [learn((PAINTED, 1)), learn((BORN, 1))], "query": [ask(SECOND)]}
+    prediction, engine = run(**script, plan=[plan(*written), plan(answer="Wick")])
+    assert engine.acts == ["leaf_linking", "plan", "query", "leaf_linking", "plan"]
+    assert [step.queries for step in prediction.trace.of(Queried)] == [[SECOND]]
+
+
+@pytest.mark.parametrize(("each_query", "second"), [(True, "Ferries"), (False, "The Grey Ferry")])
+def test_the_best_passage_of_each_query_is_read_before_the_next_best_of_all(each_query, second):
+    table = {**TABLE, THIRD: [NOISE]}
+    score = {**SCORES, (SECOND, "The Grey Ferry"): 5.0, (THIRD, "Ferries"): 4.0, (QUESTION, "Ferries"): 0.0}
+    program = small(table, score, each_query=each_query, top_k=2)
+    _, engine = run(program, plan=[plan(SECOND, THIRD)])
+    assert titles(engine)[1] == ["Ada Moor", second]
+
+
+@pytest.mark.parametrize(
+    ("learnt", "settings", "third"),
+    [
+        ([], {}, True),  # it was read once, and nothing was taken
+        ([(PAINTED, 1)], {}, False),
+        ([], {"second_reading": False}, False),
+        ([(PAINTED, 1)], {"memory": False}, True),
+    ],
+)
+def test_a_passage_without_a_statement_is_read_once_more_for_a_new_query(learnt, settings, third):
+    table = {QUESTION: [FERRY], SECOND: [FERRY, MOOR], THIRD: [FERRY, NOISE]}
+    score = {**SCORES, (SECOND, "The Grey Ferry"): 5.0, (THIRD, "The Grey Ferry"): 5.0, (THIRD, "Ferries"): 4.0}
+    program = small(table, score, patience=9, **settings)
+    prediction, engine = run(program, leaf_linking=[learn(*learnt), learn((BORN, 1))], plan=[plan(SECOND), plan(THIRD)])
+    assert titles(engine)[:2] == [["The Grey Ferry"], ["Ada Moor", *["The Grey Ferry"] * third]]
+    assert ("The Grey Ferry" in titles(engine)[2]) is ("memory" in settings)  # never a third time
+    assert bool(prediction.trace.of(Withheld)) is ("memory" not in settings)
+    assert all(step.passages[0] == "ferry" for step in prediction.trace.of(Withheld))
+
+
+@pytest.mark.parametrize(("patience", "searches"), [(1, 1), (2, 2), (3, 3)])
+def test_iterations_without_a_new_statement_end_the_search(patience, searches):
+    queries = {"plan": [plan(SECOND)], "query": [ask(THIRD), ask("Who else?")]}
+    prediction, engine = run(small(patience=patience), **queries)
+    assert prediction.trace.cost.iterations == searches
+    assert (prediction.trace.stopped, engine.acts[-1], prediction.answer) == ("nothing new", "last", "Wick")
+    learnt = [learn((PAINTED, 1)), learn((BORN, 1))]  # whatever was learnt begins the count anew
+    again, _ = run(small(patience=patience), **{**queries, "plan": [plan(SECOND), plan(THIRD)]}, leaf_linking=learnt)
+    assert again.trace.cost.iterations == 2 + searches
+
+
+@pytest.mark.parametrize(("score", "found_nothing"), [(4.0, [THIRD]), (2.0, [])])
+def test_a_query_found_nothing_if_what_was_read_of_it_gave_nothing(score, found_nothing):
+    table = {**TABLE, THIRD: [NOISE]}
+    program = small(table, {**SCORES, (THIRD, "Ferries"): score}, min_passages=0)
+    learnt = [learn((PAINTED, 1)), learn((BORN, 1))]
+    _, engine = run(program, leaf_linking=learnt, plan=[plan(SECOND, THIRD, "Who else?"), plan(answer="Wick")])
+    assert [given["found_nothing"] for given in engine.asked("plan")] == [[], found_nothing]
