@@ -212,12 +212,13 @@ class MIGRES(Program):
     ) -> dspy.Prediction | None:
         """The main module: the answer, or what is missing; with the queries for it, if it may write them."""
         inputs: dict[str, Any] = {"question": question, "known": list(known), "style": self.wording}
+        leave = int(self.prompt_knowledge)  # for the last answer
         if last or not self.plan_together:
-            return self.ask(self.main, **inputs, leave=int(self.prompt_knowledge))
+            return self.ask(self.main, **inputs, leave=leave)
         remembered: dict[str, Any] = {"asked": asked, "found_nothing": found_nothing}
         if not self.memory:
             remembered = {"asked": [question], "found_nothing": []}
-        return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries, leave=1)
+        return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries, leave=leave)
 
     def _unasked(self, decision: dspy.Prediction | None, asked: list[str]) -> list[str]:
         """The queries of the main module's reply that were not asked before; none if it wrote none."""
