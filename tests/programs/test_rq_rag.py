@@ -28,6 +28,7 @@ from rq_rag_script import (
 from support import UNREADABLE, TableRetriever, lm_of
 
 from knowgap.programs.rq_rag import RQRAG
+from knowgap.programs.trace.recorder import TraceRecorder
 from knowgap.programs.trace.steps import Answered, Judged, Malformed, Refined, Rejected, Retrieved, Selected
 
 PAPER = RQRAG.preset("multi_hop")
@@ -237,18 +238,23 @@ def test_paths_that_ask_the_same_have_the_same_log_probabilities(concurrent):
     assert [leaf["confidence"] for leaf in prediction.leaves] == pytest.approx([0.7, 0.3, 0.3, 0.3])
 
 
-@pytest.mark.xfail(
-    strict=False, reason="who records what cannot be read, and how often it is asked, depends on threads"
-)
-def test_what_cannot_be_read_is_recorded_the_same_in_turn_and_at_once():
-    both = threading.Barrier(3)
+@pytest.mark.xfail(strict=True, reason="who records what cannot be read, and how often it is asked, depends on threads")
+def test_what_cannot_be_read_is_recorded_the_same_in_turn_and_at_once(monkeypatch):
+    asked, all_wait, once = [], threading.Event(), TraceRecorder.request_once
+
+    def request_once(recorder, key, request):
+        asked.append(str(key))
+        if asked.count(str(key)) == 3:  # that of the three paths
+            all_wait.set()
+        return once(recorder, key, request)
 
     def rule(act, inputs):
-        if act != "answer":
-            both.wait(20) if concurrent else None
-            return {"query": SAME}
-        return UNREADABLE if inputs["passages"] else reply(act, inputs)
+        if act != "answer" or not inputs["passages"]:
+            return {"query": SAME} if act != "answer" else reply(act, inputs)
+        assert not concurrent or all_wait.wait(20)
+        return UNREADABLE
 
+    monkeypatch.setattr(TraceRecorder, "request_once", request_once)
     made = []
     for concurrent in (True, False):
         prediction, engine = run(TreeEngine(rule), table={SAME: [ROAD]}, depth=1, concurrent=concurrent)

@@ -140,3 +140,21 @@ def test_a_query_found_nothing_if_what_was_read_of_it_gave_nothing(score, found_
     learnt = [learn((PAINTED, 1)), learn((BORN, 1))]
     _, engine = run(program, leaf_linking=learnt, plan=[plan(SECOND, THIRD, "Who else?"), plan(answer="Wick")])
     assert [given["found_nothing"] for given in engine.asked("plan")] == [[], found_nothing]
+
+
+@pytest.mark.parametrize(
+    ("settings", "acts"),
+    [
+        ({"max_calls": 1}, ["last"]),
+        ({"max_calls": 2}, ["leaf_linking", "last"]),
+        ({"max_calls": 3}, ["leaf_linking", "plan", "last"]),
+        ({"max_calls": 1, "prompt_knowledge": False}, ["plan"]),
+        ({"max_calls": 2, "prompt_knowledge": False}, ["leaf_linking", "plan"]),
+        ({"max_calls": 4, "prompt_knowledge": False}, ["leaf_linking", "plan"] * 2),
+    ],
+)
+def test_the_last_of_max_calls_is_the_answer(settings, acts):
+    learnt = [learn((PAINTED, 1)), learn((BORN, 1))]
+    plans = [plan(SECOND)] * (acts[:-1].count("plan")) + [plan(answer="Wick")]
+    prediction, engine = run(small(**settings), leaf_linking=learnt, plan=plans)
+    assert (engine.acts, prediction.answer) == (acts, "Wick")
