@@ -1,6 +1,7 @@
 """What becomes of gold evidence in each method, under a reader that knows but acts from its prompt alone.
 
-`found`: gold passages that some search of the question returned. `shown`: gold passages that stood before the reader.
+`found`: gold passages that some search of the question returned. `shown`: those that stood before the reader. `used`:
+those that stood before it when it answered, or what was taken from them did.
 `answered`: questions answered exactly. What is lost here is lost by the method's flow; the second table says where.
 """
 
@@ -10,18 +11,16 @@ import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import dspy
 from models.gold_questions import GoldQuestion, read_gold_questions, read_triples
-from models.knowing_reader import KnowingReader
+from models.knowing_reader import HesitantReader, KnowingReader
 from table import Table, data_folder, note
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.shared_cache import cache_results
-from knowgap.compiling.experiments.cells import task_preset
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
 from knowgap.retrieval import ColBERTIndex, Passage
@@ -29,6 +28,7 @@ from knowgap.retrieval import ColBERTIndex, Passage
 FILES = {"HotpotQA": "hotpotqa/*dev*.json", "2WikiMultihopQA": "2wikimultihopqa/*dev*.json"}
 TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 """The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""
+READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
 PROGRAMS = ("rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
@@ -45,6 +45,8 @@ def add_arguments(group: Any) -> None:
     """Add the options of this benchmark."""
     group.add_argument("--evidence-questions", type=int, help="questions of each data set at most")
     group.add_argument("--evidence-programs", default=",".join(PROGRAMS), help="programs, joined by commas")
+    readers = ", ".join(READERS)
+    group.add_argument("--evidence-readers", default="knowing", help=f"readers, joined by commas: {readers}")
     group.add_argument("--evidence-data", default=",".join(["sample", *FILES]), help="data sets, joined by commas")
 
 
@@ -57,7 +59,9 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         if name in FILES and path is None:
             note(f"{name} is left out: name a folder of real data with --data or KNOWGAP_TEST_DATA")
             continue
-        yield from _tables(_load(name, path, limit), options.evidence_programs.split(","))
+        questions = _load(name, path, limit)
+        for reader in options.evidence_readers.split(","):
+            yield from _tables(questions, options.evidence_programs.split(","), reader)
 
 
 def _load(name: str, path: Path | None, limit: int | None) -> Questions:
@@ -70,27 +74,28 @@ def _load(name: str, path: Path | None, limit: int | None) -> Questions:
     return Questions(name, list(data.splits["dev"]), read_gold_questions(path), list(data.corpus))
 
 
-def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
+def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Iterator[Table]:
     evaluations: dict[tuple[str, str], Evaluation] = {}
     with tempfile.TemporaryDirectory() as folder:
         index = ColBERTIndex.build(questions.corpus, Path(folder) / "index")
         for name in programs:
             kind = get_program(name)
             arms = {"ours": kind(index)}
-            if preset := task_preset(kind, TASKS.get(questions.name, "multi_hop")):
+            if preset := kind.paper_preset(TASKS.get(questions.name, "multi_hop")):
                 arms["paper"] = kind.from_preset(preset, index)
             for arm, program in arms.items():
                 if arm == "paper" and program.values() == arms["ours"].values():
                     evaluations[name, arm] = evaluations[name, "ours"]
                 else:
-                    evaluations[name, arm] = _evaluated(program, questions, Path(folder) / "cache")
+                    evaluations[name, arm] = _evaluated(program, questions, Path(folder) / "cache", reader)
                 note(" ".join([name, arm, *_figures(evaluations[name, arm])]))
-    title = f"{questions.name}: {len(questions.examples)} questions over {len(questions.corpus)} paragraphs"
+    title = f"{questions.name}, {reader} reader: {len(questions.examples)} questions over {len(questions.corpus)} "
+    title += "paragraphs"
     yield Table(
         title,
-        ["program", "settings", "found", "shown", "shown of found", "shown precision", "answered", "calls"],
+        ["program", "settings", "found", "shown", "used", "answered", "calls", "tokens", "calls / right"],
         [[*key, *_figures(evaluation)] for key, evaluation in evaluations.items()],
-        ["found, shown: share of gold passages, mean over questions. answered: exact match, in percent."],
+        ["found, shown, used: share of gold passages, mean over questions. answered: exact match, in percent."],
     )
     fates = [fate for fate in next(iter(evaluations.values())).evidence() if _occurs(fate, evaluations.values())]
     yield Table(
@@ -101,8 +106,8 @@ def _tables(questions: Questions, programs: Sequence[str]) -> Iterator[Table]:
     )
 
 
-def _evaluated(program: Program, questions: Questions, cache: Path) -> Evaluation:
-    lm = dspy.LM("knowgap/knowing", engine=KnowingReader(questions.gold), cache=False, num_retries=0)
+def _evaluated(program: Program, questions: Questions, cache: Path, reader: str = "knowing") -> Evaluation:
+    lm = dspy.LM(f"knowgap/{reader}", engine=READERS[reader](questions.gold), cache=False, num_retries=0)
     with cache_results(program, cache) as cached, dspy.context(disable_history=True):
         return evaluate(cached, questions.examples, "exact_match", lm=lm, num_threads=2)
 
@@ -112,8 +117,7 @@ def _occurs(fate: str, evaluations: Any) -> bool:
 
 
 def _figures(evaluation: Evaluation) -> list[str]:
-    found, shown = evaluation.scores("found"), evaluation.scores("shown")
-    share = fmean(shown[name] / found[name] if found[name] else 1.0 for name in found)
-    measures = [evaluation.mean("found"), evaluation.mean("shown"), share, evaluation.mean("shown_precision")]
-    answered = f"{100 * evaluation.mean('exact_match'):.1f}"
-    return [*(f"{value:.3f}" for value in measures), answered, f"{evaluation.mean('lm_calls'):.1f}"]
+    shares = [f"{evaluation.mean(name):.3f}" for name in ("found", "shown", "used")]
+    costs = {name: cost or 0.0 for name, cost in evaluation.costs().items()}
+    answered, calls = f"{100 * evaluation.mean('exact_match'):.1f}", f"{costs['lm_calls']:.1f}"
+    return [*shares, answered, calls, f"{costs['tokens']:.0f}", f"{costs['calls_per_right_answer']:.1f}"]

@@ -28,7 +28,13 @@ from knowgap.signatures import (
 
 QUESTIONS = 2
 """New questions per step (table A3)."""
-_PAPERS_LOOP = {"may_finish": False, "reread": True, "compare_additions": True}
+_PAPERS_LOOP = {
+    "invalid_updates": 1,
+    "may_finish": False,
+    "reread": True,
+    "second_reading": False,
+    "compare_additions": True,
+}
 
 
 class AdaptiveNote(Program):
@@ -89,7 +95,12 @@ class AdaptiveNote(Program):
     may_finish = Switch(
         True, "let the model say that the note lacks nothing, which ends the search", when={"collect": [True]}
     )
-    reread = Switch(False, "show an update the passages again that an earlier step has read", when={"collect": [True]})
+    reread = Switch(False, "show an update also the passages from which the note was written", when={"collect": [True]})
+    second_reading = Switch(
+        True,
+        "show passages that did not better the note to the next update, and to the answer",
+        when={"collect": [True]},
+    )
     compare_additions = Switch(
         False,
         "compare a new note also where it only adds to the best one",
@@ -120,8 +131,8 @@ class AdaptiveNote(Program):
         read: set[str] = set()
         passages = self._within_cap(hits, read)
         best_note = self._write_note(self.init, passages, question=question)
-        sources, asked = passages if best_note else [], list[str]()
-        step = invalid = 0
+        sources, untaken = (passages, []) if best_note else ([], passages)
+        asked, step, invalid = list[str](), 0, 0
         while not (reason := self._stop_reason(step, invalid, len(read))):
             step += 1
             self.begin_iteration(step)
@@ -132,18 +143,25 @@ class AdaptiveNote(Program):
             asked += questions
             results = self.retrieve(questions, self.top_k)
             if not self.reread:
-                again = distinct(hit.passage for hits in results for hit in hits if hit.passage.id in read)
+                again = distinct(hit.passage for hits in results for hit in hits if hit.passage in sources)
                 if again:
                     self.record(Withheld(passages=[passage.id for passage in again]))
-                results = [[hit for hit in hits if hit.passage.id not in read] for hits in results]
+                results = [[hit for hit in hits if hit.passage not in again] for hits in results]
             passages = self._within_cap(fuse(results, self.top_k, constant=PAPERS_CONSTANT), read)
+            if self.second_reading:
+                passages = distinct([*passages, *untaken])
             note = self._write_note(self.update, passages, question=question, best_note=best_note)
             if self._better(question, best_note, note, passages):
-                best_note, sources = note, distinct([*sources, *passages])
-            elif self.review:
-                invalid += 1
+                best_note, sources, untaken = note, distinct([*sources, *passages]), []
+            else:
+                untaken = passages
+                invalid += self.review
         self.record(Stopped(reason=reason))
-        output = self.ask(self.generate, question=question, note=best_note, style=self.wording)
+        if not self.second_reading:
+            untaken = []
+        text = "\n\n".join([best_note, *map(str, untaken)]).strip()
+        output = self.ask(self.generate, inlined=untaken, question=question, note=text, style=self.wording)
+        sources = distinct([*sources, *untaken])
         return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 
     def _stop_reason(self, step: int, invalid: int, read: int) -> str:

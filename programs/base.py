@@ -228,15 +228,21 @@ class Program(Streamable, dspy.Module):
         request = functools.partial(self._request, predictor, inputs, passages)
         try:
             if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
-                return request()  # a sample
-            return recorder.request_once((id(predictor), id(lm_of(predictor, inputs)), repr(inputs)), request)
+                prediction, problem = request()  # a sample
+            else:
+                key = (id(predictor), id(lm_of(predictor, inputs)), repr(inputs))
+                prediction, problem = recorder.request_once(key, request)
         except BaseException:
             recorder.calls_left += 1
             raise
+        if prediction is None:
+            self.record(Malformed(act=self._name_of(predictor), problem=problem))
+        return prediction
 
     def _request(
         self, predictor: dspy.Module, inputs: Mapping[str, Any], passages: Sequence[Passage]
-    ) -> dspy.Prediction | None:
+    ) -> tuple[dspy.Prediction | None, str]:
+        """The outputs, or None and why they could not be read."""
         recorder, started = current_recorder(), time.perf_counter()
         request = functools.partial(ask_until_read, predictor, inputs)
         prediction, problem, usage = show_request(self._name_of(predictor), recorder.place(), request)
@@ -244,12 +250,11 @@ class Program(Streamable, dspy.Module):
         recorder.cost.knowledge_tokens += usage.asked * knowledge_tokens(passages, recorder.model_texts)
         if prediction is None:
             recorder.cost.unreadable += usage.asked
-            self.record(Malformed(act=self._name_of(predictor), problem=without_surrogates(problem)))
         else:
             for name, value in prediction.items():
                 if name != "logprobs":  # thousands of numbers, which need no repair
                     prediction[name] = without_surrogates(value)
-        return prediction
+        return prediction, without_surrogates(problem)
 
     @property
     def calls_left(self) -> float:

@@ -70,13 +70,14 @@ def ask_for_tokens(
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     """Remove the tokens from a prediction and return them; empty if none came back.
 
-    They must go because optimizers make demonstrations of whole predictions.
+    They must go because optimizers make demonstrations of whole predictions. A reply that serves two equal requests
+    gives them to both.
     """
-    if "logprobs" not in prediction:
-        return []
-    content = get_part(prediction["logprobs"], "content") or ()
-    del prediction["logprobs"]
-    return [Token(_spelling(token), float(get_part(token, "logprob"))) for token in content]
+    if "logprobs" in prediction:
+        content = get_part(prediction["logprobs"], "content") or ()
+        del prediction["logprobs"]
+        prediction._tokens = [Token(_spelling(token), float(get_part(token, "logprob"))) for token in content]
+    return getattr(prediction, "_tokens", [])
 
 
 def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token] | None:

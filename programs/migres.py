@@ -182,7 +182,8 @@ class MIGRES(Program):
             if last and self.prompt_knowledge:
                 break
             queries = []
-            if new or not missing:  # without new statements, the main module would repeat itself
+            # Without new statements, the main module would repeat itself, unless it is to write other queries.
+            if new or not missing or (self.plan_together and dry < self.patience):
                 decision = self._decide(question, known, asked, found_nothing, last)
                 if is_answered(decision):
                     self.record(Stopped(reason="answered"))
@@ -303,7 +304,7 @@ class MIGRES(Program):
 
     def _prompted(self, queries: Sequence[str], read: dict[str, int]) -> list[ReadPassage]:
         """What the model knows about the queries, as one passage that is marked as the model's own."""
-        text = known_text(self.ask(self.knowledge, queries=list(queries), leave=1), "passage")
+        text = known_text(self.ask(self.knowledge, queries=list(queries), leave=2), "passage")
         if not text:
             self.record(Judged(what="knowledge of its own", value=False))
             return []

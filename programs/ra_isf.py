@@ -290,7 +290,8 @@ class RAISF(Program):
         def judge(passage: Passage) -> bool:
             inputs = {"question": question, "passage": str(passage)}
             output = self._ask(self.relevance, self.relevance_model, inlined=[passage], **inputs, leave=1)
-            relevant = output is not None and bool(output.relevant)
+            unasked = output is None and not self.may_go_on()
+            relevant = unasked or (output is not None and bool(output.relevant))
             self.record(Judged(what="relevance", value=relevant, passage=passage.id), passage)
             return relevant
 
@@ -302,6 +303,8 @@ class RAISF(Program):
         if not passages:
             return []
         output = self._ask(self.judge, self.relevance_model, question=question, passages=list(passages), leave=1)
+        if output is None and not self.may_go_on():
+            return list(passages)
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         for passage in passages:
             self.record(Judged(what="relevance", value=passage in named, passage=passage.id))

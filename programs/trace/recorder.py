@@ -105,10 +105,7 @@ class TraceRecorder:
         return True
 
     def request_once(self, key: Any, request: Callable[[], T]) -> T:
-        """The reply to a request, which is made unless the same one was made for this question.
-
-        A reply that is None could not be read, and is asked for again the next time.
-        """
+        """The reply to a request, which is made unless the same one was made for this question."""
         mine = Future[T]()
         made = self.replies.setdefault(key, mine)
         if made is not mine:
@@ -119,8 +116,6 @@ class TraceRecorder:
             del self.replies[key]
             mine.set_exception(error)
             raise
-        if reply is None:
-            del self.replies[key]
         mine.set_result(reply)
         return reply
 
