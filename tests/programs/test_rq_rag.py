@@ -229,7 +229,6 @@ def test_a_query_is_not_searched_twice_on_one_path():
 SAME = "who directed the salt road"
 
 
-@pytest.mark.xfail(strict=True, reason="a reply that serves two nodes has lost its log-probabilities at the second")
 @pytest.mark.parametrize("concurrent", [True, False])
 def test_paths_that_ask_the_same_have_the_same_log_probabilities(concurrent):
     engine = TreeEngine(lambda act, inputs: {"query": SAME} if act != "answer" else reply(act, inputs))
@@ -238,7 +237,6 @@ def test_paths_that_ask_the_same_have_the_same_log_probabilities(concurrent):
     assert [leaf["confidence"] for leaf in prediction.leaves] == pytest.approx([0.7, 0.3, 0.3, 0.3])
 
 
-@pytest.mark.xfail(strict=True, reason="who records what cannot be read, and how often it is asked, depends on threads")
 def test_what_cannot_be_read_is_recorded_the_same_in_turn_and_at_once(monkeypatch):
     asked, all_wait, once = [], threading.Event(), TraceRecorder.request_once
 

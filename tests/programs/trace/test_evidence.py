@@ -34,37 +34,42 @@ def note(*passages: str) -> s.Noted:
 @pytest.mark.parametrize(
     ("made", "fates"),
     [
-        (trace(), {"z": "not retrieved", "a": "over a cap"}),
+        (trace(), {"z": "not searched for", "a": "over a cap"}),
         (trace(s.Reranked(threshold=1.0, kept={"a": 2.0, "b": 1.5}, dropped={"c": 0.5}), a=10),
-         {"a": "shown whole", "b": "over a cap", "c": "below the relevance threshold"}),
+         {"a": "not in the answering prompt", "b": "over a cap", "c": "below the relevance threshold"}),
         (trace(  # dropped for one query, kept for another, but one too many
             s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}),
             s.Reranked(threshold=1.0, kept={"a": 2.0}, dropped={})),
          {"a": "over a cap"}),
-        (trace(s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}), a=10), {"a": "shown whole"}),
-        (trace(a=4, b=10), {"a": "shown in part, cut by the sentence filter", "b": "shown whole"}),
+        (trace(s.Reranked(threshold=1.0, kept={}, dropped={"a": 0.5}), a=10), {"a": "not in the answering prompt"}),
+        (trace(a=4, b=10), {"a": "shown in part, cut by the sentence filter", "b": "not in the answering prompt"}),
         (trace(
             s.Judged(what="relevance", value=False, passage="a"), s.Judged(what="relevance", value=False, passage="b"),
             s.Judged(what="relevance", value=True, passage="b"), s.Judged(what="self-knowledge", value=False),
             a=10, b=10),
-         {"a": "judged irrelevant", "b": "shown whole"}),
+         {"a": "judged irrelevant", "b": "not in the answering prompt"}),
         (trace(s.Filtered(kept=["a"], dropped=["b", "c"]), s.Filtered(kept=["c"], dropped=["a"]), a=10, b=10, c=10),
-         {"a": "shown whole", "b": "judged irrelevant", "c": "shown whole"}),
+         {"a": "not in the answering prompt", "b": "judged irrelevant", "c": "not in the answering prompt"}),
         (trace(
             s.Rejected(what="x", why="not entailed", passages=["a", "b"]),
             s.Extracted(statements=["y"], sources=[["b"]]), a=4, b=10, c=10),
-         {"a": "rejected by entailment", "b": "shown whole", "c": "shown whole"}),
+         {"a": "rejected by entailment", "b": "not in the answering prompt", "c": "nothing taken from it"}),
+        (trace(
+            s.Extracted(statements=["y"], sources=[["b"]]), found("c"), s.Withheld(passages=["c"]),
+            s.Answered(answer="x", passages=["b"]), b=4, c=10),
+         {"b": "used for the answer", "c": "withheld, since it was read before", "z": "not retrieved"}),
         (trace(
             note("a"), found("b"), note("b", "c"), s.Compared(better=False), found("d"), note("c", "d"),
             s.Compared(better=True), found("e"), s.Compared(better=False, reason="no new note"),
             a=10, b=10, c=10, d=10, e=10),
-         {"a": "shown whole", "b": "note not kept", "c": "shown whole", "d": "shown whole", "e": "shown whole"}),
+         {"a": "not in the answering prompt", "b": "note not kept", "c": "not in the answering prompt",
+          "d": "not in the answering prompt", "e": "not in the answering prompt"}),
     ],
 )  # fmt: skip
 def test_each_fate(made: Trace, fates: dict[str, str]):
     assert evidence_fates(made, fates) == fates
     assert set(fates.values()) <= set(FATES)
-    lost = {"not retrieved", "over a cap", "below the relevance threshold"}
+    lost = {"not searched for", "not retrieved", "over a cap", "below the relevance threshold"}
     assert {name for name, fate in fates.items() if fate not in lost} == shown_passages(made) & fates.keys()
 
 
@@ -89,39 +94,41 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
     )
     retriever = TableRetriever({"q": [FILM, PERSON, TOWN, OTHER]})
     program = MIGRES(
-        retriever, reranker=reranker, entailment=TableEntailment(lambda *_: 0.0), delta=1.0, top_k=2, iterations=1
-    )
+        retriever, reranker=reranker, entailment=TableEntailment(lambda *_: 0.0), delta=1.0, top_k=2, iterations=1,
+        compression="sentences", min_passages=0,
+    )  # fmt: skip
     leaf = {"statements": [{"statement": "Orle Rising is by Ada Venn.", "sources": [1]}]}
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
     fates = evidence_fates(prediction.trace, ["film", "person", "town", "other", "elsewhere"])
     assert fates == {
         "film": "rejected by entailment",
         "person": "below the relevance threshold",
-        "town": "shown whole",
+        "town": "nothing taken from it",
         "other": "over a cap",
-        "elsewhere": "not retrieved",
+        "elsewhere": "not searched for",
     }
     program.check_entailment = False
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
-    assert evidence_fates(prediction.trace, ["film"]) == {"film": "shown in part, cut by the sentence filter"}
+    assert evidence_fates(prediction.trace, ["film"]) == {"film": "used for the answer"}
     assert prediction.trace.shown["film"] == len("It was directed by Ada Venn.")
 
 
 def test_ra_isf_says_what_was_judged_irrelevant():
     retriever = TableRetriever({"q": [FILM, PERSON]})
     script = {"relevance": lambda inputs: "Orle" in inputs["passage"], "know": False}
-    prediction, _ = play(RAISF(retriever), "q", read={"answerable": True, "answer": "Ada Venn"}, **script)
-    fates = {"film": "shown whole", "person": "judged irrelevant"}
+    script["read"] = {"answerable": True, "answer": "Ada Venn"}
+    prediction, _ = play(RAISF(retriever, **RAISF.preset("multi_hop")), "q", **script)
+    fates = {"film": "used for the answer", "person": "judged irrelevant"}
     assert evidence_fates(prediction.trace, fates) == fates
 
 
 def test_adaptive_note_says_which_passages_stood_in_a_note_that_lost_or_were_too_many():
     retriever = TableRetriever({"q": [FILM], "r": [PERSON, TOWN]})
-    program = AdaptiveNote(retriever, max_passages=2)
+    program = AdaptiveNote(retriever, **{**AdaptiveNote.preset("multi_hop"), "max_passages": 2})
     script = {"init": "one", "propose": {"questions": ["r"]}, "update": "two", "compare": False, "generate": "x"}
     prediction, _ = play(program, "q", **script)
     assert evidence_fates(prediction.trace, ["film", "person", "town"]) == {
-        "film": "shown whole",
+        "film": "used for the answer",
         "person": "note not kept",
         "town": "over a cap",
     }
