@@ -20,6 +20,8 @@ T = TypeVar("T")
 MAX_CITATIONS = 3
 """ALCE looks at the first three citations of a statement."""
 
+_SENTENCE_ENDS = tuple(".!?。！？…")
+
 Claims = dict[str, list[Passage]]
 """The passages that each statement cites."""
 
@@ -72,6 +74,20 @@ def extracted_step(claims: Claims) -> Extracted:
     return Extracted(statements=list(claims), sources=sources)
 
 
+def quotes(statement: str, passage: Passage) -> bool:
+    """Whether a statement is whole sentences of a passage, word for word, with or without the title before them."""
+    said, title, text = (" ".join(words.casefold().split()) for words in (statement, passage.title, passage.text))
+    wordings = {said, said.removeprefix(title).lstrip(" :")} - {""}
+    return any(_are_sentences(wording, text) for wording in wordings)
+
+
+def _are_sentences(words: str, text: str) -> bool:
+    """Whether words stand in a text, from the beginning of a sentence to the end of one."""
+    before, found, after = text.partition(words)
+    begins = not before or before.rstrip().endswith(_SENTENCE_ENDS)
+    return bool(found) and begins and (words.endswith(_SENTENCE_ENDS) or not after)
+
+
 def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: float) -> Claims:
     """The statements that their citations entail: one of the passages alone, or all of them together.
 
@@ -82,12 +98,15 @@ def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: floa
 
     Returns:
         Each entailed statement with the passages that entail it alone; with all that it cites if only they together do.
+        A passage entails its own sentences; the model is not asked about these.
     """
-    pairs = [(str(passage), statement) for statement, passages in claims.items() for passage in passages]
+    quoted = {s: [passage for passage in passages if quotes(s, passage)] for s, passages in claims.items()}
+    open_claims = {statement: passages for statement, passages in claims.items() if not quoted[statement]}
+    pairs = [(str(passage), statement) for statement, passages in open_claims.items() for passage in passages]
     probabilities = iter(entailment.entails(pairs))
-    alone = {
+    alone = quoted | {
         statement: [passage for passage in passages if next(probabilities) >= threshold]
-        for statement, passages in claims.items()
+        for statement, passages in open_claims.items()
     }
     rest = {
         statement: claims[statement] for statement, found in alone.items() if not found and len(claims[statement]) > 1
