@@ -22,8 +22,10 @@ from knowgap.signatures import (
     CompareNotes,
     CompleteNote,
     InitNote,
+    InitNoteAndAsk,
     ProposeQuestions,
     UpdateNote,
+    UpdateNoteAndAsk,
 )
 
 QUESTIONS = 2
@@ -31,6 +33,7 @@ QUESTIONS = 2
 _PAPERS_LOOP = {
     "invalid_updates": 1,
     "may_finish": False,
+    "ask_together": False,
     "reread": True,
     "second_reading": False,
     "compare_additions": True,
@@ -95,6 +98,11 @@ class AdaptiveNote(Program):
     may_finish = Switch(
         True, "let the model say that the note lacks nothing, which ends the search", when={"collect": [True]}
     )
+    ask_together = Switch(
+        True,
+        "write the questions in the reply that writes the note",
+        when={"collect": [True], "may_finish": [True]},
+    )
     reread = Switch(False, "show an update also the passages from which the note was written", when={"collect": [True]})
     second_reading = Switch(
         True,
@@ -116,6 +124,8 @@ class AdaptiveNote(Program):
     def __init__(self, retriever: RetrieverLike | None = None, **kwargs: Any):
         super().__init__(retriever, **kwargs)
         self.init = dspy.Predict(InitNote)
+        self.init_and_ask = dspy.Predict(InitNoteAndAsk)
+        self.update_and_ask = dspy.Predict(UpdateNoteAndAsk)
         self.propose = dspy.Predict(ProposeQuestions)
         self.complete = dspy.Predict(CompleteNote)
         self.update = dspy.Predict(UpdateNote)
@@ -130,13 +140,15 @@ class AdaptiveNote(Program):
             return self._answer_from_passages(question, [hit.passage for hit in hits])
         read: set[str] = set()
         passages = self._within_cap(hits, read)
-        best_note = self._write_note(self.init, passages, question=question)
+        together = self.may_finish and self.ask_together
+        init = self.init_and_ask if together else self.init
+        best_note, written = self._write_note(init, passages, question=question)
         sources, untaken = (passages, []) if best_note else ([], passages)
         asked, step, invalid = list[str](), 0, 0
         while not (reason := self._stop_reason(step, invalid, len(read))):
             step += 1
             self.begin_iteration(step)
-            questions = self._new_questions(question, best_note, asked)
+            questions = self._new_questions(question, best_note, asked, written)
             if not questions:
                 reason = "no new question"
                 break
@@ -150,7 +162,11 @@ class AdaptiveNote(Program):
             passages = self._within_cap(fuse(results, self.top_k, constant=PAPERS_CONSTANT), read)
             if self.second_reading:
                 passages = distinct([*passages, *untaken])
-            note = self._write_note(self.update, passages, question=question, best_note=best_note)
+            inputs: dict[str, Any] = {"question": question, "best_note": best_note}
+            if together:
+                note, written = self._write_note(self.update_and_ask, passages, **inputs, asked=asked)
+            else:
+                note, _ = self._write_note(self.update, passages, **inputs)
             if self._better(question, best_note, note, passages):
                 best_note, sources, untaken = note, distinct([*sources, *passages]), []
             else:
@@ -179,20 +195,34 @@ class AdaptiveNote(Program):
                 read.add(hit.passage.id)
         return [hit.passage for hit in hits if hit.passage.id in read]
 
-    def _write_note(self, predictor: dspy.Module, passages: list[Passage], **inputs: Any) -> str:
-        """The first note (equation 1) or an update of the best one (equation 4); empty without anything to read."""
+    def _write_note(
+        self, predictor: dspy.Module, passages: list[Passage], **inputs: Any
+    ) -> tuple[str, list[str] | None]:
+        """The first note (equation 1) or an update of the best one (equation 4); empty without anything to read.
+
+        Returns:
+            The note, and the questions that the same reply asks; None if it does not say.
+        """
         output = self.ask(predictor, passages=passages, **inputs, leave=1) if passages else None
         note = text_of(output, "note")
         if note:
             self.record(Noted(note=note, passages=[passage.id for passage in passages]), *passages)
-        return note
+        return note, output.get("questions") if output is not None else None
 
-    def _new_questions(self, question: str, best_note: str, asked: list[str]) -> list[str]:
-        """Two questions that were not asked before (equation 3); none if the note lacks nothing."""
-        predictor = self.complete if self.may_finish else self.propose
-        output = self.ask(predictor, question=question, note=best_note, asked=asked, leave=2)
-        proposed = output.questions if output is not None else None
-        questions, repeated = clean_lines(proposed, QUESTIONS, [question, *asked])
+    def _new_questions(self, question: str, best_note: str, asked: list[str], written: list[str] | None) -> list[str]:
+        """Two questions that were not asked before (equation 3); none if the note lacks nothing.
+
+        Args:
+            question: to be answered in the end.
+            best_note: so far.
+            asked: before.
+            written: by the reply that wrote the note; None asks for them.
+        """
+        if written is None:
+            predictor = self.complete if self.may_finish else self.propose
+            output = self.ask(predictor, question=question, note=best_note, asked=asked, leave=2)
+            written = output.questions if output is not None else None
+        questions, repeated = clean_lines(written, QUESTIONS, [question, *asked])
         self.record(Queried(queries=questions, repeated=repeated))
         return questions
 

@@ -34,6 +34,7 @@ from knowgap.signatures import (
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
+    LastReading,
     MissingInfo,
     PromptedKnowledge,
     ProposeQueries,
@@ -133,7 +134,9 @@ class MIGRES(Program):
     plan_together = Switch(True, "write new queries in the reply that says what is missing")
     each_query = Switch(True, "read the best passage of each query before the next best of all")
     second_reading = Switch(
-        True, "read a passage that gave no statement once more for a new query", when={"memory": [True]}
+        True,
+        "read a passage that gave no statement once more for a new query, and for the last answer",
+        when={"memory": [True]},
     )
     show_known = Switch(True, "show what is known to the extraction, so that it can link to it")
     patience = Integer(2, "iterations in a row without a new statement that end the search", low=1, high=10)
@@ -155,6 +158,7 @@ class MIGRES(Program):
         self.main = dspy.Predict(MissingInfo)
         self.plan = dspy.Predict(AnswerOrPlan)
         self.last = dspy.Predict(LastAnswer)
+        self.last_reading = dspy.Predict(LastReading)
         self.query = dspy.Predict(ProposeQueries)
         self.knowledge = dspy.Predict(PromptedKnowledge)
         self.summarise = dspy.Predict(SummarisePassage)
@@ -167,6 +171,10 @@ class MIGRES(Program):
         read: dict[
             str, int
         ] = {}  # how often each passage was shown; a passage that gave a statement is not shown again
+        unused: dict[
+            Passage, tuple[int, int]
+        ] = {}  # what gave no statement, by its place in the last round that read it
+        guess: dspy.Prediction | None = None
         reason, dry = "iterations", 0
         for step in range(1, self.iterations + 1):
             self.begin_iteration(step)
@@ -175,9 +183,12 @@ class MIGRES(Program):
             claims = self._extract(question, queries, chosen, read, known)
             new = {statement: sources for statement, sources in claims.items() if statement not in known}
             known |= new
-            dry = 0 if new else dry + 1
+            dry, guess = (0, None) if new else (dry + 1, guess)
+            unused |= {item.original: (place, -step) for place, item in enumerate(chosen)}
             found_nothing += _fruitless(queries, results, new, {item.original.id for item in chosen})
-            read.update((passage.id, _TWICE) for sources in new.values() for passage in sources)
+            taken = [passage for sources in known.values() for passage in sources]
+            read.update((passage.id, _TWICE) for passage in taken)
+            unused = {passage: place for passage, place in unused.items() if passage not in taken}
             last = step == self.iterations
             if last and self.prompt_knowledge:
                 break
@@ -191,13 +202,16 @@ class MIGRES(Program):
                 missing = _missing(decision) or missing or question
                 explanation = text_of(decision, "explanation")
                 self.record(Missing(missing=missing, known=list(known), explanation=explanation))
-                queries = self._unasked(decision, asked)
+                if self.plan_together and not last:
+                    queries = self._unasked(decision, missing, asked)
+                    guess = decision if known_text(decision) else None
             if last or not self.may_go_on():
                 break
             if dry >= self.patience:
                 reason = "nothing new"
                 break
-            queries = queries or self._new_queries(question, known, missing, asked, found_nothing)
+            if not self.plan_together:
+                queries = self._new_queries(question, known, missing, asked, found_nothing)
             if not queries:
                 reason = "no new query"
                 break
@@ -205,8 +219,15 @@ class MIGRES(Program):
         self.record(Stopped(reason=reason))
         if not self.prompt_knowledge:
             return self._answer("", None, known, missing)
-        decision = self.ask(self.last, question=question, known=list(known), style=self.wording)
-        return self._answer(text_of(decision), decision, known, missing)
+        if guess is not None:
+            return self._answer(text_of(guess), guess, known, missing)
+        passages = sorted(unused, key=unused.__getitem__)[: self.top_k] if self.second_reading else []
+        inputs = {"question": question, "known": list(known), "style": self.wording}
+        if passages:
+            decision = self.ask(self.last_reading, **inputs, passages=passages)
+        else:
+            decision = self.ask(self.last, **inputs)
+        return self._answer(text_of(decision), decision, known, missing, passages)
 
     def _decide(
         self, question: str, known: Claims, asked: list[str], found_nothing: list[str], last: bool
@@ -221,14 +242,13 @@ class MIGRES(Program):
             remembered = {"asked": [question], "found_nothing": []}
         return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries, leave=leave)
 
-    def _unasked(self, decision: dspy.Prediction | None, asked: list[str]) -> list[str]:
-        """The queries of the main module's reply that were not asked before; none if it wrote none."""
+    def _unasked(self, decision: dspy.Prediction | None, missing: str, asked: list[str]) -> list[str]:
+        """The queries of a reply that were not asked before; if it has none, the missing information itself."""
+        exclude = asked if self.memory else []
         written = decision.get("queries") if decision is not None else None
-        if not written:
-            return []
-        queries, repeated = clean_lines(written, self.max_queries, asked if self.memory else [])
-        if queries:
-            self.record(Queried(queries=queries, repeated=repeated))
+        queries, repeated = clean_lines(written, self.max_queries, exclude)
+        queries = queries or clean_lines([missing], 1, exclude)[0]
+        self.record(Queried(queries=queries, repeated=repeated))
         return queries
 
     def _choose(
@@ -328,17 +348,20 @@ class MIGRES(Program):
             max_queries=self.max_queries,
             leave=1,
         )
-        exclude = asked if self.memory else []
-        queries, repeated = clean_lines(output.queries if output is not None else None, self.max_queries, exclude)
-        if not queries:  # search for the missing information itself
-            queries, _ = clean_lines([missing], 1, exclude)
-        self.record(Queried(queries=queries, repeated=repeated))
-        return queries
+        return self._unasked(output, missing, asked)
 
-    def _answer(self, answer: str, decision: dspy.Prediction | None, known: Claims, missing: str) -> dspy.Prediction:
+    def _answer(
+        self,
+        answer: str,
+        decision: dspy.Prediction | None,
+        known: Claims,
+        missing: str,
+        passages: Sequence[Passage] = (),
+    ) -> dspy.Prediction:
+        """The prediction; its answer rests on the known statements, and on `passages` that were shown besides."""
         return self.conclude(
             answer or UNKNOWN,
-            distinct(passage for sources in known.values() for passage in sources),
+            distinct([*(passage for sources in known.values() for passage in sources), *passages]),
             confidence=min(5, max(1, decision.confidence or 1)) if decision is not None else 1,
             explanation=text_of(decision, "explanation"),
             known=list(known),

@@ -210,7 +210,9 @@ class RAISF(Program):
         else:
             self._decompose(node)
             if not node.parts:
-                self._solve(node, node.guess or self._directly(node), "no sub-question")
+                asks = self.self_knowledge or not node.path
+                own = None if node.guess or not asks else self._directly(node)
+                self._solve(node, node.guess or own or Solution(UNKNOWN), "no sub-question")
 
     def _solve(self, node: SubQuestion, solution: Solution, reason: str) -> None:
         node.solution = solution
@@ -362,6 +364,9 @@ class RAISF(Program):
         ]
         inputs = {"question": node.question, "sub_answers": sub_answers, "style": self._style(node)}
         found = distinct([*node.relevant, *(p for part in node.parts for p in part.relevant)]) if self.pass_on else []
+        nothing_new = len(found) == len(node.relevant) and not any(pair.answer for pair in sub_answers)
+        if self.pass_on and nothing_new and node.guess is not None:
+            return node.guess
         if self.pass_on:
             answer = known_text(self.ask(self.synthesise_all, **inputs, passages=found, leave=_leave(node)))
         else:

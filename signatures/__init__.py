@@ -10,8 +10,10 @@ from knowgap.signatures.adaptive_note import (
     CompareNotes,
     CompleteNote,
     InitNote,
+    InitNoteAndAsk,
     ProposeQuestions,
     UpdateNote,
+    UpdateNoteAndAsk,
 )
 from knowgap.signatures.answers import STYLES, UNKNOWN, AnswerDirectly, AnswerFromPassages, ReasonedAnswer
 from knowgap.signatures.baselines import (
@@ -41,6 +43,7 @@ from knowgap.signatures.migres import (
     ExtractSnippet,
     ExtractUsefulInfo,
     LastAnswer,
+    LastReading,
     MissingInfo,
     PromptedKnowledge,
     ProposeQueries,
@@ -98,11 +101,13 @@ __all__ = [
     "FilterKnowledge",
     "FollowUp",
     "InitNote",
+    "InitNoteAndAsk",
     "InternalKnowledge",
     "JointRelevance",
     "JudgeAnswer",
     "KnowledgeRelevance",
     "LastAnswer",
+    "LastReading",
     "MissingInfo",
     "NextSentence",
     "NextStep",
@@ -129,4 +134,5 @@ __all__ = [
     "Synthesise",
     "SynthesiseAll",
     "UpdateNote",
+    "UpdateNoteAndAsk",
 ]

@@ -51,6 +51,46 @@ class CompleteNote(dspy.Signature):
     questions: list[str] = dspy.OutputField(desc="at most two new questions; empty if nothing is missing")
 
 
+# Equations 1 and 3 in one reply.
+class InitNoteAndAsk(dspy.Signature):
+    """Write a note of everything in the passages that may help to answer the question, and ask for what it lacks.
+
+    Write the note as one paragraph. Write only what the passages say, in their words. Facts that lead towards the
+    answer count. Leave out what has nothing to do with the question.
+
+    If the note states every fact that the answer needs, write no questions. Else write at most two search questions for
+    the facts that are missing, one fact in each. Use the names that the note gives, and name what you know of the
+    missing thing.
+    """
+
+    question: str = dspy.InputField(desc="the question to be answered in the end")
+    passages: list[SourcePassage] = dspy.InputField()
+    note: str = dspy.OutputField(desc="the note; empty if nothing helps", default_factory=str)
+    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing", default_factory=list)
+
+
+# Equations 4, 5 and 3 in one reply.
+class UpdateNoteAndAsk(dspy.Signature):
+    """Extend the note by what the new passages contribute to answering the question, and ask for what it still lacks.
+
+    Keep everything in the note unless a passage contradicts it. Add every new fact that may help, in the words of the
+    passage. If nothing is new, return the note word for word.
+
+    If the note now states every fact that the answer needs, write no questions. Else write at most two search questions
+    for the facts that are missing, one fact in each. Use the names that the note gives, and name what you know of the
+    missing thing. Do not repeat a question that was asked before.
+    """
+
+    question: str = dspy.InputField(desc="the question to be answered in the end")
+    best_note: str = dspy.InputField(desc="the note so far; may be empty")
+    asked: list[str] = dspy.InputField(desc="questions asked before")
+    passages: list[SourcePassage] = dspy.InputField(desc="found for the last of these questions")
+    note: str = dspy.OutputField(desc="the whole note, with what is new", default_factory=str)
+    questions: list[str] = dspy.OutputField(
+        desc="at most two new ones; empty if nothing is missing", default_factory=list
+    )
+
+
 # Equations 4 and 5.
 class UpdateNote(dspy.Signature):
     """Extend the note by what the new passages contribute to answering the question.

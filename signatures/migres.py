@@ -80,9 +80,9 @@ class AnswerOrPlan(dspy.Signature):
     no, work out which of the two holds.
 
     Explain first. If the statements suffice, give the answer, set `answerable` to True, and leave `missing` and
-    `queries` empty. Otherwise leave `answer` empty, set `answerable` to False, name the missing facts, and write
-    queries for them. Each query asks for one fact. Use names from the statements. If something takes two steps, ask only
-    for the first. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the missing one,
+    `queries` empty. Otherwise set `answerable` to False, write your best guess as `answer` or leave it empty, name the
+    missing facts, and write queries for them. Each query asks for one fact. Use names from the statements. If something
+    takes two steps, ask only for the first. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the missing one,
     or use another name.
     """
 
@@ -95,9 +95,7 @@ class AnswerOrPlan(dspy.Signature):
     explanation: str = dspy.OutputField(
         desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
     )
-    answer: str = dspy.OutputField(
-        desc="the answer in the asked style; empty if the statements do not suffice", default_factory=str
-    )
+    answer: str = dspy.OutputField(desc="the answer in the asked style, or a guess; may be empty", default_factory=str)
     answerable: bool = dspy.OutputField(
         desc="True if the statements suffice, False if they do not", default_factory=unsaid
     )
@@ -119,6 +117,23 @@ class LastAnswer(dspy.Signature):
 
     question: str = dspy.InputField()
     known: list[str] = dspy.InputField(desc="statements collected; may be empty")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences", default_factory=str)
+    answer: str = dspy.OutputField(desc="the answer in the asked style")
+    confidence: int = dspy.OutputField(desc="from 1 (a guess) to 5 (certain)", default_factory=int, ge=1, le=5)
+
+
+# The last answer, which also sees passages that gave no statement.
+class LastReading(dspy.Signature):
+    """Answer the question now: nothing more will be looked up.
+
+    Prefer the known statements. If they leave a gap, use what the passages say, then your own knowledge. Always give
+    your best answer.
+    """
+
+    question: str = dspy.InputField()
+    known: list[str] = dspy.InputField(desc="statements collected; may be empty")
+    passages: list[SourcePassage] = dspy.InputField(desc="found on the way, and not used so far")
     style: str = dspy.InputField(desc="how the answer should be worded")
     explanation: str = dspy.OutputField(desc="how the answer follows, in one or two sentences", default_factory=str)
     answer: str = dspy.OutputField(desc="the answer in the asked style")

@@ -113,7 +113,7 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
         )
     lm = factories.load_lm(options, factories.artifact_of(options.program)[1], generator=checked.generator)
     with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
-        yield checked.make(retriever, lm), lm
+        yield checked.make(retriever, lm, ""), lm
 
 
 @o.grouped

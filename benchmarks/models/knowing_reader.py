@@ -209,7 +209,8 @@ class HesitantReader(KnowingReader):
         query = next((text for text in further if text not in asked), further[0])
         said = {"answerable": False, "finished": False, "needed": True, "query": query, "missing": query}
         said |= {"queries": [query], "questions": [query]}
-        said |= {"answer": ""} if {"missing", "finished"} & prompt.outputs.keys() else {}
+        closed = {"missing", "finished"} & prompt.outputs.keys() and "queries" not in prompt.outputs
+        said |= {"answer": ""} if closed else {}  # beside queries, an answer is a guess
         said |= {"confidence": 2 if prompt.outputs.get("confidence", "").startswith("int") else 0.5}
         return {name: value for name, value in said.items() if name in prompt.outputs}
 

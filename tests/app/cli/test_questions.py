@@ -35,7 +35,7 @@ def test_writes_questions_that_eval_takes_and_a_page(asked):
     assert len((knowgap.folder / "mine.jsonl").read_text().splitlines()) == 4
     assert "mine-kept.jsonl" in (knowgap.folder / "mine.html").read_text()
     result = knowgap.json("eval", "--program", "rag", "--data", "mine.jsonl", "--whole", "--index", "idx", *MODEL)
-    assert (result["questions"], sum(result["evidence"].values())) == (4, 6)
+    assert (result["questions"], round(sum(result["evidence"].values()), 6)) == (4, 1.0)
     asked_before = len(engine.calls)
     again = knowgap.json("questions", "--index", "idx", "--n", "4", *MODEL, "-o", "mine.jsonl")
     assert (again["calls"], len(engine.calls)) == (0, asked_before)

@@ -107,8 +107,8 @@ def test_a_row_may_search_the_questions_own_paragraphs_alone(run, tmp_path: Path
 def test_the_upper_bound_of_rq_rag(run):
     """A bound is never below the score of what was chosen; a method that weighs nothing has its own score as bound."""
     columns = [{"dataset": "own", "metrics": ["exact_match", "upper_bound", "upper_bound_f1", "knowledge_tokens"]}]
-    rows = [{"label": "tree", "program": "rq_rag"}, {"label": "memory", "program": "direct"}]
-    rows.append({"label": "best of the tree", "program": "rq_rag", "best_of_answers": True})
+    rows = [{"label": "tree", "program": "rq_rag", "preset": "multi_hop"}, {"label": "memory", "program": "direct"}]
+    rows.append({**rows[0], "label": "best of the tree", "best_of_answers": True})
 
     def rule(outputs, inputs):
         if "query" in outputs:

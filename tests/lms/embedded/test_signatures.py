@@ -29,6 +29,8 @@ INPUTS = {
     **{key: [QUERY] for key in ("queries", "asked", "found_nothing", "questions")},
     "searched": [Searched(query=QUERY, found=[1, 3])],
     "max_queries": 2,
+    "max_questions": 4,
+    "guess": "Aarhus",
     **dict.fromkeys(("note", "best_note"), NOTE),
     "question": QUESTION,
     "query": QUERY,
