@@ -168,12 +168,8 @@ class MIGRES(Program):
         """Answer `question`; the prediction adds `confidence` (1 to 5), `known` and `missing`."""
         known: Claims = {}
         asked, found_nothing, queries, missing = [question], list[str](), [question], ""
-        read: dict[
-            str, int
-        ] = {}  # how often each passage was shown; a passage that gave a statement is not shown again
-        unused: dict[
-            Passage, tuple[int, int]
-        ] = {}  # what gave no statement, by its place in the last round that read it
+        read = dict[str, int]()  # how often each passage was shown; one that gave a statement is not shown again
+        unused = dict[Passage, tuple[int, int]]()  # what gave no statement, by its place in the last round that read it
         guess: dspy.Prediction | None = None
         reason, dry = "iterations", 0
         for step in range(1, self.iterations + 1):

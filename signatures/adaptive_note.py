@@ -86,9 +86,7 @@ class UpdateNoteAndAsk(dspy.Signature):
     asked: list[str] = dspy.InputField(desc="questions asked before")
     passages: list[SourcePassage] = dspy.InputField(desc="found for the last of these questions")
     note: str = dspy.OutputField(desc="the whole note, with what is new", default_factory=str)
-    questions: list[str] = dspy.OutputField(
-        desc="at most two new ones; empty if nothing is missing", default_factory=list
-    )
+    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing", default_factory=list)
 
 
 # Equations 4 and 5.

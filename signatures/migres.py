@@ -80,10 +80,12 @@ class AnswerOrPlan(dspy.Signature):
     no, work out which of the two holds.
 
     Explain first. If the statements suffice, give the answer, set `answerable` to True, and leave `missing` and
-    `queries` empty. Otherwise set `answerable` to False, write your best guess as `answer` or leave it empty, name the
-    missing facts, and write queries for them. Each query asks for one fact. Use names from the statements. If something
-    takes two steps, ask only for the first. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the missing one,
-    or use another name.
+    `queries` empty.
+
+    Otherwise set `answerable` to False, write a guess as `answer` or leave it empty, name the missing facts, and
+    write queries for them. Each query asks for one fact. Use names from the statements. If something takes two steps,
+    ask only for the first. Some earlier queries found nothing: do not reword them; ask for a fact that leads to the
+    missing one, or use another name.
     """
 
     question: str = dspy.InputField()

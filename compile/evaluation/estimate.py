@@ -174,7 +174,7 @@ def call_bound(program: Program) -> CallBound:
 
     >>> import knowgap
     >>> call_bound(knowgap.AdaptiveNote(iterations=2, review=True))
-    CallBound(calls=8, passages=5)
+    CallBound(calls=6, passages=5)
     """
     rule = _RULES.get(program.name)
     if rule is None:
@@ -189,11 +189,13 @@ def call_bound(program: Program) -> CallBound:
 def _migres(v: Mapping[str, Any]) -> CallBound:
     compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
     leaves = v["max_queries"] if v["read_apart"] else 1
-    return CallBound(v["iterations"] * (leaves + 2 + v["prompt_knowledge"] + compressing) + 1, v["top_k"])
+    deciding = 2 - v["plan_together"]
+    return CallBound(v["iterations"] * (leaves + deciding + v["prompt_knowledge"] + compressing) + 1, v["top_k"])
 
 
 def _adaptive_note(v: Mapping[str, Any]) -> CallBound:
-    return CallBound(2 + v["iterations"] * (2 + v["review"]) if v["collect"] else 1, v["top_k"])
+    step = 2 + v["review"] - (v["may_finish"] and v["ask_together"])
+    return CallBound(2 + v["iterations"] * step if v["collect"] else 1, v["top_k"])
 
 
 def _ra_isf(v: Mapping[str, Any]) -> CallBound:
