@@ -65,8 +65,8 @@ class InitNoteAndAsk(dspy.Signature):
 
     question: str = dspy.InputField(desc="the question to be answered in the end")
     passages: list[SourcePassage] = dspy.InputField()
-    note: str = dspy.OutputField(desc="the note; empty if nothing helps", default_factory=str)
-    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing", default_factory=list)
+    note: str = dspy.OutputField(desc="the note")
+    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing")
 
 
 # Equations 4, 5 and 3 in one reply.
@@ -85,8 +85,8 @@ class UpdateNoteAndAsk(dspy.Signature):
     best_note: str = dspy.InputField(desc="the note so far; may be empty")
     asked: list[str] = dspy.InputField(desc="questions asked before")
     passages: list[SourcePassage] = dspy.InputField(desc="found for the last of these questions")
-    note: str = dspy.OutputField(desc="the whole note, with what is new", default_factory=str)
-    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing", default_factory=list)
+    note: str = dspy.OutputField(desc="the whole note, with what is new")
+    questions: list[str] = dspy.OutputField(desc="at most two; empty if nothing is missing")
 
 
 # Equations 4 and 5.

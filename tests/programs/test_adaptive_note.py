@@ -77,8 +77,12 @@ class EverNew:
         self.number = itertools.count(1)
 
     def search(self, queries, k):
-        table = {query: [Passage(f"p{next(self.number):04d}", "", "text") for _ in range(k)] for query in queries}
+        table = {query: [self._next() for _ in range(k)] for query in queries}
         return TableRetriever(table).search(queries, k)
+
+    def _next(self):
+        name = f"p{next(self.number):04d}"
+        return Passage(name, "", f"text of {name}")
 
 
 def test_worked_example_of_table_a5():
@@ -136,7 +140,8 @@ def test_without_review_the_passage_bound_does_not_stop_the_steps():
 
 
 def test_without_review_an_unreadable_note_leaves_the_last():
-    prediction, _ = endless({"update": ["second", UNREADABLE, UNREADABLE, "fourth"]}, review=False)
+    updates = ["second", UNREADABLE, UNREADABLE, "fourth"]
+    prediction, _ = endless({"update": updates}, retriever=EverNew(), review=False)
     assert [step.note for step in prediction.trace.of(Noted)] == ["first", "second", "fourth"]
     assert prediction.note == "fourth"
 

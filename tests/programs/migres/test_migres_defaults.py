@@ -25,9 +25,10 @@ from support import play
 from knowgap.programs.trace.steps import Missing, Queried, Withheld
 
 
-def plan(*queries, answer=NOT_YET):
+def plan(*queries, answer=NOT_YET, guess=""):
     """What the main module says where it writes the queries, too."""
-    return {**decide(answer, "" if answer else GAP, confidence=5), "queries": list(queries)}
+    said = {**decide(answer, "" if answer else GAP, confidence=5), "queries": list(queries)}
+    return {**said, "answer": answer or guess}
 
 
 REST = {
@@ -35,7 +36,7 @@ REST = {
     "plan": plan(),
     "main": decide(NOT_YET, GAP),
     "query": ask(),
-    "last": last("Wick"),
+    **dict.fromkeys(("last", "last_reading"), last("Wick")),
     "knowledge": {"knows": False, "passage": ""},
 }
 
@@ -86,11 +87,31 @@ def test_each_switch_brings_back_a_call_of_the_papers(settings, acts):
 
 
 @pytest.mark.parametrize("written", [[], [QUESTION, QUESTION.lower()]])
-def test_a_plan_without_a_new_query_leaves_it_to_the_query_module(written):
-    script = {"leaf_linking": [learn((PAINTED, 1)), learn((BORN, 1))], "query": [ask(SECOND)]}
-    prediction, engine = run(**script, plan=[plan(*written), plan(answer="Wick")])
-    assert engine.acts == ["leaf_linking", "plan", "query", "leaf_linking", "plan"]
-    assert [step.queries for step in prediction.trace.of(Queried)] == [[SECOND]]
+def test_without_a_new_query_what_is_missing_is_searched_for(written):
+    learnt = [learn((PAINTED, 1)), learn((BORN, 1))]
+    program = small({QUESTION: [FERRY], GAP: [MOOR]})
+    prediction, engine = run(program, leaf_linking=learnt, plan=[plan(*written), plan(answer="Wick")])
+    assert engine.acts == ["leaf_linking", "plan"] * 2
+    assert [step.queries for step in prediction.trace.of(Queried)] == [[GAP]]
+
+
+@pytest.mark.parametrize("guess", ["Tarn", "", "unknown"])
+def test_a_guess_that_nothing_was_learnt_since_is_the_answer(guess):
+    plans = [plan(SECOND, guess="Lome"), plan(THIRD, guess=guess)]
+    prediction, engine = run(leaf_linking=[learn((PAINTED, 1))], plan=plans)
+    known = guess == "Tarn"
+    assert prediction.trace.stopped == "nothing new"
+    assert engine.acts == [*["leaf_linking", "plan"] * 2, "leaf_linking", *(() if known else ("last_reading",))]
+    assert prediction.answer == ("Tarn" if known else "Wick")
+
+
+def test_the_last_answer_sees_what_gave_no_statement():
+    prediction, engine = run(small(iterations=2), leaf_linking=[learn((PAINTED, 1))], plan=[plan(SECOND)])
+    [given] = engine.asked("last_reading")
+    assert [passage["title"] for passage in given["passages"]] == ["Ada Moor", "Ferries"]
+    assert {MOOR, FERRY} <= set(prediction.passages)
+    _, engine = run(small(second_reading=False), plan=[plan(SECOND)])
+    assert engine.acts[-1] == "last"
 
 
 @pytest.mark.parametrize(("each_query", "second"), [(True, "Ferries"), (False, "The Grey Ferry")])
@@ -124,12 +145,12 @@ def test_a_passage_without_a_statement_is_read_once_more_for_a_new_query(learnt,
 
 @pytest.mark.parametrize(("patience", "searches"), [(1, 1), (2, 2), (3, 3)])
 def test_iterations_without_a_new_statement_end_the_search(patience, searches):
-    queries = {"plan": [plan(SECOND)], "query": [ask(THIRD), ask("Who else?")]}
+    queries = {"plan": [plan(query) for query in (SECOND, THIRD, "Who else?", "And then?", "And now?")]}
     prediction, engine = run(small(patience=patience), **queries)
     assert prediction.trace.cost.iterations == searches
-    assert (prediction.trace.stopped, engine.acts[-1], prediction.answer) == ("nothing new", "last", "Wick")
+    assert (prediction.trace.stopped, engine.acts[-1], prediction.answer) == ("nothing new", "last_reading", "Wick")
     learnt = [learn((PAINTED, 1)), learn((BORN, 1))]  # whatever was learnt begins the count anew
-    again, _ = run(small(patience=patience), **{**queries, "plan": [plan(SECOND), plan(THIRD)]}, leaf_linking=learnt)
+    again, _ = run(small(patience=patience), **queries, leaf_linking=learnt)
     assert again.trace.cost.iterations == 2 + searches
 
 
@@ -145,9 +166,9 @@ def test_a_query_found_nothing_if_what_was_read_of_it_gave_nothing(score, found_
 @pytest.mark.parametrize(
     ("settings", "acts"),
     [
-        ({"max_calls": 1}, ["last"]),
-        ({"max_calls": 2}, ["leaf_linking", "last"]),
-        ({"max_calls": 3}, ["leaf_linking", "plan", "last"]),
+        ({"max_calls": 1}, ["last_reading"]),
+        ({"max_calls": 2}, ["leaf_linking", "last_reading"]),
+        ({"max_calls": 3}, ["leaf_linking", "plan", "last_reading"]),
         ({"max_calls": 1, "prompt_knowledge": False}, ["plan"]),
         ({"max_calls": 2, "prompt_knowledge": False}, ["leaf_linking", "plan"]),
         ({"max_calls": 4, "prompt_knowledge": False}, ["leaf_linking", "plan"] * 2),

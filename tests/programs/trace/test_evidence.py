@@ -95,7 +95,7 @@ def test_migres_says_what_fell_below_delta_was_cut_was_one_too_many_and_was_not_
     retriever = TableRetriever({"q": [FILM, PERSON, TOWN, OTHER]})
     program = MIGRES(
         retriever, reranker=reranker, entailment=TableEntailment(lambda *_: 0.0), delta=1.0, top_k=2, iterations=1,
-        compression="sentences", min_passages=0,
+        compression="sentences", min_passages=0, second_reading=False, show_known=False,
     )  # fmt: skip
     leaf = {"statements": [{"statement": "Orle Rising is by Ada Venn.", "sources": [1]}]}
     prediction, _ = play(program, "q", leaf=leaf, last="nobody", main="nobody")
@@ -125,7 +125,13 @@ def test_ra_isf_says_what_was_judged_irrelevant():
 def test_adaptive_note_says_which_passages_stood_in_a_note_that_lost_or_were_too_many():
     retriever = TableRetriever({"q": [FILM], "r": [PERSON, TOWN]})
     program = AdaptiveNote(retriever, **{**AdaptiveNote.preset("multi_hop"), "max_passages": 2})
-    script = {"init": "one", "propose": {"questions": ["r"]}, "update": "two", "compare": False, "generate": "x"}
+    script = {
+        "init": "one",
+        **dict.fromkeys(("propose", "complete"), {"questions": ["r"]}),
+        "update": "two",
+        "compare": False,
+        "generate": "x",
+    }
     prediction, _ = play(program, "q", **script)
     assert evidence_fates(prediction.trace, ["film", "person", "town"]) == {
         "film": "used for the answer",
