@@ -81,7 +81,7 @@ def stop(process: subprocess.Popen[str], code: int = 130) -> str:
 
 DATA = ["--data", "questions.jsonl", "--whole", "--index", "idx"]
 COMMANDS = {
-    "ask": (["ask", "Who built the hall?", "--index", "idx", "--program", "blend_filter"], 3),
+    "ask": (["ask", "Who built the hall?", "--index", "idx", "--program", "blend_filter", "--preset", "multi_hop"], 3),
     "eval": (["eval", *DATA, "--program", "rag", "--num-threads", "1", "-o", "out"], 1),
     "eval several": (["eval", *DATA, "--program", "rag,direct", "--num-threads", "3"], 3),
     "compile": (

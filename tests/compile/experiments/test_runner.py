@@ -118,9 +118,9 @@ def test_the_upper_bound_of_rq_rag(run):
 
     changes = {"rows": rows, "columns": columns, "baseline": "", "paper": None}
     means = [[figure.ours.mean for figure in cell.figures] for cell in run(changes, lm=scripted_lm(rule)[0]).cells]
-    # Three passages of seven words are read by each of the three children's answers; they refine no further, as their
-    # queries would be the same again, and are asked for them in three ways each.
-    assert means[:2] == [[0.0, 1.0, 1.0, 3 * 21 + 9 * 21], [0.0, 0.0, 0.0, 0.0]]
+    # The three children have the same query, so that what is asked of one holds for all: an answer that reads three
+    # passages of seven words, and queries in three ways, which are the same again.
+    assert means[:2] == [[0.0, 1.0, 1.0, 21 + 3 * 21], [0.0, 0.0, 0.0, 0.0]]
     assert means[2][0] == 1.0
 
 

@@ -127,7 +127,7 @@ def test_adaptive_note_says_which_passages_stood_in_a_note_that_lost_or_were_too
     program = AdaptiveNote(retriever, **{**AdaptiveNote.preset("multi_hop"), "max_passages": 2})
     script = {
         "init": "one",
-        **dict.fromkeys(("propose", "complete"), {"questions": ["r"]}),
+        **{act: {"questions": ["r"]} for act in ("propose", "complete")},
         "update": "two",
         "compare": False,
         "generate": "x",
