@@ -6,7 +6,7 @@ trials together as the first: a study follows from its seed, so that a shorter o
 Every study starts with empty caches; answers, retrieved lists and scores are shared within each.
 
 The second table counts what programs share: every program that a study can tune with nothing but an index and a
-language model has one trial, with its paper's settings, in a study of all and in a study of its own.
+language model has one trial, with its defaults, in a study of all and in a study of its own.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
         "share of wall": lambda row: ratio(row["wall"], base["wall"]),
         "pruned": lambda row: str(row["pruned"]),
         "questions asked": lambda row: str(row["questions"]),
-        "dev F1, paper's settings": lambda row: f"{row['paper']:.3f}",
+        "dev F1, defaults": lambda row: f"{row['default']:.3f}",
         "dev F1, best": lambda row: f"{row['best']:.3f}",
     }
     yield Table(
@@ -104,7 +104,7 @@ def study(tuned: str, index: Path, n_trials: int, n_dev: int | None, saving: boo
         "wall": time.perf_counter() - started,
         "pruned": sum(not trial.complete for trial in tuning.trials),
         "questions": sum(len(trial.scores) for trial in tuning.trials),
-        "paper": mean(tuning.paper.scores),
+        "default": mean(tuning.default.scores),
         "best": mean(tuning.best.scores),
         "dev": len(tuning.questions),
     }

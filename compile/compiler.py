@@ -109,7 +109,7 @@ def compile(
 
     Args:
         programs: a program, which stays as it is; or several with different names, of which a study finds the best. The
-            first is the base of the comparison: its trial with the paper's settings is always finished.
+            first is the base of the comparison: its trial with the defaults is always finished.
         dataset: a data set with the splits train and dev, or the dev questions themselves.
         metrics: one metric or several; trials are compared by the first.
         trainset: the training questions, if `dataset` has no splits.

@@ -31,6 +31,10 @@ from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, se
 from knowgap.signatures import STYLES
 
 
+PAPER = "paper"
+"""Stands for the preset of the questions' task."""
+
+
 @functools.cache
 def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     declared: dict[str, Hyperparameter[Any]] = {}

@@ -159,7 +159,7 @@ def _tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tup
     }
     rows = []
     for name, tuned in studies.items():
-        spent, scores = tuned.spent, [f"{tuned.paper.score:.3f}", f"{tuned.best.score:.3f}"]
+        spent, scores = tuned.spent, [f"{tuned.default.score:.3f}", f"{tuned.best.score:.3f}"]
         tokens = spent.prompt_tokens + spent.completion_tokens
         tokens += spent.cached_prompt_tokens + spent.cached_completion_tokens
         rows.append([name, *scores, format_gain(tuned.gain()), spent.calls + spent.cached_calls, tokens])

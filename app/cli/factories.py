@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from knowgap.retrieval.passage import Retriever
 
 _DEFAULT_PROGRAM = "migres"
-PAPER = "paper"  # stands for the preset of the questions' task
 _BASE = "rag"  # of all programs, the one that the others are compared with
 _LM_OPTIONS = "KNOWGAP_LM_OPTIONS"
 _EMBEDDED_NOTICE = (
@@ -206,6 +205,7 @@ def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
     A single program has no label, and all options are its own. Of several, each has those of --part that it takes.
     """
     from knowgap.programs import PROGRAMS, get_program
+    from knowgap.programs.base import PAPER
 
     text = options.program
     if text is None or (text != "all" and "," not in text):
@@ -279,6 +279,7 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
     """
     from knowgap.compiling import load
     from knowgap.plugins import reference_of, source_of
+    from knowgap.programs.base import PAPER
 
     settings: dict[str, Any] = {**named_values(options.settings, "--set")}
     _, artifact = artifact_of(options.program)
@@ -323,6 +324,7 @@ def _paper_preset(program_class: type[Program], dataset: str) -> str:
         UsageError: the task is not known, or the paper has no settings for it.
     """
     from knowgap.compiling.data.registry import task_of
+    from knowgap.programs.base import PAPER
 
     if preset := program_class.paper_preset(task := task_of(dataset)):
         return preset

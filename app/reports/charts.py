@@ -13,7 +13,7 @@ KINDS = {
     "row": "row of the table",
     "front": "on the Pareto front",
     "pruned": "stopped early: mean over the questions it was asked",
-    "paper": "the paper's settings",
+    "default": "the defaults",
     "chosen": "chosen",
 }
 """What the marks mean, by kind of point; later ones are drawn above earlier ones."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from knowgap.compiling.evaluation.statistics import Comparison, Interval, mean_interval
 from knowgap.compiling.study.summary import StudyFacts
-from knowgap.compiling.study.trials import PAPER, TrialResult
+from knowgap.compiling.study.trials import DEFAULT, TrialResult
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import format_setting, in_words
@@ -41,8 +41,8 @@ class StudyView:
 
     @property
     def start(self) -> TrialResult | None:
-        """The trial that the chosen one is compared with: the paper's settings, or those at the start."""
-        return self.facts.labelled(PAPER) or self.facts.labelled("current")
+        """The trial that the chosen one is compared with: the defaults, or those at the start."""
+        return self.facts.labelled(DEFAULT) or self.facts.labelled("current")
 
     @cached_property
     def gain(self) -> Comparison | None:
@@ -50,10 +50,10 @@ class StudyView:
         return self.facts.gain(self.start) if self.start and self.start.number != self.chosen.number else None
 
     def kind(self, trial: TrialResult) -> str:
-        """How charts mark a trial: "chosen", "pruned", "paper" or "complete"."""
+        """How charts mark a trial: "chosen", "pruned", "default" or "complete"."""
         if trial.number == self.chosen.number:
             return "chosen"
-        return "pruned" if not trial.complete else "paper" if trial is self.facts.labelled(PAPER) else "complete"
+        return "pruned" if not trial.complete else "default" if trial is self.facts.labelled(DEFAULT) else "complete"
 
     def _point(self, x: float, trial: TrialResult, number: int = 0) -> Point:
         pruned = "" if trial.complete else f" over {len(trial.scores)} of {self.facts.size} questions, then stopped"
@@ -94,7 +94,7 @@ class StudyView:
     def compared(self) -> dict[str, TrialResult]:
         """The trials of the chosen program whose settings stand side by side, by heading."""
         own = [trial for trial in reversed(self.facts.trials) if trial.program == self.chosen.program]
-        headings = {PAPER: "the paper's", "current": "at the start"}
+        headings = {DEFAULT: "the defaults", "current": "at the start"}
         first = {heading: t for label, heading in headings.items() for t in own if t.label == label}
         return {**first, "chosen": self.chosen}
 

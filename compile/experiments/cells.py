@@ -22,7 +22,7 @@ from knowgap.compiling.experiments.probes import PROBES, score_metrics
 from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError
 from knowgap.programs import PROGRAMS, get_program
-from knowgap.programs.base import Program
+from knowgap.programs.base import PAPER, Program
 from knowgap.programs.hyperparameters import fit_to_reranker
 from knowgap.retrieval.index.engines import ENGINES, open_index, open_or_build, outside_retriever
 from knowgap.retrieval.index.search_settings import Quality
@@ -277,7 +277,9 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
         cls = get_program(row.program)
     except UnknownName:
         raise UnknownName.among("program", row.program, [*PROGRAMS, *PROBES]) from None
-    preset = row.preset or cls.paper_preset(column.task)
+    preset = cls.paper_preset(column.task) if row.preset == PAPER else row.preset
+    if row.preset and not preset:
+        raise UnknownName.among(f"preset of {row.program}", f"{PAPER} for the task {column.task}", cls.presets)
     values: dict[str, Any] = {"style": TASKS[column.task]} if "style" in cls.hyperparameters() else {}
     values |= {**(cls.preset(preset) if preset else {}), **settings}
     values, left_out = fit_to_reranker(values, setup.reranker)

@@ -86,7 +86,7 @@ class Column(BaseModel, extra="forbid", frozen=True):
         metrics: names of `compile.evaluation.metrics`, `module:Name` of those from outside, and costs: `lm_calls`,
             `iterations`, `passages`, `tokens`, ….
         label: as the table shows it.
-        task: one of `TASKS`; a program that has a preset of that name takes it.
+        task: one of `TASKS`; it decides on the wording of answers, and which preset `paper` is.
         split: the split that is asked.
         questions: how many are asked; None for all. Of a paper's table, it is how many the paper asked, and an estimate
             counts on it if the data are not at hand.
@@ -124,7 +124,7 @@ class Row(BaseModel, extra="forbid", frozen=True):
         program: name in the registry, of a probe, or `module:Name` of one from outside; empty if `artifact` or
             `left_out` is given.
         artifact: folder of a compiled program, instead of `program`; one from outside is named as `program`, too.
-        preset: of the program; if empty, the column's task selects it.
+        preset: of the program; `paper` for that of the column's task; empty for the class's defaults.
         settings: hyperparameters.
         by_dataset: more hyperparameters, by data set.
         datasets: the only columns on which the row is run; empty for all.

@@ -1,4 +1,4 @@
-"""The trials that a study runs before it draws any: the paper's settings, the program's own, calibrated ones."""
+"""The trials that a study runs before it draws any: the defaults, the program's own, calibrated ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import dspy
 
 from knowgap.compiling.study.config import StudyConfig
 from knowgap.compiling.study.space import PROGRAM, SearchSpace, program_prefix
-from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, PAPER
+from knowgap.compiling.study.trials import AFTER_FIRST_ROUND, BOOTSTRAPPED, DEFAULT
 from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.programs.base import Program
@@ -36,7 +36,7 @@ def list_initial_trials(
 ) -> list[InitialTrial]:
     """List the initial trials, the same in every process.
 
-    They are, for each program and each once: the paper's settings without demonstrations; the program as it is; the
+    They are, for each program and each once: the defaults without demonstrations; the program as it is; the
     settings in `config.start`; the program with its calibrated δ; and the program with bootstrapped demonstrations. The
     first three of all programs come before the rest. `known` are the `known_settings`; `demos` says which
     demonstrations trials choose from: none, those that a program brings along, or bootstrapped ones as well.
@@ -48,7 +48,7 @@ def list_initial_trials(
         space = SearchSpace(program, own, known=known[name], prefix=prefix)
         current, chosen = program.values(), {PROGRAM: name} if prefix else {}
         brought = demos != "" and any(getattr(predictor, "demos", ()) for predictor in program.predictors())
-        wanted = [(PAPER, {n: space.defaults[n] for n in space.declared}), ("current", current)]
+        wanted = [(DEFAULT, {n: space.defaults[n] for n in space.declared}), ("current", current)]
         wanted += [("given", {**current, **values}) for values in own.start]
         wanted += [(_CALIBRATED, {**current, **values}) for values in known[name][len(own.start) :]]
         tried: list[dict[str, Any]] = []

@@ -18,7 +18,7 @@ def in_race(
 ) -> list[str]:
     """The programs that still get trials, best first.
 
-    First, every program is tried with its paper's settings and with those that it came with. Then the better half
+    First, every program is tried with its defaults and with those that it came with. Then the better half
     stays, and two at least. The trials that are left are divided into so many equal rounds that halving after each
     leaves one program for the last. TPE alone leaves weak programs too slowly for that: it needs some ten trials of
     each before it prefers any.
@@ -29,7 +29,7 @@ def in_race(
     Source: Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
     2016), after Karnin et al. (ICML 2013).
 
-    `trials` are the finished ones, of which the first `n_first` have the paper's and the programs' own settings; there
+    `trials` are the finished ones, of which the first `n_first` have the defaults and the programs' own settings; there
     will be `n_trials`. `limits` says what a question may cost.
     """
     if len(trials) < n_first or len(programs) == 1:

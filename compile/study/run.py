@@ -33,7 +33,7 @@ from knowgap.compiling.study.initial_trials import known_settings, list_initial_
 from knowgap.compiling.study.shared import shared_study
 from knowgap.compiling.study.space import SearchSpace, program_prefix
 from knowgap.compiling.study.summary import StudyFacts, read_study
-from knowgap.compiling.study.trials import PAPER, TrialResult, choose
+from knowgap.compiling.study.trials import DEFAULT, TrialResult, choose
 from knowgap.compiling.study.worker import Worker
 from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.metering import UsageTracker, track_usage, without_history
@@ -65,8 +65,8 @@ class StudyResult(StudyFacts, Generic[P]):
     config: StudyConfig
 
     def __repr__(self) -> str:
-        best, base = self.best, self.labelled(PAPER)
-        before = f"; {base.score:.3f} with the paper's settings" if base is not None else ""
+        best, base = self.best, self.labelled(DEFAULT)
+        before = f"; {base.score:.3f} with the defaults" if base is not None else ""
         return (
             f"StudyResult({self.base.name}: {len(self.trials)} trials, ended by: {self.stopped}; "
             f"trial {best.number} is chosen with {self.metric} {best.score:.3f} on dev{before})"
@@ -120,7 +120,7 @@ def run_study(
 ) -> StudyResult[P]:
     """Search for the hyperparameters and demonstrations with the best score on the dev questions.
 
-    The study begins with the paper's settings, the program's own, those in `config.start`, a δ calibrated on the
+    The study begins with the defaults, the program's own, those in `config.start`, a δ calibrated on the
     training questions, and bootstrapped demonstrations. Then Optuna's TPE draws.
 
     With several programs, the study searches for the best of them as well; see `knowgap.compiling.study.racing`.

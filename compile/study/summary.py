@@ -16,7 +16,7 @@ from knowgap.compiling.evaluation.quiet import quiet
 from knowgap.compiling.evaluation.statistics import Comparison, paired_comparison, pareto_front
 from knowgap.compiling.study.shared import ABOUT, read_demos
 from knowgap.compiling.study.space import PROGRAM, program_prefix
-from knowgap.compiling.study.trials import PAPER, TrialResult, choose, finished, rank
+from knowgap.compiling.study.trials import DEFAULT, TrialResult, choose, finished, rank
 from knowgap.errors import StudyError, UnknownName
 from knowgap.lms.metering import Usage
 
@@ -128,16 +128,16 @@ class StudyFacts:
         return {p: len(sets[trial.demonstrations.get(p, pool.own[p])]) for p, sets in pool.sets.items()}
 
     def labelled(self, label: str) -> TrialResult | None:
-        """The first complete trial with a label such as "paper" or "current"."""
+        """The first complete trial with a label such as "default" or "current"."""
         return next((trial for trial in self.complete if trial.label == label), None)
 
     @property
-    def paper(self) -> TrialResult:
-        """The trial with the paper's settings and no demonstrations, of the first program; or `StudyError`."""
-        paper = self.labelled(PAPER)
-        if paper is None:
-            raise StudyError("the trial with the paper's settings is not finished: continue the study")
-        return paper
+    def default(self) -> TrialResult:
+        """The trial with the defaults and no demonstrations, of the first program; or `StudyError`."""
+        default = self.labelled(DEFAULT)
+        if default is None:
+            raise StudyError("the trial with the defaults is not finished: continue the study")
+        return default
 
     def describe(self, trial: TrialResult) -> str:
         """The label of a trial, with its program if there are several."""
@@ -180,8 +180,8 @@ class StudyFacts:
         )
 
     def gain(self, before: TrialResult | None = None) -> Comparison:
-        """The chosen trial against another, by default the paper's settings, on the dev questions, which flatters."""
-        return paired_comparison(self.metric, (before or self.paper).scores, self.best.scores)
+        """The chosen trial against another, by default that of the defaults, on the dev questions, which flatters."""
+        return paired_comparison(self.metric, (before or self.default).scores, self.best.scores)
 
     def importances(self) -> dict[str, tuple[float, float, float]]:
         """How much each parameter of the chosen program decides the score (Optuna's PED-ANOVA), most important first.

@@ -25,8 +25,8 @@ FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 # initial trials, if it is one.
 CONFIG, RESULT, SPENT, INITIAL = "config", "result", "spent", "initial"
 
-PAPER = "paper"
-"""The label of the trial with the paper's settings and no demonstrations."""
+DEFAULT = "default"
+"""The label of the trial with the defaults and no demonstrations."""
 
 BOOTSTRAPPED = "bootstrapped"
 """The label of the trial with the first of the bootstrapped demonstration sets."""
@@ -40,7 +40,7 @@ class TrialResult(BaseModel, extra="forbid"):
 
     Attributes:
         number: Optuna's number of the trial.
-        label: "paper", "current", "given", "calibrated", "bootstrapped" or "sampled".
+        label: "default", "current", "given", "calibrated", "bootstrapped" or "sampled".
         values: every hyperparameter.
         demonstrations: number of the demonstration set by predictor, where it is not the one the program came with.
         program: the program's name.
@@ -89,10 +89,10 @@ def finished(study: Study) -> list[TrialResult]:
 def rank(trial: TrialResult, cost: str = "lm_calls") -> tuple[float, float, float, bool, int]:
     """The place of a trial among others, best first: the one rule by which the best is told.
 
-    The higher mean score comes first; among equals the cheaper one by `cost`, then by tokens, then the paper's
+    The higher mean score comes first; among equals the cheaper one by `cost`, then by tokens, then the default
     settings, then the earlier one.
     """
-    return -round(trial.score, 12), trial.cost(cost), trial.cost("tokens"), trial.label != PAPER, trial.number
+    return -round(trial.score, 12), trial.cost(cost), trial.cost("tokens"), trial.label != DEFAULT, trial.number
 
 
 def choose(

@@ -32,7 +32,7 @@ from knowgap.compiling.study.trials import (
     CONFIG,
     FINISHED,
     INITIAL,
-    PAPER,
+    DEFAULT,
     RESULT,
     SPENT,
     choose,
@@ -63,7 +63,7 @@ class Worker:
     """Runs trials of a study until `n_trials` are finished.
 
     `known` are settings by program, for which ranges are widened; `questions` the dev questions with their ids, in the
-    order in which every trial asks them. The first program is the base of the comparison: its trial with the paper's
+    order in which every trial asks them. The first program is the base of the comparison: its trial with the default
     settings asks all questions.
     """
 
@@ -92,7 +92,7 @@ class Worker:
     def run(self) -> str:
         """Run trials until there are enough or a limit is reached; say which.
 
-        The trials with the paper's settings are always among them: where a process died, its is run again at the end.
+        The trials with the defaults are always among them: where a process died, its is run again at the end.
         An initial trial that failed, since it lost a question or its process died, is run again.
 
         Raises:
@@ -128,7 +128,7 @@ class Worker:
             # The process that runs a trial may be dead: at the end, an initial trial is not left to another.
             waiting = _initial_numbers(trials, [TrialState.WAITING])
             lost = _initial_numbers(trials, [TrialState.RUNNING, TrialState.FAIL])
-            due = [n for n, trial in enumerate(self.initial) if trial.label == PAPER or n in lost]
+            due = [n for n, trial in enumerate(self.initial) if trial.label == DEFAULT or n in lost]
         else:
             waiting = _initial_numbers(trials, _UNFINISHED)
             due = self._due()
@@ -188,7 +188,7 @@ class Worker:
         self._sampler.fixed = space.parameters({}, self._pool(name).bootstrapped) if label == BOOTSTRAPPED else {}
         values, chosen = space.suggest(trial)
         own = {predictor: 1 for predictor, p in self.programs[name].named_predictors() if cast("Any", p).demos}
-        if label == PAPER and self._shows_demos:
+        if label == DEFAULT and self._shows_demos:
             chosen = dict.fromkeys(own, 0) | chosen
         chosen = {predictor: n for predictor, n in chosen.items() if n != own.get(predictor, 0)}
         config = {"label": label, "program": name, "values": values, "demonstrations": chosen}
@@ -233,7 +233,7 @@ class Worker:
         """Ask the dev questions, all of them unless the trial is stopped early."""
         name, metric = self.metric
         tracker, records = UsageTracker(self.config.prices), list[QuestionRecord]()
-        may_stop = self.config.prunes and not (label == PAPER and program.name == self._base)
+        may_stop = self.config.prunes and not (label == DEFAULT and program.name == self._base)
         pruner = self._pruner() if may_stop else None
         try:
             stream = run_questions(

@@ -76,7 +76,7 @@ def test_a_study_without_a_test_evaluation_has_no_test_score(study):
         assert "No test score" in page.text
         assert not page.having("span", "test")  # no figure is marked as a test score
         assert page.having("span", "dev")
-        assert f"{tuning.paper.score:.3f} → {tuning.best.score:.3f}" in page.text
+        assert f"{tuning.default.score:.3f} → {tuning.best.score:.3f}" in page.text
 
 
 def test_a_study_shows_every_trial_and_what_came_of_it(study):
@@ -89,7 +89,7 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     assert [int(row[0].split()[0]) for row in trials if "chosen" in row[0]] == [tuning.best.number]
     front = [int(row[0].split()[0]) for row in trials if "Pareto front" in row[0]]
     assert front == sorted(trial.number for trial in tuning.front)
-    marks = {kind: len(page.having("g", kind)) for kind in ("pruned", "chosen", "paper")}
+    marks = {kind: len(page.having("g", kind)) for kind in ("pruned", "chosen", "default")}
     assert all(marks.values()), marks
     changes = {row[0]: tuple(row[1:3]) for row in page.table("what it does")[1:]}
     values = {name: change for name, change in tuning.changes().items() if name != "weight"}
@@ -101,7 +101,7 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     assert few in page.text
     for count in (tuning.calls.spent, tuning.calls.without_sharing, tuning.calls.without_pruning):
         assert f"{count:,}" in page.text
-    assert f"trial {tuning.paper.number} (paper) on the dev questions" in page.text
+    assert f"trial {tuning.default.number} (paper) on the dev questions" in page.text
 
 
 def test_only_what_was_asked_on_the_test_split_counts_as_a_test(study, tests_before_and_after):
@@ -112,7 +112,7 @@ def test_only_what_was_asked_on_the_test_split_counts_as_a_test(study, tests_bef
     for label, evaluation in tests_before_and_after.items():
         assert rows[f"{label} test: held out"][1] == f"exact match {evaluation.interval()}"
     dev = [row for name, row in rows.items() if "dev: choices were made on it" in name]
-    assert [row[1].split()[2] for row in dev] == [f"{tuning.paper.score:.3f}", f"{tuning.best.score:.3f}"]
+    assert [row[1].split()[2] for row in dev] == [f"{tuning.default.score:.3f}", f"{tuning.best.score:.3f}"]
     assert "Test exact match, before → after" in page.text
     assert f"{tuning.gain().wins + tuning.gain().losses} questions changed" in page.text
 

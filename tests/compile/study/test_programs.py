@@ -1,4 +1,4 @@
-"""A study of several programs: each starts with its paper's settings, weak ones lose their share, all share results."""
+"""A study of several programs: each starts with its defaults, weak ones lose their share, all share results."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def study():
 
 def test_the_papers_come_first_then_the_strong_get_the_trials(study):
     tuning, _, _ = study
-    assert [(t.label, t.program) for t in tuning.trials[:4]] == [("paper", each.name) for each in CLASSES]
+    assert [(t.label, t.program) for t in tuning.trials[:4]] == [("default", each.name) for each in CLASSES]
     assert tuning.best.program == tuning.program.name == tuning.base.name == "tunable"
     assert type(tuning.program) is Tunable
     assert tuning.best.score >= 0.9
@@ -173,8 +173,8 @@ def test_results_are_shared_between_programs():
 def test_names_of_settings_begin_with_the_program():
     tuning, _, _ = run(6, 10, classes=(Weak, Tunable), demos=NO_DEMOS, start=[{"tunable.top_k": 4}])
     assert [(t.label, t.program, t.values["top_k"]) for t in tuning.trials[:3]] == [
-        ("paper", "weak", 1),
-        ("paper", "tunable", 1),
+        ("default", "weak", 1),
+        ("default", "tunable", 1),
         ("given", "tunable", 4),
     ]
     with pytest.raises(UnknownName, match="top_k"):

@@ -38,10 +38,10 @@ def test_the_paper_comes_first_and_is_never_undercut(study):
     tuning, _ = study
     assert tuning.stopped == "trials"
     assert len(tuning.trials) == 20
-    assert [t.label for t in tuning.trials[:2]] == ["paper", "bootstrapped"]
-    assert tuning.paper.values == Tunable().values()
-    assert tuning.paper.demonstrations == {}
-    assert tuning.paper.score == 0.3
+    assert [t.label for t in tuning.trials[:2]] == ["default", "bootstrapped"]
+    assert tuning.default.values == Tunable().values()
+    assert tuning.default.demonstrations == {}
+    assert tuning.default.score == 0.3
     assert tuning.trials[1].score == 0.4  # the same settings with demonstrations
     assert tuning.best.complete
     assert tuning.best.score == max(t.score for t in tuning.trials if t.complete) >= 0.9
@@ -218,11 +218,11 @@ def test_rules_choose_as_they_say():
         costs = {"lm_calls": cost, "tokens": tokens}
         return TrialResult(number=number, label=label, values={}, complete=True, scores=scores, costs=costs)
 
-    trials = [trial(0, 0.50, 4, "paper"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
+    trials = [trial(0, 0.50, 4, "default"), trial(1, 0.50, 2), trial(2, 0.60, 9), trial(3, 0.60, 8), trial(4, 0.59, 5)]
     assert choose(trials).number == 3  # the cheaper of the best
-    assert choose(trials[:2]).number == 1  # even if the dearer one has the paper's settings
+    assert choose(trials[:2]).number == 1  # even if the dearer one has the defaults
     assert choose([trial(0, 0.5, 4, tokens=90), trial(1, 0.5, 4, tokens=80)]).number == 1  # as many calls: fewer tokens
-    assert choose([trial(0, 0.5, 4), trial(1, 0.5, 4, "paper")]).number == 1  # as dear: the paper's settings
+    assert choose([trial(0, 0.5, 4), trial(1, 0.5, 4, "default")]).number == 1  # as dear: the defaults
     assert choose([trial(1, 0.5, 4), trial(0, 0.5, 4)]).number == 0
     assert choose(trials, "within 0.01").number == 4
     assert choose(trials, "within 0.5").number == 1
@@ -236,14 +236,14 @@ def test_rules_choose_as_they_say():
 def test_given_and_current_settings_are_tried():
     tuning, _ = run(4, start=[{"top_k": 4}, {"limit": 3.0}], demos=NO_DEMOS)
     assert [(t.label, t.values["top_k"], t.values["limit"]) for t in tuning.trials[:3]] == [
-        ("paper", 1, None),
+        ("default", 1, None),
         ("given", 4, None),
         ("given", 1, 3.0),
     ]
     arguments, _ = study_arguments()
     arguments["program"].configure(careful=True)
     tuning = run_study(n_trials=2, demos=NO_DEMOS, **arguments)
-    assert [(t.label, t.values["careful"]) for t in tuning.trials] == [("paper", False), ("current", True)]
+    assert [(t.label, t.values["careful"]) for t in tuning.trials] == [("default", False), ("current", True)]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def survive(processes, storage: str, seed: int) -> None:
     assert {number: now.get(number) for number in seen} == seen
     # When enough are finished, each worker may still finish one, and may run the two initial ones that died running.
     assert TRIALS <= len(now) < TRIALS + 3 * WORKERS
-    assert {label for label, *_ in now.values()} == {"paper", "bootstrapped", "sampled"}
+    assert {label for label, *_ in now.values()} == {"default", "bootstrapped", "sampled"}
 
 
 @pytest.mark.parametrize("suffix", [pytest.param("db", marks=pytest.mark.long), "journal"])
@@ -189,12 +189,12 @@ def test_a_process_that_falls_silent_is_replaced(tmp_path, request, server):
 def test_the_next_start_fails_what_a_dead_process_left_running_in_a_journal(tmp_path):
     storage = tmp_path / "study.journal"
     common = {**study_arguments()[0], "storage": storage, "study_name": "left"}
-    run_study(n_trials=1, **common)  # the paper's settings; the bootstrapped demonstrations wait
+    run_study(n_trials=1, **common)  # the defaults; the bootstrapped demonstrations wait
     with opened(str(storage), "left") as study:
         left = [study.ask(), study.ask()]
         tuning = run_study(n_trials=3, **common)
         assert [study.trials[trial.number].state.name for trial in left] == ["FAIL", "FAIL"]
-        assert [trial.label for trial in tuning.trials] == ["paper", "bootstrapped", "sampled"]
+        assert [trial.label for trial in tuning.trials] == ["default", "bootstrapped", "sampled"]
 
 
 def test_two_studies_in_one_file_do_not_wait_for_each_other(tmp_path):
@@ -211,7 +211,7 @@ def test_two_studies_in_one_file_do_not_wait_for_each_other(tmp_path):
 
 
 def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
-    """It runs the paper's settings too if it would end without them."""
+    """It runs the defaults too if it would end without them."""
     common = {**study_arguments()[0], "storage": tmp_path / "study.journal", "study_name": "beside"}
     second = []
 
@@ -221,8 +221,8 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
             second[0] = run_study(n_trials=1, **common)
 
     first = run_study(n_trials=4, progress=lambda *p: "(paper)" in p[2] and start_another(), **common)
-    assert [trial.label for trial in second[0].trials] == ["bootstrapped", "paper"]
-    assert [trial.label for trial in first.trials] == ["paper", "bootstrapped", "paper", "sampled"]
+    assert [trial.label for trial in second[0].trials] == ["bootstrapped", "default"]
+    assert [trial.label for trial in first.trials] == ["default", "bootstrapped", "default", "sampled"]
     assert [trial.number for trial in first.trials] == [0, 1, 2, 3]
 
 
