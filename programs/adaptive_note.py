@@ -40,6 +40,13 @@ _PAPERS_LOOP = {
 }
 
 
+_KNOWLEDGE = {
+    "long": "Write only what the note says.",
+    "news": "Where the note leaves a gap, use your own knowledge.",
+}
+"""What the answer may rest on besides, by its style (table A4)."""
+
+
 class AdaptiveNote(Program):
     """Write a note, ask what it lacks, rewrite it, keep the better one; answer from the best.
 
@@ -176,7 +183,8 @@ class AdaptiveNote(Program):
         if not self.second_reading:
             untaken = []
         text = "\n\n".join([best_note, *map(str, untaken)]).strip()
-        output = self.ask(self.generate, inlined=untaken, question=question, note=text, style=self.wording)
+        style = " ".join(filter(None, (self.wording, _KNOWLEDGE.get(self.style))))
+        output = self.ask(self.generate, inlined=untaken, question=question, note=text, style=style)
         sources = distinct([*sources, *untaken])
         return self.conclude(text_of(output) or UNKNOWN, sources, note=best_note, questions=asked)
 

@@ -30,7 +30,6 @@ from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
 from knowgap.signatures import STYLES
 
-
 PAPER = "paper"
 """Stands for the preset of the questions' task."""
 

@@ -54,6 +54,7 @@ _ALGORITHM_1 = {
     "self_knowledge": True,
     "judge_together": False,
     "pass_on": False,
+    "may_leave_open": False,
 }
 """The paper's settings."""
 
@@ -132,6 +133,11 @@ class RAISF(Program):
         True,
         "let decomposition, sub-questions and synthesis see what was found for the question above",
         when={"passage_relevance": [True], "question_decomposition": [True]},
+    )
+    may_leave_open = Switch(
+        True,
+        "let the reader of relevant passages say that they do not settle the question, which is then broken down",
+        when={"passage_relevance": [True]},
     )
     self_knowledge = Switch(False, "answer at once what the model knows itself (SKM, table 2); on if `know` is given")
     passage_relevance = Switch(True, "answer from retrieved passages judged relevant (PRM, table 2)", tune=False)
@@ -254,9 +260,7 @@ class RAISF(Program):
             return None
         inputs = {"question": node.question, "passages": relevant, "style": self._style(node)}
         output = self.ask(self.read, **inputs, leave=_leave(node))
-        answer = known_text(output)
-        answerable = output is not None and bool(output.answerable)
-        self.record(Judged(what="answerable", value=answerable))
+        answer, answerable = known_text(output), self._settles(output)
         node.guess = Solution(answer, relevant) if answer else None
         return node.guess if answerable else None
 
@@ -269,11 +273,16 @@ class RAISF(Program):
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
         for passage in passages:
             self.record(Judged(what="relevance", value=passage in named, passage=passage.id))
-        answer, answerable = known_text(output), output is not None and bool(output.answerable)
-        self.record(Judged(what="answerable", value=answerable))
+        answer, answerable = known_text(output), self._settles(output)
         node.relevant = [passage for passage in passages if passage in named]
         node.guess = Solution(answer, node.relevant) if answer and node.relevant else None
         return Solution(answer, node.relevant) if answer and answerable else None
+
+    def _settles(self, output: dspy.Prediction | None) -> bool:
+        """Whether an answer from relevant passages holds: its reader says so, or is not asked."""
+        settles = output is not None and (bool(output.answerable) or not self.may_leave_open)
+        self.record(Judged(what="answerable", value=settles))
+        return settles
 
     def _relevant_by(self, model: RelevanceJudge, question: str, passages: Sequence[Passage]) -> list[Passage]:
         """The passages that a trained model finds relevant by themselves (appendix A.2)."""
@@ -345,14 +354,17 @@ class RAISF(Program):
                 if line not in usable:
                     self.record(Rejected(what=line, why="refers to an answer, and chained is off"))
             return usable
+        inputs: dict[str, Any] = {"question": node.question, "max_questions": self.max_questions, "leave": 2}
         if self.pass_on and self.chained:
             guess = node.guess.answer if node.guess is not None else ""
-            given = {"passages": list(node.relevant), "guess": guess, "max_questions": self.max_questions}
-            output = self._ask(self.decompose_open, model, question=node.question, **given, leave=2)
+            inputs |= {"passages": list(node.relevant), "guess": guess}
+            predictor = self.decompose_open
         else:
             predictor = self.chain if self.chained else self.decompose
-            inputs = {"question": node.question, "max_questions": self.max_questions}
-            output = self._ask(predictor, model, **inputs, leave=2)
+        output = self._ask(predictor, model, **inputs)
+        if output is not None and len(output.questions or ()) > self.max_questions:  # none of them is left out unasked
+            again = self._ask(predictor, model, **inputs, config={"temperature": 1.0, "rollout_id": 1})
+            output = again or output
         return [str(line) for line in (output.questions if output is not None else None) or ()]
 
     def _from_sub_answers(self, node: SubQuestion) -> Solution:

@@ -120,10 +120,7 @@ class CompareNotes(dspy.Signature):
 
 # Equation 9.
 class AnswerFromNote(dspy.Signature):
-    """Answer the question from the note.
-
-    If the note does not settle the question, give your best answer.
-    """
+    """Answer the question from the note. Always give your best answer."""
 
     question: str = dspy.InputField()
     note: str = dspy.InputField()

@@ -330,4 +330,4 @@ def paper_differences(cell: Cell, table: ExperimentTable, setup: ExperimentSetup
         differences.append(f"demonstrations: none, not {shown}")
     if printed.get("knowledge_tokens") is not None:
         differences.append("knowledge tokens: words, where the paper counts its language model's tokens")
-    return [*differences, row.differs] if row.differs else differences
+    return [*differences, *filter(None, (column.differs, row.differs))]

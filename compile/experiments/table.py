@@ -93,6 +93,7 @@ class Column(BaseModel, extra="forbid", frozen=True):
         sampling: how they are drawn if there are more: `first-N` or `random-N`; empty for `random-` and their number.
         paper_engine: the paper's retriever on this data set, if it is not the table's.
         paper_corpus: what the paper searched on this data set, if it is not the table's.
+        differs: how our setting differs from the paper's on this data set, besides what it shows.
     """
 
     dataset: str
@@ -104,6 +105,7 @@ class Column(BaseModel, extra="forbid", frozen=True):
     sampling: str = ""
     paper_engine: str = ""
     paper_corpus: str = ""
+    differs: str = ""
 
     @property
     def title(self) -> str:

@@ -127,8 +127,9 @@ class GeneratorConfig(TrainingConfig, frozen=True):
         max_queries: the most queries of a transcript.
         retention: the share of the questions that keep the data set's own answer instead of one made from what was
             retrieved (section 4.4, figure 4a: 0 is best).
-        drop: leave out what does not match: appendix B.4 drops a question whose gold passages were not found; a new
-            answer that the passages do not support, or that is none of the known ones, is dropped as well.
+        drop_unfound: leave out a question of several steps whose gold passages were not found (appendix B.4).
+        drop_answers: leave out a new answer that the passages do not support, or that is none of the known ones. The
+            data set's own answers cannot be dropped: models for several shares are comparable (figure 4a) without it.
         mask_evidence: learn only what the model writes itself, and not the retrieved passages.
         depth: the depth of the tree when the model is measured.
         measured_on: the split on whose questions the model is measured; `none` leaves that out.
@@ -141,7 +142,8 @@ class GeneratorConfig(TrainingConfig, frozen=True):
     top_k: int = Field(default=3, ge=1, le=20)
     max_queries: int = Field(default=4, ge=1, le=8)
     retention: Share = 0.0
-    drop: bool = True
+    drop_unfound: bool = True
+    drop_answers: bool = True
     mask_evidence: bool = True
     depth: int = Field(default=2, ge=0, le=5)
     measured_on: Literal["dev", "test", "none"] = "test"

@@ -52,7 +52,7 @@ DROPPED = {
     "other answer": "the new answer is none of the known ones",
 }
 """Why a question gives no transcript."""
-_DECISIVE = {"top_k", "max_queries", "retention", "drop", "seed"}
+_DECISIVE = {"top_k", "max_queries", "retention", "drop_unfound", "drop_answers", "seed"}
 """The settings on which transcripts depend."""
 _AGREES = 0.5  # token F1 from which a new answer is a known one
 
@@ -243,7 +243,7 @@ class _Author:
             return record
         record.steps = _search(self.retriever, kind, queries, self.config.top_k)
         found = {passage["id"] for step in record.steps for passage in step.passages}
-        if self.config.drop and kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
+        if self.config.drop_unfound and kind == "multi_hop" and not {*example.get("gold_ids", [])} <= found:
             record.dropped = "gold not found"
         elif _keeps_answer(id, self.config):
             record.answer = example.answer
@@ -277,9 +277,9 @@ class _Author:
         record.answer = text_of(output)
         if output is None or not record.answer:
             return "unreadable"
-        if self.config.drop and record.steps and not output.supported:
+        if self.config.drop_answers and record.steps and not output.supported:
             return "not supported"
-        if self.config.drop and record.kind != "chat" and not _agrees(self.example, record.answer):
+        if self.config.drop_answers and record.kind != "chat" and not _agrees(self.example, record.answer):
             return "other answer"
         return ""
 

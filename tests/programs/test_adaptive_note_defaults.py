@@ -102,3 +102,11 @@ def test_a_note_that_only_adds_is_better_without_a_comparison(update, settings, 
     assert prediction.trace.of(Compared)[0].better is accepted
     assert (prediction.trace.of(Compared)[0].reason == "it adds to the note") is not compared
     assert prediction.note.split() == (update if accepted else NOTE).split()
+
+
+@pytest.mark.parametrize(("style", "own"), [("short", None), ("long", False), ("news", True)])
+def test_the_style_says_what_the_answer_may_rest_on(style, own):
+    _, engine = run(questions=[()], style=style)
+    [given] = engine.asked("generate")
+    assert ("own knowledge" in given["style"]) is (own is True)
+    assert ("only what the note says" in given["style"]) is (own is False)

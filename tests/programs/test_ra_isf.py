@@ -11,7 +11,7 @@ import pytest
 from support import UNREADABLE, ProgramEngine, TableRetriever, lm_of, play
 
 from knowgap.programs.ra_isf import RAISF
-from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Malformed, Retrieved, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Decomposed, Judged, Malformed, Rejected, Retrieved, Stopped
 from knowgap.retrieval.passage import Passage
 from knowgap.signatures import INTERMEDIATE, STYLES, SubAnswer
 
@@ -176,7 +176,7 @@ def test_the_answer_is_drawn_from_all_relevant_passages():
 def test_where_nothing_can_be_broken_down_the_search_ends_in_an_answer(setting, reason, relevant):
     """What relevant passages suggest; without any, unknown at the depth (section 5.2), else the model's own answer."""
     script = mother(relevant=relevant, enough=False, parts={MOTHER: [MOTHER]}, answer="from memory")
-    prediction, engine = run(script, MOTHER, MOTHER_TABLE, **setting)
+    prediction, engine = run(script, MOTHER, MOTHER_TABLE, may_leave_open=True, **setting)
     alone = "unknown" if setting else "from memory"
     assert (prediction.answer, prediction.trace.stopped) == ("Małgorzata Braunek" if relevant else alone, reason)
     assert [passage.title for passage in prediction.passages] == list(relevant)
@@ -293,6 +293,25 @@ def test_malformed_output_costs_only_its_step(script, acts, answer, stopped):
 @pytest.mark.parametrize("excuse", ["I'm sorry, but the passages hold no information on that.", "unknown"])
 def test_an_excuse_is_no_answer_where_the_gate_says_so(excuse):
     script = mother(read={"answerable": False, "answer": excuse}, parts={MOTHER: ["Part?"]}, synthesise="from parts")
-    prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1)
+    prediction, _ = run(script, MOTHER, MOTHER_TABLE, depth=1, may_leave_open=True)
     assert (prediction.answer, prediction.passages) == ("from parts", [])
     assert prediction.sub_answers == [SubAnswer(question="Part?", answer="")]
+
+
+def test_the_papers_reader_does_not_leave_a_question_open():
+    """Algorithm 1 answers from relevant passages in any case."""
+    script = mother(enough=False, parts={MOTHER: ["Part?"]}, synthesise="from parts")
+    closed, engine = run(script, MOTHER, MOTHER_TABLE)
+    assert (closed.answer, closed.trace.stopped) == ("Małgorzata Braunek", "relevant passages")
+    assert "chain" not in engine.acts
+    assert run(script, MOTHER, MOTHER_TABLE, may_leave_open=True, depth=1)[0].answer == "from parts"
+
+
+@pytest.mark.parametrize(("again", "parts"), [(["Who?", "Where?"], 2), (["Who?", "Where?", "Why?"], 2)])
+def test_too_many_sub_questions_are_asked_for_again(again, parts):
+    written = iter([["Who?", "Where?", "When?"], again])
+    script = {**mother(relevant=()), "chain": lambda inputs: next(written)}
+    prediction, engine = run(script, MOTHER, MOTHER_TABLE, depth=1, max_questions=2)
+    assert [given["max_questions"] for given in engine.asked("chain")] == ["2", "2"]
+    assert len(prediction.trace.of(Decomposed)[0].questions) == parts
+    assert [step.what for step in prediction.trace.of(Rejected)] == again[2:]

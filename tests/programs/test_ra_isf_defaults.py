@@ -97,3 +97,15 @@ def test_the_model_is_asked_what_it_knows_only_if_a_model_is_given_for_that():
     assert RAISF(know=know, self_knowledge=False).self_knowledge is False
     prediction, engine = run({}, know=know)
     assert (engine.acts, prediction.answer) == (["answer"], "from memory")
+
+
+def test_a_guess_to_which_the_parts_add_nothing_is_the_answer():
+    read = {QUESTION: says("Tarn", 2, answerable=False), WHO: says("", answerable=False)}
+    prediction, engine = run(read, [WHO], depth=1)
+    assert (engine.acts, prediction.answer) == (["judge_and_read", "decompose_open", "judge_and_read"], "Tarn")
+
+
+def test_a_sub_question_without_a_relevant_passage_is_not_answered_from_memory():
+    read = {QUESTION: says("", answerable=False), WHO: says("", answerable=False)}
+    _, engine = run(read, [WHO])
+    assert engine.acts == [*["judge_and_read", "decompose_open"] * 2, "synthesise_all"]

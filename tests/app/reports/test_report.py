@@ -101,7 +101,7 @@ def test_a_study_shows_every_trial_and_what_came_of_it(study):
     assert few in page.text
     for count in (tuning.calls.spent, tuning.calls.without_sharing, tuning.calls.without_pruning):
         assert f"{count:,}" in page.text
-    assert f"trial {tuning.default.number} (paper) on the dev questions" in page.text
+    assert f"trial {tuning.default.number} (default) on the dev questions" in page.text
 
 
 def test_only_what_was_asked_on_the_test_split_counts_as_a_test(study, tests_before_and_after):

@@ -21,7 +21,7 @@ TABLES = [name for name, path in shipped_tables().items() if read_table(path).pa
 # Corpora" and appendix C; RA-ISF, section 4.3; RQ-RAG, B.4; BlendFilter, section 4.1.4.
 ENGINES: dict[str, dict[str, str]] = {
     "migres": {"": "bm25"},
-    "adaptive_note": {"": "bm25", "asqa": "GTR-XXL", "crud": "bge-base-zh-v1.5"},
+    "adaptive_note": {"": "Elasticsearch's BM25 with boosted titles", "asqa": "GTR-XXL", "crud": "bge-base-zh-v1.5"},
     "ra_isf": {"": "contriever"},
     "rq_rag": {"": "duckduckgo", **dict.fromkeys(MULTI_HOP, "text-embedding-3-large")},
     "blend_filter": {"": "colbert"},

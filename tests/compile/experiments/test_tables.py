@@ -112,6 +112,24 @@ def test_a_column_decides_on_presets_and_wording():
     assert values["nq_open"]["delta"] is None  # the paper's threshold is on another reranker's scale
 
 
+def test_what_a_table_does_not_show_is_said(tmp_path: Path):
+    table, setup = read_table("adaptive_note_table1"), ExperimentSetup(output=tmp_path)
+    for cell in prepare(table, setup, dry=True):
+        said = "; ".join(paper_differences(cell, table, setup))
+        if said and cell.row.program == "adaptive_note":
+            assert ("not Elasticsearch's BM25 with boosted titles" in said) is ("f1" in cell.column.metrics)
+            assert ("F1: 0 where only one of two answers is yes or no" in said) is ("f1" in cell.column.metrics)
+            assert ("the paper's are Chinese" in said) is (cell.column.dataset == "crud")
+
+
+def test_only_rows_that_name_the_papers_preset_have_it():
+    cells = prepare(read_table("overview"), ExperimentSetup(output=Path()), dry=True)
+    programs = {(c.row.label, c.column.dataset): c.program for c in cells if c.row.program == "rq_rag" and c.program}
+    searched = {place: program.values()["depth"] for place, program in programs.items()}
+    assert searched["RQ-RAG", "hotpotqa"] == 4
+    assert searched["RQ-RAG as in the paper", "hotpotqa"] == 2
+
+
 def test_a_paper_counts_its_own_models_tokens(tmp_path: Path):
     for name, counts in (("migres_table5", True), ("migres_table4", False)):
         table, setup = read_table(name), ExperimentSetup(output=tmp_path)

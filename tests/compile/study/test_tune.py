@@ -188,7 +188,7 @@ def test_what_other_processes_spend_counts_while_a_trial_runs(tmp_path):
     storage, numbers = tmp_path / "study.db", []
 
     def spend_elsewhere(done, total, text):
-        if "(paper)" in text and not numbers:  # another process is at a trial of its own
+        if "(default)" in text and not numbers:  # another process is at a trial of its own
             elsewhere = optuna.load_study(study_name="tunable", storage=f"sqlite:///{storage}").ask()
             elsewhere.set_user_attr("spent", {"calls": 1000})
             numbers.append(elsewhere.number)

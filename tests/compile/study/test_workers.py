@@ -220,7 +220,7 @@ def test_a_start_beside_a_working_process_fails_none_of_its_trials(tmp_path):
             second.append(None)  # below is this call again
             second[0] = run_study(n_trials=1, **common)
 
-    first = run_study(n_trials=4, progress=lambda *p: "(paper)" in p[2] and start_another(), **common)
+    first = run_study(n_trials=4, progress=lambda *p: "(default)" in p[2] and start_another(), **common)
     assert [trial.label for trial in second[0].trials] == ["bootstrapped", "default"]
     assert [trial.label for trial in first.trials] == ["default", "bootstrapped", "default", "sampled"]
     assert [trial.number for trial in first.trials] == [0, 1, 2, 3]

@@ -104,9 +104,10 @@ def test_what_does_not_match_is_dropped_and_counted(tmp_path, teacher, reason):
     assert record.dropped == (reason or "other answer")
     [(words, count)] = count_transcripts(made.records).items()
     assert (words[:9], count) == ("dropped: ", 1)
-    if reason in ("gold not found", "not supported", "other answer"):
-        kept, _ = construct(tmp_path / "all.jsonl", EXAMPLES[1:2], teach(**teacher), top_k=1, drop=False)
-        assert [record.dropped for record in kept.records] == [""]
+    switches = {"gold not found": "drop_unfound", "not supported": "drop_answers", "other answer": "drop_answers"}
+    for switch in {*switches.values()} if reason in switches else ():
+        kept, _ = construct(tmp_path / f"{switch}.jsonl", EXAMPLES[1:2], teach(**teacher), top_k=1, **{switch: False})
+        assert [record.dropped for record in kept.records] == ["" if switch == switches[reason] else reason]
 
 
 def test_the_retention_ratio_is_the_share_that_keeps_the_datas_own_answers(tmp_path):
