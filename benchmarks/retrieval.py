@@ -27,7 +27,7 @@ from knowgap.programs.migres import MIGRES
 from knowgap.programs.trace.recorder import TraceRecorder, recording
 from knowgap.retrieval import BM25Index, ColBERTIndex, CrossEncoderReranker, Reranker, Retriever
 from knowgap.retrieval.dense import DenseIndex
-from knowgap.retrieval.hybrid import PAPERS_CONSTANT, HybridRetriever
+from knowgap.retrieval.hybrid import RRF_CONSTANT, HybridRetriever
 
 KS = (10, 100)
 QUALITIES: dict[str, Any] = {"fast": "fast", "balanced": "balanced", "exact": "exact"}
@@ -187,7 +187,7 @@ def _retrievers(data: Dataset, folder: Path) -> Mapping[str, Retriever]:
         "ColBERT": ColBERTIndex.build(data.corpus, folder / "colbert"),
     }
     every = list(parts.values())
-    paper = {f"hybrid, constant {PAPERS_CONSTANT}": HybridRetriever(every, constant=PAPERS_CONSTANT)}
+    paper = {f"hybrid, constant {RRF_CONSTANT}": HybridRetriever(every, constant=RRF_CONSTANT)}
     return parts | {"hybrid": HybridRetriever(every)} | paper
 
 

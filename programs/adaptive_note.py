@@ -12,7 +12,7 @@ from knowgap.programs.hyperparameters import Integer, Switch, Threshold
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import clean_lines, text_of
 from knowgap.programs.trace.steps import Compared, Noted, Queried, Stopped, Withheld
-from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
+from knowgap.retrieval.hybrid import RRF_CONSTANT, fuse
 from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.sentences import split_sentences
 from knowgap.signatures import (
@@ -166,7 +166,7 @@ class AdaptiveNote(Program):
                 if again:
                     self.record(Withheld(passages=[passage.id for passage in again]))
                 results = [[hit for hit in hits if hit.passage not in again] for hits in results]
-            passages = self._within_cap(fuse(results, self.top_k, constant=PAPERS_CONSTANT), read)
+            passages = self._within_cap(fuse(results, self.top_k, constant=RRF_CONSTANT), read)
             if self.second_reading:
                 passages = distinct([*passages, *untaken])
             inputs: dict[str, Any] = {"question": question, "best_note": best_note}

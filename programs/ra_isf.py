@@ -172,10 +172,10 @@ class RAISF(Program):
             raise UsageError(f"relevant = {relevant.name}: {why}")
         self.know = dspy.Predict(SelfKnowledge)
         self.relevance = dspy.Predict(PassageRelevance)
-        self.judge = dspy.Predict(JointRelevance)
+        self.judge_all = dspy.Predict(JointRelevance)
         self.judge_and_read = dspy.Predict(ReadRelevant)
         self.decompose_open = dspy.Predict(DecomposeOpen)
-        self.decompose = dspy.Predict(Decompose)
+        self.decompose_apart = dspy.Predict(Decompose)
         self.chain = dspy.Predict(ChainedDecompose)
         self.answer = dspy.Predict(AnswerDirectly)
         self.read = dspy.Predict(AnswerFromRelevant)
@@ -188,11 +188,11 @@ class RAISF(Program):
         asked = [root]
         while root.solution is None:
             ready = ready_questions(root, asked)
-            run_concurrently([functools.partial(self._advance, node) for node in ready], [n.branch for n in ready])
+            run_concurrently([functools.partial(self._solve_step, node) for node in ready], [n.branch for n in ready])
         answer, passages, sub_answers = root.solution
         return dspy.Prediction(answer=answer, passages=distinct(passages), sub_answers=list(sub_answers))
 
-    def _advance(self, node: SubQuestion) -> None:
+    def _solve_step(self, node: SubQuestion) -> None:
         """Algorithm 1 for one question that waits for nothing: find its solution, or its sub-questions."""
         self.begin_iteration(len(node.path) + 1)
         if node.parts:
@@ -313,7 +313,7 @@ class RAISF(Program):
         """The passages that are relevant by one judgement of all (table 5); none if these are not sufficient."""
         if not passages:
             return []
-        output = self._ask(self.judge, self.relevance_model, question=question, passages=list(passages), leave=1)
+        output = self._ask(self.judge_all, self.relevance_model, question=question, passages=list(passages), leave=1)
         if output is None and not self.may_go_on():
             return list(passages)
         named = cited(passages, output.relevant_ids or ()) if output is not None else []
@@ -360,7 +360,7 @@ class RAISF(Program):
             inputs |= {"passages": list(node.relevant), "guess": guess}
             predictor = self.decompose_open
         else:
-            predictor = self.chain if self.chained else self.decompose
+            predictor = self.chain if self.chained else self.decompose_apart
         output = self._ask(predictor, model, **inputs)
         if output is not None and len(output.questions or ()) > self.max_questions:  # none of them is left out unasked
             again = self._ask(predictor, model, **inputs, config={"temperature": 1.0, "rollout_id": 1})

@@ -36,12 +36,12 @@ from knowgap.signatures import (
 )
 
 _ACTIONS = ("rewrite", "decompose", "disambiguate")
-_PAPERS_TREE = {"top_k": 3, "actions": "all", "enough": None, "answer_once": False}
+_PAPERS_TREE = {"top_k": 3, "actions": "all", "stop_confidence": None, "answer_once": False}
 _OPTION = re.compile(r"^\s*\(?([A-Za-z0-9])[.):]\s", re.MULTILINE)
 """How a lettered option of a question begins."""
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     """The question, and its transcript if a generator writes one."""
 
     question: str
@@ -105,7 +105,7 @@ class RQRAG(Program):
         "how the trajectory is chosen: the answer that its passages support best, or as in section 2.3",
         choices=STRATEGIES,
     )
-    enough = OptionalReal(
+    stop_confidence = OptionalReal(
         0.9,
         "confidence in an answer from which the search ends (none: it never does)",
         low=0.0,
@@ -140,20 +140,20 @@ class RQRAG(Program):
         confidence, perplexity and passage ids of each.
         """
         transcript = self.generator.start(question, self.wording) if self.generator is not None else None
-        asked = _Asked(question, transcript)
+        query = _Query(question, transcript)
         finished: list[Trajectory] = []
         level, reason = [Trajectory()], "depth"
         for iteration in range(1, self.depth + 1):
             self.begin_iteration(iteration)
-            level, parents = self._growing(asked, level)
-            growth, room = self._growth(parents), self.max_leaves - len(finished) - len(level)
-            if len(growth) > room:
-                growth, reason = growth[:room], "leaves"
-            children = self._refine_all(asked, growth)[:room]
+            level, parents = self._nodes_to_refine(query, level)
+            branches, room = self._branches(parents), self.max_leaves - len(finished) - len(level)
+            if len(branches) > room:
+                branches, reason = branches[:room], "leaves"
+            children = self._refine_all(query, branches)[:room]
             if not children:
-                reason = "enough" if not parents else "no new query" if growth else reason
+                reason = "enough" if not parents else "no new query" if branches else reason
                 break
-            children = self._retrieve_for(asked, children)
+            children = self._retrieve_for(query, children)
             finished += level
             level = self._new_nodes(finished, children) if self.answer_once else children
             if not level:
@@ -161,7 +161,7 @@ class RQRAG(Program):
                 break
         else:
             self.begin_iteration(self.depth + 1)
-        leaves = self._answer_leaves(asked, [*finished, *level])
+        leaves = self._answer_leaves(query, [*finished, *level])
         self.record(Stopped(reason=reason))
         return self._select(leaves)
 
@@ -177,22 +177,22 @@ class RQRAG(Program):
                 new.append(node)
         return new
 
-    def _answer_leaves(self, asked: _Asked, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+    def _answer_leaves(self, query: _Query, nodes: Sequence[Trajectory]) -> list[Trajectory]:
         """All nodes with their answers; only those with passages if support is what counts and one of them answers."""
         with_passages = [node for node in nodes if node.passages]
         if self.strategy == "supported" and with_passages:
-            leaves = self._answer_all(asked, with_passages)
+            leaves = self._answer_all(query, with_passages)
             if any(leaf.answer for leaf in leaves):
                 return leaves
-        return self._answer_all(asked, nodes)
+        return self._answer_all(query, nodes)
 
-    def _growing(self, asked: _Asked, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
+    def _nodes_to_refine(self, query: _Query, level: list[Trajectory]) -> tuple[list[Trajectory], list[Trajectory]]:
         """A level, answered where the answers decide which of its nodes are refined; and these nodes."""
         is_root = not level[0].path
-        if is_root or (self.enough is None and len(level) <= self.beam_width):
+        if is_root or (self.stop_confidence is None and len(level) <= self.beam_width):
             return level, level
-        level = self._answer_all(asked, level)
-        if self.enough is not None and any(self._support(node) >= self.enough for node in level):
+        level = self._answer_all(query, level)
+        if self.stop_confidence is not None and any(self._support(node) >= self.stop_confidence for node in level):
             return level, []
         return level, self._beam(level)
 
@@ -206,22 +206,24 @@ class RQRAG(Program):
         best = sorted(range(len(level)), key=lambda i: (-weights[i], i))[: self.beam_width]
         return [level[i] for i in sorted(best)]
 
-    def _growth(self, parents: Sequence[Trajectory]) -> list[_Branch]:
+    def _branches(self, parents: Sequence[Trajectory]) -> list[_Branch]:
         """Each node with each action; a generator, which chooses none by itself, takes all of them."""
         actions = {"all": _ACTIONS, "needed": ("refine",) if self.generator is None else _ACTIONS}
         return [(node, action) for node in parents for action in actions.get(self.actions, (self.actions,))]
 
-    def _refine_all(self, asked: _Asked, growth: Sequence[_Branch]) -> list[Trajectory]:
+    def _refine_all(self, query: _Query, branches: Sequence[_Branch]) -> list[Trajectory]:
         """Refine the query at nodes, at once; returns children with a new query and no new passages yet."""
-        if len(growth) > (spare := max(0, self.calls_left - 1)) and not self.may_go_on(len(growth)):
-            growth = growth[: int(spare)]
-        if growth and growth[0][1] == "refine":
-            tasks = [functools.partial(self._refine_as_needed, asked.question, node) for node, _ in growth]
-            grown = run_concurrently(tasks, [node.path for node, _ in growth])
+        if len(branches) > (spare := max(0, self.calls_left - 1)) and not self.may_go_on(len(branches)):
+            branches = branches[: int(spare)]
+        if branches and branches[0][1] == "refine":
+            tasks = [functools.partial(self._refine_as_needed, query.question, node) for node, _ in branches]
+            grown = run_concurrently(tasks, [node.path for node, _ in branches])
             return [child for children in grown for child in children]
-        replies = self._replies(asked, growth)
-        tasks = [functools.partial(self._refine, *branch, reply) for branch, reply in zip(growth, replies, strict=True)]
-        children = run_concurrently(tasks, [_child_path(node, action) for node, action in growth])
+        replies = self._replies(query, branches)
+        tasks = [
+            functools.partial(self._refine, *branch, reply) for branch, reply in zip(branches, replies, strict=True)
+        ]
+        children = run_concurrently(tasks, [_child_path(node, action) for node, action in branches])
         return [child for child in children if child is not None]
 
     def _refine(self, node: Trajectory, action: str, read_reply: Callable[[], BranchReply]) -> Trajectory | None:
@@ -265,26 +267,26 @@ class RQRAG(Program):
             for n, query in enumerate(queries, start=1)
         ]
 
-    def _retrieve_for(self, asked: _Asked, children: Sequence[Trajectory]) -> list[Trajectory]:
+    def _retrieve_for(self, query: _Query, children: Sequence[Trajectory]) -> list[Trajectory]:
         """Search for the newest query of each child."""
         results = self.retrieve([node.queries[-1] for node in children], self.top_k)
         level = []
         for node, hits in zip(children, results, strict=True):
             found = tuple(hit.passage for hit in hits)
-            if asked.transcript is not None and (room := asked.transcript.read(node.path, found)) < len(found):
+            if query.transcript is not None and (room := query.transcript.read(node.path, found)) < len(found):
                 left_out = [passage.id for passage in found[room:]]
                 self.record(Rejected(what=node.queries[-1], why="no room in the transcript", passages=left_out))
                 found = found[:room]
             level.append(replace(node, searches=(*node.searches[:-1], (node.queries[-1], found))))
         return level
 
-    def _answer_all(self, asked: _Asked, nodes: Sequence[Trajectory]) -> list[Trajectory]:
+    def _answer_all(self, query: _Query, nodes: Sequence[Trajectory]) -> list[Trajectory]:
         """All nodes with their answers; those without one yet are asked for it, at once."""
         open_nodes = [node for node in nodes if node.answer is None]
         if len(open_nodes) > self.calls_left and not self.may_go_on(len(open_nodes) - 1):  # those that read most
             ranked = sorted(range(len(open_nodes)), key=lambda n: -len(open_nodes[n].passages))
             open_nodes = [open_nodes[n] for n in sorted(ranked[: int(self.calls_left)])]
-        replies = self._replies(asked, [(node, "answer") for node in open_nodes])
+        replies = self._replies(query, [(node, "answer") for node in open_nodes])
         tasks = [functools.partial(self._answer, *each) for each in zip(open_nodes, replies, strict=True)]
         answered = run_concurrently(tasks, [node.name for node in open_nodes], leave=0)
         by_path = {node.path: node for node in answered}
@@ -306,19 +308,19 @@ class RQRAG(Program):
             self.record(Answered(answer=node.answer, confidence=node.confidence, passages=ids))
         return node
 
-    def _replies(self, asked: _Asked, branches: Sequence[_Branch]) -> list[Callable[[], BranchReply]]:
+    def _replies(self, query: _Query, branches: Sequence[_Branch]) -> list[Callable[[], BranchReply]]:
         """For each branch what gives its reply, to be called within the branch; a generator writes all in one batch."""
-        if asked.transcript is None:
+        if query.transcript is None:
             # Log-probabilities are asked for under every strategy, so that a study's cache serves all three, but not
             # of a backend that has refused to give them.
             wanted = self.logprobs == "auto" and self.strategy != "supported"
             with_tokens = wanted and not any(node.refused for node, _ in branches)
-            return [functools.partial(self._prompt, asked.question, *branch, with_tokens) for branch in branches]
+            return [functools.partial(self._prompt, query.question, *branch, with_tokens) for branch in branches]
         answering = all(action == "answer" for _, action in branches)
         current_recorder().allot(len(branches), leave=int(not answering))
-        letters = list(dict.fromkeys(_OPTION.findall(asked.question))) if answering and self._scores_option else []
+        letters = list(dict.fromkeys(_OPTION.findall(query.question))) if answering and self._scores_option else []
         written = write_branches(
-            asked.transcript,
+            query.transcript,
             [(node.path, action) for node, action in branches],
             sample=self.sample_queries and not answering,
             letters=letters if len(letters) > 1 else (),

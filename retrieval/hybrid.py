@@ -23,7 +23,7 @@ from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, Retriever, check_k, rank_hits
 from knowgap.storage.progress import Progress
 
-CONSTANT, PAPERS_CONSTANT, DEPTH = 10, 60, 100
+CONSTANT, RRF_CONSTANT, DEPTH = 10, 60, 100
 
 
 def fuse(
@@ -32,7 +32,7 @@ def fuse(
     """Reciprocal rank fusion of ranked lists: the `k` passages with the highest sums of weight / (constant + rank).
 
     A list has the weight 1 unless `weights` gives one for each. The larger the constant, the less the first ranks stand
-    out; in the paper it is `PAPERS_CONSTANT`, 60.
+    out; in the paper it is `RRF_CONSTANT`, 60.
     """
     scores: dict[str, float] = {}
     passages: dict[str, Passage] = {}

@@ -102,9 +102,10 @@ def make_labeller(
     predictor = {
         "know": asked.answer if source == "answers" else asked.know,
         "relevant": asked.relevance,
-        "decompose": asked.chain if asked.chained else asked.decompose,
+        "decompose": asked.chain if asked.chained else asked.decompose_apart,
     }[task]
-    more = {"style": asked.wording} if source == "answers" else {}
+    more: dict[str, Any] = {"style": asked.wording} if source == "answers" else {}
+    more |= {"max_questions": asked.max_questions} if task == "decompose" else {}
 
     def label(item: Item) -> tuple[Label | None, int]:
         passage = {} if item.passage is None else {"passage": str(item.passage)}
@@ -119,7 +120,7 @@ def make_labeller(
         return bool(output.knows if task == "know" else output.relevant)
 
     state = {name: value for name, value in predictor.dump_state().items() if name in ("demos", "signature")}
-    identity = [source, lm_name(teacher), lm_settings(teacher), state, asked.max_questions, more]
+    identity = [source, lm_name(teacher), lm_settings(teacher), state, more]
     return Labeller(task, identity, label, calls=1)
 
 

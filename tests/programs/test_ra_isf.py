@@ -30,8 +30,8 @@ def model(*, known=(), relevant=(), enough=True, parts=None, answers=None, **rep
     script = {
         "know": lambda inputs: inputs["question"] in known,
         "relevance": lambda inputs: inputs["passage"].split(":")[0] in relevant,
-        "judge": judge,
-        **dict.fromkeys(("decompose", "chain"), split),
+        "judge_all": judge,
+        **dict.fromkeys(("decompose_apart", "chain"), split),
         **dict.fromkeys(("answer", "synthesise"), answer),
         "read": lambda inputs: {"answerable": enough, "answer": answer(inputs)},
     }
@@ -143,15 +143,15 @@ def mother(**changes):
 def test_worked_example_of_table_9():
     prediction, engine = run(mother(), MOTHER, MOTHER_TABLE, judge_together=True)
     trace = prediction.trace
-    assert engine.acts == ["know", "judge", "read"]
-    assert [len(inputs["passages"]) for inputs in (engine.asked("judge")[0], engine.asked("read")[0])] == [5, 1]
+    assert engine.acts == ["know", "judge_all", "read"]
+    assert [len(inputs["passages"]) for inputs in (engine.asked("judge_all")[0], engine.asked("read")[0])] == [5, 1]
     assert (verdicts(trace), verdicts(trace, "sufficient")) == ([False, True, False, False, False], [True])
     assert (prediction.answer, trace.stopped) == ("Małgorzata Braunek", "relevant passages")
     assert [passage.title for passage in prediction.passages] == ["Xawery Żuławski"]
 
 
 def test_relevant_passages_that_are_not_sufficient_together_are_not_read():
-    script = mother(judge={"relevant_ids": [1, 2, 77], "answerable": False}, parts={MOTHER: []})
+    script = mother(judge_all={"relevant_ids": [1, 2, 77], "answerable": False}, parts={MOTHER: []})
     prediction, engine = run(script, MOTHER, MOTHER_TABLE, judge_together=True)
     assert (engine.asked("read"), prediction.trace.stopped) == ([], "no sub-question")
     assert verdicts(prediction.trace) == [True, True, False, False, False]

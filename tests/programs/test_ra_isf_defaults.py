@@ -85,9 +85,9 @@ def test_without_pass_on_every_sub_question_stands_alone():
 
 def test_judging_and_reading_can_be_two_calls():
     program = RAISF(TableRetriever(TABLE), read_together=False)
-    script = {"judge": {"relevant_ids": [2], "answerable": True}, "read": {"answerable": True, "answer": "Wick"}}
+    script = {"judge_all": {"relevant_ids": [2], "answerable": True}, "read": {"answerable": True, "answer": "Wick"}}
     prediction, engine = play(program, QUESTION, **script)
-    assert engine.acts == ["judge", "read"]
+    assert engine.acts == ["judge_all", "read"]
     assert (prediction.answer, prediction.passages) == ("Wick", [FERRY])
 
 

@@ -119,10 +119,10 @@ def test_an_answer_that_is_sure_enough_ends_the_search():
         sure = [passage["title"] for passage in inputs["passages"]] == [ROAD.title] or not inputs["passages"]
         return {"answer": "x", "confidence": 0.9 if sure else 0.5} if act == "answer" else reply(act, inputs)
 
-    ended, _ = run(TreeEngine(rule, tokens=False), enough=0.9)
+    ended, _ = run(TreeEngine(rule, tokens=False), stop_confidence=0.9)
     assert (paths(ended), ended.trace.stopped) == (PATHS[:4], "enough")  # decompose; the root, as sure, grows
     assert ended.trace.cost.lm_calls == 3 + 4
-    whole, _ = run(TreeEngine(rule, tokens=False), enough=0.91)
+    whole, _ = run(TreeEngine(rule, tokens=False), stop_confidence=0.91)
     assert (paths(whole), whole.trace.stopped) == (PATHS, "depth")
     assert (whole.trace.cost.lm_calls, whole.trace.cost.critical_calls) == (25, 4)  # a level answers before it grows
 

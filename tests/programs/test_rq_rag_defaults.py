@@ -43,13 +43,13 @@ def test_two_steps_take_four_calls_and_a_supported_answer_ends_the_search():
 
 
 def test_enough_ends_the_search_at_the_children_of_the_root():
-    prediction, engine = run([WHO], enough=0.5)
+    prediction, engine = run([WHO], stop_confidence=0.5)
     assert (engine.acts, prediction.trace.stopped) == (["refine", "answer"], "enough")
     assert prediction.answer == "Germany"
 
 
 def test_without_enough_the_tree_grows_to_its_depth():
-    prediction, engine = run([WHO], [WHERE], depth=2, enough=None)
+    prediction, engine = run([WHO], [WHERE], depth=2, stop_confidence=None)
     assert (prediction.trace.stopped, prediction.trace.cost.critical_calls) == ("depth", 3)
     assert sorted(engine.acts) == ["answer", "answer", "refine", "refine"]
 

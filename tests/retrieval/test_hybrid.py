@@ -2,7 +2,7 @@ import pytest
 
 from knowgap.errors import UsageError, ValueOutOfBounds
 from knowgap.retrieval import BM25Index, DenseIndex, Hit, HybridIndex, HybridRetriever, Passage, open_index
-from knowgap.retrieval.hybrid import PAPERS_CONSTANT, fuse
+from knowgap.retrieval.hybrid import RRF_CONSTANT, fuse
 from tests.retrieval.conformance import QUERIES, FilterConformance, IndexConformance, RetrieverConformance, corpus
 
 
@@ -37,7 +37,7 @@ def test_fusion_is_the_formula():
 def test_the_constant_that_measures_best_is_the_default_and_the_papers_can_be_had(tmp_path):
     one, other = hits("a", "b"), hits("c", "a")
     assert fuse([one, other], 1, weights=[1.0, 1.0])[0].score == pytest.approx(1 / 11 + 1 / 12)
-    index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25"], constant=PAPERS_CONSTANT)
+    index = HybridIndex.build(corpus(), tmp_path / "index", parts=["bm25"], constant=RRF_CONSTANT)
     assert open_index(index.path).search(["cold northern sea"], 1)[0][0].score == pytest.approx(1 / 61)
 
 
