@@ -81,7 +81,8 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Itera
         for name in programs:
             kind = get_program(name)
             arms = {"ours": kind(index)}
-            if preset := kind.paper_preset(TASKS.get(questions.name, "multi_hop")):
+            # A hesitant reader is asked about the ends of searches, which presets do not have.
+            if reader == "knowing" and (preset := kind.paper_preset(TASKS.get(questions.name, "multi_hop"))):
                 arms["paper"] = kind.from_preset(preset, index)
             for arm, program in arms.items():
                 if arm == "paper" and program.values() == arms["ours"].values():
