@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import dspy
 
     from knowgap.compiling import Evaluations, StudyResult
+    from knowgap.compiling.evaluation.runner import QuestionRecord
     from knowgap.programs.base import Program
 
 _METHODS = ("rag", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
@@ -84,11 +85,18 @@ def demo(
             evaluations={"test before": evaluations[before.name], "test after": evaluations[f"{before.name} tuned"]},
             study=tuned,
         )
-        example = dataset.splits["test"][0]
+        records = evaluations[f"{before.name} tuned"].records
+        right, wrong = (_first(records, right) for right in (True, False))
+        asked = right or records[0]
         with dspy.context(lm=job.lm):
-            answer = load(artifact, retriever=retriever)(question=example.question).answer
-        shown = {"question": example.question, "answer": answer, "reference": example.answer}
+            answer = load(artifact, retriever=retriever)(question=asked.question).answer
+        shown = {"question": asked.question, "answer": answer, "reference": asked.reference[0]}
         out.print(_SNIPPET.format(artifact=artifact.resolve(), index=index.resolve(), **shown), markup=False)
+
+        _step("7. the first question that it answers, the first that it does not, and where their evidence went")
+        titles = {passage.id: passage.title for passage in dataset.corpus}
+        for record in filter(None, (right, wrong)):
+            _show_fates(record, titles)
 
 
 def _step(what: str) -> None:
@@ -183,10 +191,23 @@ def _compare(job: Job, before: Program, tuned: Program) -> Evaluations:
     programs = {"direct": get_program("direct")(), **_programs(job, *_METHODS), label: tuned}
     results = job.evaluate(programs, "test")
     number = len(results["rag"].records)
-    show_scores(f"sample, test split, {number} questions, embedded extractive reader", results)
+    title = f"sample, test split, {number} questions, embedded extractive reader"
+    show_scores(title, results, evidence_first=True)
     show_comparisons({name: results[name] for name in _METHODS}, "f1")
     show_comparisons({before.name: results[before.name], label: results[label]}, "f1")
     return results
+
+
+def _first(records: Sequence[QuestionRecord], right: bool) -> QuestionRecord | None:
+    """The first question with evidence that was answered exactly, or that was not."""
+    return next((r for r in records if r.evidence and (r.scores["exact_match"] == 1.0) is right), None)
+
+
+def _show_fates(record: QuestionRecord, titles: Mapping[str, str]) -> None:
+    """Show what became of the evidence of a question."""
+    lines = ["", record.question, f"  answer: {record.answer}; the encyclopedia says: {record.reference[0]}"]
+    lines += [f"  {titles.get(passage, passage)}: {fate}" for passage, fate in record.evidence.items()]
+    out.print("\n".join(lines), markup=False)
 
 
 COMMANDS = {"demo": demo}

@@ -202,8 +202,10 @@ def show_estimates(
     show_table(f"what it would cost with {lm.model}", columns, rows, caption=caption)
 
 
-def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
+def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first: bool = False) -> None:
     """Show evaluations: scores with intervals and costs; what was found, shown and used of the evidence; its fates."""
+    if evidence_first:
+        _show_evidence(results)
     metrics = _in_order(result.metrics for result in results.values())
     spoilt = {label: result.spoilt() for label, result in results.items()}
     shown = [name for name in ("unreadable", "cut", "uncounted") if any(counts[name] for counts in spoilt.values())]
@@ -222,19 +224,28 @@ def show_scores(title: str, results: Mapping[str, Evaluation]) -> None:
     columns = ["program", *metrics, "LM calls", "tokens", "calls / right", "tokens / right", "failed", *shown]
     scores = [result.interval(metric) for result in results.values() for metric in metrics if result.defines(metric)]
     show_table(title, columns, rows, caption=_few(scores))
-    _show_evidence(results)
+    if not evidence_first:
+        _show_evidence(results)
 
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
     """Show what was found, shown and used of the gold passages, and what became of them, if the questions have any."""
-    measures = sorted(_in_order(result.evidence_metrics for result in results.values()), key=lambda n: "@" not in n)
     fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
     if not fates:
         return
-    rows = [[label, *_means(result, measures)] for label, result in results.items()]
-    show_table(
-        "gold passages: found by a search, shown to the model, used for the answer", ["program", *measures], rows
-    )
+    measures = ["found", "shown", "used", "shown_precision"]
+    measures += [n for n in _in_order(r.evidence_metrics for r in results.values()) if n not in measures]
+    rows = []
+    for label, result in results.items():
+        calls = result.costs()["lm_calls"]
+        means = {name: result.mean(name) for name in measures if result.defines(name)}
+        per_call = f"{means['used'] / calls:.2f}" if calls and "used" in means else "–"
+        figures = [f"{means[name]:.3f}" if name in means else "" for name in measures]
+        rows.append([label, *figures[:3], "–" if calls is None else f"{calls:.1f}", per_call, *figures[3:]])
+    first = [f"first @{name.partition('@')[2]}" for name in measures[4:]]
+    columns = [*measures[:3], "LM calls", "used / call", "precision", *first]
+    title = "gold passages: found by a search, shown to the model, used for the answer"
+    show_table(title, ["program", *columns], rows, caption="means over questions; first @k: found by the first search")
     rows = [
         [name, *(f"{shares[name]:.1%}" for shares in fates.values())]
         for name in next(iter(fates.values()))

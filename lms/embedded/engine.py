@@ -188,8 +188,12 @@ def _queries(prompt: Prompt) -> list[str]:
 
 def _questions(prompt: Prompt) -> list[str]:
     """Two questions on what a note lacks, or the simple questions of a question; `#1` where the prompt has it so."""
-    if "note" in prompt.inputs:
-        return prompt.queries(2)
+    if "note" in {*prompt.inputs, *prompt.outputs}:
+        return (
+            []
+            if prompt.found.settled and prompt.says("questions", "empty if nothing is missing")
+            else prompt.queries(2)
+        )
     steps = list(plan(prompt.question).steps)
     alone = [step for step in steps if "#" not in step]
     if prompt.says("questions", "in order"):  # the steps alone, for a question that follows them

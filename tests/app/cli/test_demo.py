@@ -13,6 +13,7 @@ from knowgap.compiling.data import load_dataset
 from knowgap.compiling.evaluation.metrics.normalize import normalize_answer
 from knowgap.lms import make_lm
 from knowgap.programs import get_program
+from knowgap.programs.trace.evidence import FATES
 
 
 def cells(printed: str, label: str) -> list[list[str]]:
@@ -47,8 +48,15 @@ def test_runs_the_whole_loop(knowgap):
     comparison = cells(printed, f"{kept} tuned")[-1]
     assert sum(map(int, comparison[1:4])) == 8
     [(answer, reference)] = re.findall(r"prints: (.*?)   \(the encyclopedia says: (.*)\)", printed)
-    assert reference == load_dataset("sample").splits["test"][0].answer
-    assert answer
+    assert normalize_answer(answer) == normalize_answer(reference)
+    ending = printed.partition("\n7. ")[2]
+    asked = {e.question: e for e in load_dataset("sample").splits["test"][:8]}
+    shown = [line for line in ending.splitlines() if line in asked]
+    assert [f"says: {asked[question].answer}" in ending for question in shown] == [True, True]
+    fates = [line.rpartition(": ")[2] for line in ending.splitlines() if line.startswith("  ")]
+    assert set(fates) & {*FATES}
+    places = [printed.index(title) for title in ("gold passages: found", "sample, test split", "question by question")]
+    assert places == sorted(places)
 
 
 def test_finds_no_question_that_only_the_same_program_answers():
