@@ -230,22 +230,21 @@ def show_scores(title: str, results: Mapping[str, Evaluation], *, evidence_first
 
 def _show_evidence(results: Mapping[str, Evaluation]) -> None:
     """Show what was found, shown and used of the gold passages, and what became of them, if the questions have any."""
+    from knowgap.compiling.evaluation.metrics import EVIDENCE
+
     fates = {label: shares for label, result in results.items() if (shares := result.evidence())}
     if not fates:
         return
-    measures = ["found", "shown", "used", "shown_precision"]
-    measures += [n for n in _in_order(r.evidence_metrics for r in results.values()) if n not in measures]
     rows = []
     for label, result in results.items():
         calls = result.costs()["lm_calls"]
-        means = {name: result.mean(name) for name in measures if result.defines(name)}
-        per_call = f"{means['used'] / calls:.2f}" if calls and "used" in means else "–"
-        figures = [f"{means[name]:.3f}" if name in means else "" for name in measures]
-        rows.append([label, *figures[:3], "–" if calls is None else f"{calls:.1f}", per_call, *figures[3:]])
-    first = [f"first @{name.partition('@')[2]}" for name in measures[4:]]
-    columns = [*measures[:3], "LM calls", "used / call", "precision", *first]
+        means = {name: result.mean(name) if result.defines(name) else None for name in EVIDENCE}
+        used = means["used"]
+        per_call = f"{used / calls:.2f}" if calls and used is not None else "–"
+        figures = ["" if mean is None else f"{mean:.3f}" for mean in means.values()]
+        rows.append([label, *figures, "–" if calls is None else f"{calls:.1f}", per_call])
     title = "gold passages: found by a search, shown to the model, used for the answer"
-    show_table(title, ["program", *columns], rows, caption="means over questions; first @k: found by the first search")
+    show_table(title, ["program", *EVIDENCE, "LM calls", "used / call"], rows, caption="means over questions")
     rows = [
         [name, *(f"{shares[name]:.1%}" for shares in fates.values())]
         for name in next(iter(fates.values()))

@@ -35,7 +35,7 @@ def test_says_where_the_evidence_went(indexed):
     table = printed[printed.index("where the evidence went") :]
     assert f"usedfortheanswer│{used:.1%}" in table.replace(" ", "")
     assert "calls / right" in printed
-    assert "first_search_recall@5" in printed
+    assert "used / call" in printed
     compared, _ = indexed("eval", *EVAL[3:], "--program", "direct,rag")
     table = compared[compared.index("where the evidence went") :]
     assert "100.0%" in next(line for line in table.splitlines() if "not searched for" in line)
