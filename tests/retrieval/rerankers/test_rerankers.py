@@ -109,7 +109,7 @@ def test_half_precision_changes_little_and_ties_no_scores(cross_encoder, request
 
 
 def test_default_thresholds(cross_encoder, tmp_path):
-    assert CrossEncoderReranker(cross_encoder).default_threshold == 0.0
+    assert CrossEncoderReranker(cross_encoder).default_threshold is None
     assert CrossEncoderReranker(cross_encoder, default_threshold=1.5).default_threshold == 1.5
     bge = write_cross_encoder(tmp_path / "bge-reranker-base", TEXTS)
     assert CrossEncoderReranker(bge).default_threshold == 3.0
