@@ -23,8 +23,8 @@ class RefineQuery(dspy.Signature):
 
     If the passages already state every fact that the answer needs, return an empty list. Else write at most
     `max_queries`. If the question has parts, ask for what comes next and was not found yet. Use the names that the
-    passages give. If it is not clear who or what is meant, ask for that. Each query asks for one fact, in the words that
-    an encyclopedia uses. Do not repeat an earlier query, and do not put your own answer into a query.
+    passages give. If it is not clear who or what is meant, ask for that. Each query asks for one fact, in the words of
+    an encyclopedia. Do not repeat an earlier query, and do not put your own answer into a query.
     """
 
     question: str = dspy.InputField()
