@@ -377,8 +377,11 @@ class RAISF(Program):
         inputs = {"question": node.question, "sub_answers": sub_answers, "style": self._style(node)}
         found = distinct([*node.relevant, *(p for part in node.parts for p in part.relevant)]) if self.pass_on else []
         nothing_new = len(found) == len(node.relevant) and not any(pair.answer for pair in sub_answers)
-        if self.pass_on and nothing_new and node.guess is not None:
-            return node.guess
+        if self.pass_on and node.guess is not None:
+            if nothing_new:
+                return node.guess
+            if same_question(sub_answers[-1].answer, node.guess.answer):  # the last part confirms the guess
+                return Solution(node.guess.answer, found, sub_answers)
         if self.pass_on:
             answer = known_text(self.ask(self.synthesise_all, **inputs, passages=found, leave=_leave(node)))
         else:

@@ -109,3 +109,10 @@ def test_a_sub_question_without_a_relevant_passage_is_not_answered_from_memory()
     read = {QUESTION: says("", answerable=False), WHO: says("", answerable=False)}
     _, engine = run(read, [WHO])
     assert engine.acts == [*["judge_and_read", "decompose_open"] * 2, "synthesise_all"]
+
+
+def test_a_guess_that_the_last_part_confirms_is_the_answer():
+    read = {QUESTION: says("Wick", 2, answerable=False), WHO: says("Ada Moor", 1), WHERE: says("wick.", 2)}
+    prediction, engine = run(read, [WHO, WHERE])
+    assert (engine.acts[-1], prediction.answer) == ("judge_and_read", "Wick")
+    assert [part.answer for part in prediction.sub_answers] == ["Ada Moor", "wick."]
