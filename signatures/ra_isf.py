@@ -52,8 +52,8 @@ class JointRelevance(dspy.Signature):
 class AnswerFromRelevant(dspy.Signature):
     """Answer the question from the passages, which were found relevant to it.
 
-    You may join, compare, count and calculate with their facts. Write your best answer either way. Set `answerable` to
-    False if any needed fact is missing.
+    You may join, compare, count and calculate with their facts. If they lack a fact that the answer needs, still write
+    your best guess, and set `answerable` to False.
     """
 
     question: str = dspy.InputField()
@@ -67,8 +67,8 @@ class AnswerFromRelevant(dspy.Signature):
 class ReadRelevant(dspy.Signature):
     """Find the passages that help to answer the question, and answer it from them.
 
-    A passage helps if it states the answer or one step on the way to it. Write your best answer either way. Set
-    `answerable` to False if any fact that the answer needs is missing from the passages.
+    A passage helps if it states the answer or one step on the way to it. If the passages lack a fact that the answer
+    needs, still write your best guess, and set `answerable` to False.
     """
 
     question: str = dspy.InputField()
