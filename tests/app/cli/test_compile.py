@@ -151,6 +151,7 @@ def test_finds_the_best_of_several_programs(knowgap):
     assert "max_calls_per_question" in message
 
 
+@pytest.mark.long
 def test_two_workers_share_a_study_of_several_programs(knowgap):
     _, remarks = knowgap("compile", *SEVERAL, "--n-trials", "6", "--num-workers", "2")
     assert "gave up" not in remarks

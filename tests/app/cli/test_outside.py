@@ -177,6 +177,7 @@ def test_its_artifact_is_loaded_in_python(outside):
     assert "Teel" in done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_programs_are_compared_and_tables_run(outside):
     printed, _ = outside(
         "eval", "--program", "rag,mine:Twice,mine:Twice:compiled/artifact", *OURS, "--whole", "-o", "scores"
