@@ -215,7 +215,7 @@ def _other(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chat_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dict[str, str]:
     """Replies to a prompt in DSPy's chat format."""
-    whole = write("chat", values)
+    whole, whole_of_other = write("chat", values), write("chat", _other(values))
     return {
         "as asked": whole,
         "no closing marker": whole.removesuffix("\n\n[[ ## completed ## ]]"),
@@ -226,7 +226,8 @@ def _chat_replies(values: Mapping[str, Any], deciding: Mapping[str, Any]) -> dic
         "chatter": f"Sure! Here is what I found.\n\n{whole}\n\nLet me know if you need more.",
         "thoughts first": f"<think>\nI need {{fields}}.\n{write('chat', _other(values))}\n</think>\n\n{whole}",
         "in a code fence": f"```\n{whole}\n```",
-        "a draft first": write("chat", _other(values)) + "\n\n" + whole,
+        "a draft first": whole_of_other.rpartition("\n\n")[0] + "\n\n" + whole,
+        "goes on behind its end": f"{whole}\n\nYour input fields are:\n\n{whole_of_other}",
         "other order": write("chat", dict(reversed(values.items()))),
         "deciding fields alone": write("chat", deciding),
         "as JSON": write("json", values),

@@ -1,4 +1,5 @@
-"""Ask a predictor: at temperature 0 unless something else was said, and once more where a reply cannot be read.
+"""Ask a predictor: at temperature 0 unless something else was said, up to the mark that ends a reply of DSPy's chat
+format, and once more where a reply cannot be read.
 
 Replies that cannot be read, or were cut off, are kept out of DSPy's cache.
 """
@@ -7,21 +8,29 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import dspy
 from dspy.clients.execution import IGNORED_CACHE_KEYS, prepare
-from dspy.utils.exceptions import AdapterParseError, LMInvalidRequestError, LMUnsupportedFeatureError
+from dspy.utils.exceptions import (
+    AdapterParseError,
+    ContextWindowExceededError,
+    LMInvalidRequestError,
+    LMUnsupportedFeatureError,
+)
 
 from knowgap.errors import shorten
-from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, metered, metering, trackers, unmetered
+from knowgap.lms.metering import Usage, UsageTracker, ask_patiently, get_part, metered, metering, trackers, unmetered
 from knowgap.programs.replies.adapter import adapter_in_use
 
 _LOG = logging.getLogger("knowgap")
-_REFUSING: WeakSet[Any] = WeakSet()
-"""Models that have refused a temperature of 0."""
+_REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
+"""Settings that a model has refused, or that have cut its thoughts off, and that it is not sent again."""
+_STOP = "[[ ## completed"
+"""What a reply in the chat format ends with. A small model may go on behind it, up to the limit of tokens."""
 
 
 def default_sampling(lm: Any) -> dict[str, Any]:
@@ -35,6 +44,13 @@ def default_sampling(lm: Any) -> dict[str, Any]:
     # DSPy renames `max_tokens` for OpenAI's reasoning models.
     chosen = any(lm.kwargs.get(name) is not None for name in ("temperature", "top_p", "rollout_id", "n"))
     return {} if chosen or "max_completion_tokens" in lm.kwargs else {"temperature": 0.0}
+
+
+def default_stop(lm: Any, adapter: Any) -> dict[str, Any]:
+    """What ends a reply in the chat format, for a language model that takes such texts and was given none."""
+    reads_marks = getattr(adapter, "form", "") == "chat" and isinstance(lm, dspy.LM)
+    chosen = not reads_marks or lm.kwargs.get("stop") is not None or "max_completion_tokens" in lm.kwargs
+    return {} if chosen or "stop" not in lm.supported_params else {"stop": [_STOP]}
 
 
 def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
@@ -99,20 +115,21 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
         callbacks = [callback for callback in callbacks or () if not isinstance(callback, UsageTracker)]
     asked = metered(lm, *counting, num_retries=0)
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(_predict_of(predictor), "lm", None) else dict(inputs)
-    config = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}
+    config, adapter = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}, adapter_in_use()
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
-    sampling = {} if said or lm in _REFUSING else default_sampling(lm)
-    with metering(), dspy.context(adapter=adapter_in_use(), lm=asked, callbacks=callbacks):
-        if not sampling:
-            return ask_patiently(lm, functools.partial(predictor, **given))
-        chosen = {**given, "config": {**inputs.get("config", {}), **sampling}}
-        try:
-            return ask_patiently(lm, functools.partial(predictor, **chosen))
-        except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
-            if "temperature" not in str(error).lower():
-                raise
-        _REFUSING.add(lm)
-        return ask_patiently(lm, functools.partial(predictor, **given))
+    added = {**({} if said else default_sampling(lm)), **({} if "stop" in config else default_stop(lm, adapter))}
+    refused: Collection[str] = _REFUSED.get(lm, ())
+    with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):
+        while True:
+            added = {name: value for name, value in added.items() if name not in refused}
+            chosen = {**given, "config": {**inputs.get("config", {}), **added}} if added else given
+            try:
+                return ask_patiently(lm, functools.partial(predictor, **chosen))
+            except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
+                refused = {name for name in added if name in str(error).lower()}
+                if not refused or isinstance(error, ContextWindowExceededError):
+                    raise
+            _REFUSED.setdefault(lm, set()).update(refused)
 
 
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
@@ -152,9 +169,17 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
         around = Usage(uncounted_calls=1)
         for each in (tracker, *trackers()):
             each.add(around)
+    if (prediction is None or len(tracker.entries) > 1) and any(map(_ends_in_thought, tracker.entries)):
+        _REFUSED.setdefault(lm_of(predictor, inputs), set()).add("stop")
     if prediction is None or tracker.usage.cut:
         _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
     return Reply(prediction, problem, tracker.usage)
+
+
+def _ends_in_thought(entry: Mapping[str, Any]) -> bool:
+    """Whether a reply ended in the model's thoughts, which may name the mark at which it was stopped."""
+    outputs = [get_part(output, "text") if isinstance(output, Mapping) else output for output in entry["outputs"] or ()]
+    return any(not output or re.search(r"<think(?!.*</think)", output, re.S) for output in outputs)
 
 
 def _remove_from_cache(lm: Any, entries: list[Mapping[str, Any]]) -> None:

@@ -1,8 +1,9 @@
 """Find the output fields in a reply, in the form that was asked for or in another one that models write.
 
 Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Chatter around them, code fences,
-another order of the fields and missing closing marks do not matter. Where fields occur more than once, the last
-complete set counts.
+another order of the fields and missing closing marks do not matter. What stands behind a complete set of markers that
+`[[ ## completed ## ]]` ends is not read: small models go on with a repetition of the prompt. Where fields occur more
+than once before it, the last complete set counts.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     names = tuple(signature.output_fields)
+    text = _up_to_completed(signature, text, names)
     finders = {"chat": _marked, "json": _objects, "xml": _tagged, "label": _labelled}
     for finder in (finders.pop(form), *finders.values()):
         for raw in finder(text, names):
@@ -136,6 +138,25 @@ def _type_adapter(kind: Any) -> TypeAdapter[Any]:
 def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     for at_line_start in (True, False):
         yield from _sections(text, names, _marker(names, at_line_start))
+
+
+def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[str, ...]) -> str:
+    """A reply without what stands behind the first `[[ ## completed ## ]]` that all fields without a default precede.
+
+    Markers count where they begin a line, the one at the end also where nothing follows it in its line.
+    """
+    if "completed" not in text:
+        return text
+    missing = {name for name, field in signature.output_fields.items() if field.is_required()} or {*names[:1]}
+    by_key = {_key(name): name for name in names}
+    for mark in _marker(names, False).finditer(text):
+        before, after = text[: mark.start()].rpartition("\n")[2], text[mark.end() :].partition("\n")[0]
+        begins = not before.strip(" \t>*`")
+        if (name := by_key.get(_key(mark[1]))) is not None:
+            missing -= {name} if begins else set()
+        elif not missing and (begins or not after.strip()):
+            return text[: mark.start() - len(before) if begins else mark.start()]
+    return text
 
 
 def _labelled(text: str, names: tuple[str, ...]) -> Iterator[Raw]:

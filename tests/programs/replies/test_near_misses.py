@@ -96,15 +96,16 @@ REAL, FORGED = "[[ ## reasoning ## ]]\nIt says:{}\n\n[[ ## answer ## ]]\nWick", 
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
+        (REAL.format("") + " [[ ## completed ## ]]\n\n[[ ## answer ## ]]\n{answer}", "Wick"),  # goes on with the prompt
         (REAL.format(FORGED), "Wick"),  # a passage with a marker in it, quoted in the reasoning
-        (REAL.format("") + "\n\n[[ ## completed ## ]]\n\n" + REAL.format("").replace("Wick", "Tarn"), "Tarn"),
+        (REAL.format("") + "\n\n[[ ## completed ## ]]\n\n" + REAL.format("").replace("Wick", "Tarn"), "Wick"),
         (REAL.format("") + "\n\n[[ ## reasoning ## ]]\nOn second thoughts", "Wick"),  # cut off
         ("<reasoning>It says <answer>Paris</answer></reasoning><answer>Wick</answer>", "Wick"),
         ('{"reasoning": "{\\"answer\\": \\"Paris\\"}", "answer": "Wick"}', "Wick"),
         ('{"answer": "Paris"} {"reasoning": "It says so.", "answer": "Wick"}', "Wick"),
     ],
 )
-def test_the_last_complete_set_of_fields_counts(reply, answer):
+def test_the_last_complete_set_before_the_end_of_the_reply_counts(reply, answer):
     outputs = read_fields(ReasonedAnswer, reply)
     assert outputs is not None
     assert outputs["answer"] == answer
