@@ -9,6 +9,7 @@ uncounted. Such is a predictor's own model (`predictor.lm = …`) where it is ca
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import time
@@ -19,7 +20,13 @@ from typing import Any, TypeVar
 import dspy
 from dspy.dsp.utils.settings import main_thread_config
 from dspy.utils.callback import BaseCallback
-from dspy.utils.exceptions import LMError, LMProviderError, is_retryable_lm_error
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMError,
+    LMInvalidRequestError,
+    LMProviderError,
+    is_retryable_lm_error,
+)
 from pydantic import BaseModel, ConfigDict
 
 from knowgap.lms.cancelling import check_cancelled, pause
@@ -237,6 +244,8 @@ def get_part(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
+_TOO_LONG = re.compile(r"context (?:size|length|window)|maximum context|prompt is too long|too many (?:input )?tokens", re.I)
+
 _begun: dict[object, tuple[float, str]] = {}
 """When each request under way began, and the model that it asks."""
 _last_reply = 0.0
@@ -273,6 +282,7 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
     connections and has never answered is not waited for. `request` makes the request once, without DSPy's repetitions.
 
     Raises:
+        ContextWindowExceededError: the prompt is too long, also where DSPy does not know the server's words for it.
         LMError: the last attempt failed, or the fault would not pass.
         CallsCancelled: the question is cancelled.
     """
@@ -285,6 +295,10 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
                 reply = request()
                 _answered.add(key)
                 return reply
+            except LMInvalidRequestError as error:
+                if _TOO_LONG.search(str(error)) and not isinstance(error, ContextWindowExceededError):
+                    raise ContextWindowExceededError(model=lm.model, message=str(error)) from error
+                raise
             except LMError as error:
                 passes = is_retryable_lm_error(error) or is_garbled(error)
                 absent = key not in _answered and _refuses_connections(error)

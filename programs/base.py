@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import logging
 import math
 import time
 import warnings
@@ -24,11 +25,13 @@ from knowgap.programs.replies.asking import ask_until_read, lm_of
 from knowgap.programs.replies.outputs import is_blank, without_surrogates
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
-from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Step, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
 from knowgap.signatures import STYLES
+
+_LOG = logging.getLogger("knowgap")
 
 PAPER = "paper"
 """Stands for the preset of the questions' task."""
@@ -40,6 +43,37 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     for base in reversed(cls.__mro__):
         declared |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
     return declared
+
+
+def _without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shortened) -> dict[str, Any] | None:
+    """The inputs without the last demonstration, or else without the last of the passages; None if none can go.
+
+    What is left out is noted in `shortened`.
+    """
+    if isinstance(predictor, dspy.Predict) and (demos := inputs.get("demos", predictor.demos)):
+        shortened.demonstrations += 1
+        return {**inputs, "demos": demos[:-1]}
+    lists = [
+        name
+        for name, value in inputs.items()
+        if isinstance(value, list) and len(value) > 1 and isinstance(value[-1], Passage)
+    ]
+    if not lists:
+        return None
+    longest = max(lists, key=lambda name: len(inputs[name]))
+    shortened.passages.append(inputs[longest][-1].id)
+    return {**inputs, longest: inputs[longest][:-1]}
+
+
+@functools.cache
+def _warn_of_window(model: str, program: str, act: str) -> None:
+    _LOG.warning(
+        "a prompt of %s (%s) is longer than the window of %r: the last demonstrations, then the last passages are left "
+        "out, which traces tell",
+        program,
+        act,
+        model,
+    )
 
 
 class Program(Streamable, dspy.Module):
@@ -218,26 +252,38 @@ class Program(Streamable, dspy.Module):
 
         Returns:
             The outputs, or None if two replies in a row could not be read, when the trace gets a `Malformed` step, or
-            if `max_calls` does not allow the call. Errors of the language model itself are raised.
+            if `max_calls` does not allow the call. Errors of the language model itself are raised; a prompt that is
+            longer than its window is asked without the last demonstrations, then without the last passages.
         """
         check_cancelled()
         recorder = current_recorder()
         if not recorder.allot(leave=leave):
             return None
-        inputs, listed = number_passages(inputs)
-        passages = [*inlined, *listed]
-        recorder.count_read(passages)
         self._configure_decision(predictor)
-        request = functools.partial(self._request, predictor, inputs, passages)
+        shortened = Shortened(act=self._name_of(predictor), passages=[], demonstrations=0)
         try:
-            if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
-                prediction, problem = request()  # a sample
-            else:
-                key = (id(predictor), id(lm_of(predictor, inputs)), repr(inputs))
-                prediction, problem = recorder.request_once(key, request)
+            while True:
+                numbered, listed = number_passages(inputs)
+                passages = [*inlined, *listed]
+                request = functools.partial(self._request, predictor, numbered, passages)
+                try:
+                    if inputs.get("config", {}).keys() & {"temperature", "rollout_id"}:
+                        prediction, problem = request()  # a sample
+                    else:
+                        key = (id(predictor), id(lm_of(predictor, inputs)), repr(numbered))
+                        prediction, problem = recorder.request_once(key, request)
+                    break
+                except dspy.ContextWindowExceededError:
+                    if (shorter := _without_last(predictor, inputs, shortened)) is None:
+                        raise
+                    inputs = shorter
         except BaseException:
             recorder.calls_left += 1
             raise
+        recorder.count_read(passages)
+        if shortened.passages or shortened.demonstrations:
+            self.record(shortened)
+            _warn_of_window(str(getattr(lm_of(predictor, inputs), "model", "")), self.name, shortened.act)
         if prediction is None:
             self.record(Malformed(act=self._name_of(predictor), problem=problem))
         return prediction

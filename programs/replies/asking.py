@@ -29,6 +29,8 @@ from knowgap.programs.replies.adapter import adapter_in_use
 _LOG = logging.getLogger("knowgap")
 _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 """Settings that a model has refused, or that have cut its thoughts off, and that it is not sent again."""
+_SHORT_REPLY = 200
+"""Tokens; a reply that is cut off before has no room in the model's window."""
 _STOP = "[[ ## completed"
 """What a reply in the chat format ends with. A small model may go on behind it, up to the limit of tokens."""
 
@@ -140,9 +142,12 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     Of two replies, the second one counts if it can be read.
 
     Raises:
+        ContextWindowExceededError: the prompt is too long, or leaves too little room for a reply.
         LMError: the language model does not answer.
     """
     first = _ask(predictor, inputs)
+    if first.prediction is None and _fills_window(lm_of(predictor, inputs), first.usage):
+        raise ContextWindowExceededError(message="the prompt leaves too little room for a reply in the model's window")
     if (first.prediction is not None and not first.usage.cut) or first.usage.calls > 1:
         return first
     second = _ask(predictor, inputs)
@@ -152,6 +157,12 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     if dspy.settings.trace:  # from which an optimizer makes demonstrations
         dspy.settings.trace[:] = [call for call in dspy.settings.trace if call[2] is not first.prediction]
     return second._replace(usage=usage)
+
+
+def _fills_window(lm: Any, usage: Usage) -> bool:
+    """Whether a reply was cut off after a few tokens although nobody limits it so much."""
+    written = usage.completion_tokens + usage.cached_completion_tokens
+    return usage.cut > 0 and written < min(_SHORT_REPLY * usage.asked, lm.kwargs.get("max_tokens") or _SHORT_REPLY)
 
 
 def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:

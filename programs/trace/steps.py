@@ -180,6 +180,14 @@ class Malformed(Step):
     problem: str
 
 
+class Shortened(Step):
+    """Leave out of a prompt that is longer than the model's window: its last demonstrations, then its last passages."""
+
+    act: str
+    passages: list[str]
+    demonstrations: int
+
+
 class Stopped(Step):
     """End the search, and why."""
 

@@ -224,6 +224,10 @@ def describe_step(trace: Trace, step: Step) -> list[str]:
             return [f"selected by {step.strategy}: {step.answer}"]
         case s.Malformed():
             return [f"unreadable output of {step.act}: {shorten(step.problem, 100)}"]
+        case s.Shortened():
+            left_out = [f"{step.demonstrations} demonstrations"] if step.demonstrations else []
+            left_out += [_titles(trace, step.passages)] if step.passages else []
+            return [f"left out of {step.act}, whose prompt is longer than the model's window: {'; '.join(left_out)}"]
     assert isinstance(step, s.Stopped)
     return [f"stopped: {step.reason}"]
 
