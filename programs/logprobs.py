@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
 _SPACE = b" \t\r\n\f\v"
 
 
+_TOP = 10
+_YES, _NO = ("True", "true", "TRUE", "Yes", "yes"), ("False", "false", "FALSE", "No", "no")
+
+
 class Token(NamedTuple):
-    """A generated token: its bytes and its natural log-probability."""
+    """A generated token: its bytes and natural log-probability, and those of the most probable tokens in its place."""
 
     spelling: bytes
     logprob: float
+    others: tuple[tuple[bytes, float], ...] = ()
 
 
 class TokenReply(NamedTuple):
@@ -51,20 +57,44 @@ def ask_for_tokens(
     with_tokens: bool,
     *,
     temperature: float | None = None,
+    top_logprobs: int | None = None,
     **inputs: Any,
 ) -> TokenReply:
     """Ask the language model for a reply with token log-probabilities; ask again without if the backend refuses.
 
     With `with_tokens` False, it asks without from the start; a temperature of None is the language model's own.
     """
-    config = {} if temperature is None else {"temperature": temperature}
+    config: dict[str, Any] = {} if temperature is None else {"temperature": temperature}
     if with_tokens:
+        wanted = {"logprobs": True, **({} if top_logprobs is None else {"top_logprobs": top_logprobs})}
         try:
-            output = program.ask(predictor, **inputs, config={**config, "logprobs": True})
+            output = program.ask(predictor, **inputs, config={**config, **wanted})
             return TokenReply(output, pop_tokens(output) if output is not None else [], refused=False)
         except (LMUnsupportedFeatureError, LMInvalidRequestError):
             pass
     return TokenReply(program.ask(predictor, **inputs, config=config), [], refused=with_tokens)
+
+
+def ask_probability(program: Program, predictor: dspy.Module, field: str, **inputs: Any) -> float | None:
+    """Ask for a yes or no, and how probable yes is.
+
+    That is the probability of the words for yes where the verdict stands, of those for yes and no together; or 1 or 0
+    where the model gives no probable other tokens.
+
+    Returns:
+        None if the reply could not be read.
+    """
+    reply = ask_for_tokens(program, predictor, True, top_logprobs=_TOP, **inputs)
+    if reply.output is None:
+        return None
+    verdict = bool(reply.output[field])
+    spelled = [value_tokens(reply.tokens, field, word) for word in (_YES if verdict else _NO)]
+    first = next((tokens[0] for tokens in spelled if tokens), None)
+    yes, no = (
+        sum(math.exp(logprob) for spelling, logprob in (first.others if first else ()) if spelling.strip() in words)
+        for words in ({word.encode() for word in _YES}, {word.encode() for word in _NO})
+    )
+    return yes / (yes + no) if yes and no else float(verdict)
 
 
 def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
@@ -76,7 +106,7 @@ def pop_tokens(prediction: dspy.Prediction) -> list[Token]:
     if "logprobs" in prediction:
         content = get_part(prediction["logprobs"], "content") or ()
         del prediction["logprobs"]
-        prediction._tokens = [Token(_spelling(token), float(get_part(token, "logprob"))) for token in content]
+        prediction._tokens = [Token(*_spelled(token), _others(token)) for token in content]
     return getattr(prediction, "_tokens", [])
 
 
@@ -114,6 +144,14 @@ def value_tokens(tokens: Sequence[Token], field: str, value: str) -> list[Token]
             found.append(token)
         begin = end
     return found
+
+
+def _spelled(token: Any) -> tuple[bytes, float]:
+    return _spelling(token), float(get_part(token, "logprob"))
+
+
+def _others(token: Any) -> tuple[tuple[bytes, float], ...]:
+    return tuple(_spelled(other) for other in get_part(token, "top_logprobs") or ())
 
 
 def _spelling(token: Any) -> bytes:

@@ -19,6 +19,7 @@ from knowgap.programs.filtering import (
     resolve_threshold,
 )
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
+from knowgap.programs.logprobs import ask_probability
 from knowgap.programs.passages import distinct
 from knowgap.programs.replies.outputs import clean_lines, known_text, text_of
 from knowgap.programs.trace.recorder import run_concurrently
@@ -29,6 +30,7 @@ from knowgap.retrieval.passage import Hit, Passage, RetrieverLike
 from knowgap.retrieval.rerankers.reranker import Reranker, is_bge_base
 from knowgap.signatures import (
     UNKNOWN,
+    AnswerFromPassages,
     AnswerOrPlan,
     ExtractNewInfo,
     ExtractSnippet,
@@ -38,6 +40,7 @@ from knowgap.signatures import (
     MissingInfo,
     PromptedKnowledge,
     ProposeQueries,
+    StatementsSuffice,
     SummarisePassage,
 )
 
@@ -139,6 +142,23 @@ class MIGRES(Program):
         when={"memory": [True]},
     )
     show_known = Switch(True, "show what is known to the extraction, so that it can link to it")
+    second_look = Switch(
+        False,
+        "accept an answer only if the model, shown the statements alone, finds that they suffice; for models that "
+        "believe so too soon",
+    )
+    second_look_threshold = Real(
+        0.45,
+        "probability from which the statements suffice, where the model gives log-probabilities; else its word counts",
+        low=0.0,
+        high=1.0,
+        when={"second_look": [True]},
+    )
+    answer_alone = Switch(
+        False,
+        "ask for the answer again at the end, alone, over the passages that it rests on; for models that write a "
+        "sentence after an explanation",
+    )
     patience = Integer(2, "iterations in a row without a new statement that end the search", low=1, high=10)
     read_apart = Switch(False, "read each query's passages in a call of its own", tune=False)
 
@@ -157,8 +177,10 @@ class MIGRES(Program):
         self.leaf_linking = dspy.Predict(ExtractNewInfo)
         self.main = dspy.Predict(MissingInfo)
         self.plan = dspy.Predict(AnswerOrPlan)
+        self.sufficiency = dspy.Predict(StatementsSuffice)
         self.last = dspy.Predict(LastAnswer)
         self.last_reading = dspy.Predict(LastReading)
+        self.reader = dspy.Predict(AnswerFromPassages)
         self.query = dspy.Predict(ProposeQueries)
         self.knowledge = dspy.Predict(PromptedKnowledge)
         self.summarise = dspy.Predict(SummarisePassage)
@@ -192,14 +214,18 @@ class MIGRES(Program):
             # Without new statements, the main module would repeat itself, unless it is to write other queries.
             if new or not missing or (self.plan_together and dry < self.patience):
                 decision = self._decide(question, known, asked, found_nothing, last)
-                if is_answered(decision):
+                believed = is_answered(decision)
+                if believed and self._accepts(question, known):
                     self.record(Stopped(reason="answered"))
-                    return self._answer(text_of(decision), decision, known, missing="")
-                missing = _missing(decision) or missing or question
+                    return self._answer(question, text_of(decision), decision, known, missing="")
+                missing = (text_of(decision, "missing") if believed else _missing(decision)) or missing or question
                 explanation = text_of(decision, "explanation")
                 self.record(Missing(missing=missing, known=list(known), explanation=explanation))
                 if self.plan_together and not last:
-                    queries = self._unasked(decision, missing, asked)
+                    if decision is not None and believed and not clean_lines(decision.get("queries"), 1, asked)[0]:
+                        queries = self._new_queries(question, known, missing, asked, found_nothing)
+                    else:
+                        queries = self._unasked(decision, missing, asked)
                     guess = decision if known_text(decision) else None
             if last or not self.may_go_on():
                 break
@@ -214,16 +240,16 @@ class MIGRES(Program):
             asked += queries
         self.record(Stopped(reason=reason))
         if not self.prompt_knowledge:
-            return self._answer("", None, known, missing)
+            return self._answer(question, "", None, known, missing)
         if guess is not None:
-            return self._answer(text_of(guess), guess, known, missing)
+            return self._answer(question, text_of(guess), guess, known, missing)
         passages = sorted(unused, key=unused.__getitem__)[: self.top_k] if self.second_reading else []
         inputs = {"question": question, "known": list(known), "style": self.wording}
         if passages:
             decision = self.ask(self.last_reading, **inputs, passages=passages)
         else:
             decision = self.ask(self.last, **inputs)
-        return self._answer(text_of(decision), decision, known, missing, passages)
+        return self._answer(question, text_of(decision), decision, known, missing, passages)
 
     def _decide(
         self, question: str, known: Claims, asked: list[str], found_nothing: list[str], last: bool
@@ -237,6 +263,18 @@ class MIGRES(Program):
         if not self.memory:
             remembered = {"asked": [question], "found_nothing": []}
         return self.ask(self.plan, **inputs, **remembered, max_queries=self.max_queries, leave=leave)
+
+    def _accepts(self, question: str, known: Claims) -> bool:
+        """Whether an answer may end the search: it rests on a statement, and on enough of them at a second look."""
+        if not known or not self.second_look or not self.may_go_on():
+            return bool(known) or not self.may_go_on()
+        inputs = {"question": question, "known": list(known), "leave": 1}
+        probability = ask_probability(self, self.sufficiency, "suffices", **inputs)
+        if probability is None:  # unreadable
+            return True
+        enough = probability >= self.second_look_threshold
+        self.record(Judged(what="the statements suffice", value=enough, reason=f"probability {probability:.2f}"))
+        return enough
 
     def _unasked(self, decision: dspy.Prediction | None, missing: str, asked: list[str]) -> list[str]:
         """The queries of a reply that were not asked before; if it has none, the missing information itself."""
@@ -348,6 +386,7 @@ class MIGRES(Program):
 
     def _answer(
         self,
+        question: str,
         answer: str,
         decision: dspy.Prediction | None,
         known: Claims,
@@ -355,9 +394,13 @@ class MIGRES(Program):
         passages: Sequence[Passage] = (),
     ) -> dspy.Prediction:
         """The prediction; its answer rests on the known statements, and on `passages` that were shown besides."""
+        rests_on = distinct([*(passage for sources in known.values() for passage in sources), *passages])
+        if self.answer_alone and rests_on:
+            output = self.ask(self.reader, question=question, passages=rests_on, style=self.wording)
+            answer = known_text(output) or answer
         return self.conclude(
             answer or UNKNOWN,
-            distinct([*(passage for sources in known.values() for passage in sources), *passages]),
+            rests_on,
             confidence=min(5, max(1, decision.confidence or 1)) if decision is not None else 1,
             explanation=text_of(decision, "explanation"),
             known=list(known),

@@ -47,6 +47,7 @@ from knowgap.signatures.migres import (
     MissingInfo,
     PromptedKnowledge,
     ProposeQueries,
+    StatementsSuffice,
     SummarisePassage,
 )
 from knowgap.signatures.ra_isf import (
@@ -129,6 +130,7 @@ __all__ = [
     "ShortenAnswer",
     "SourcePassage",
     "Statement",
+    "StatementsSuffice",
     "SubAnswer",
     "SummarisePassage",
     "Synthesise",

@@ -90,10 +90,10 @@ class AnswerOrPlan(dspy.Signature):
 
     question: str = dspy.InputField()
     known: list[str] = dspy.InputField(desc="statements collected so far; may be empty")
-    style: str = dspy.InputField(desc="how the answer should be worded")
     asked: list[str] = dspy.InputField(desc="queries asked before, which are not repeated")
     found_nothing: list[str] = dspy.InputField(desc="those of them that found nothing")
     max_queries: int = dspy.InputField(desc="the most queries to write")
+    style: str = dspy.InputField(desc="how the answer should be worded")
     explanation: str = dspy.OutputField(
         desc="how the statements lead to the answer, or why they do not suffice", default_factory=str
     )
@@ -108,6 +108,15 @@ class AnswerOrPlan(dspy.Signature):
         desc="the facts still needed, in one sentence; empty if answered", default_factory=str
     )
     queries: list[str] = dspy.OutputField(desc="new queries; empty if answered", default_factory=list)
+
+
+# A second look at the statements alone.
+class StatementsSuffice(dspy.Signature):
+    """Check whether the statements contain every fact that is needed to answer the question."""
+
+    question: str = dspy.InputField()
+    known: list[str] = dspy.InputField(desc="the statements")
+    suffices: bool = dspy.OutputField(desc="True if no fact is missing, False if one is")
 
 
 # The last answer.

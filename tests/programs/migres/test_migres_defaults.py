@@ -20,9 +20,9 @@ from migres_script import (
     learn,
     small,
 )
-from support import play
+from support import UNREADABLE, play
 
-from knowgap.programs.trace.steps import Missing, Queried, Withheld
+from knowgap.programs.trace.steps import Judged, Missing, Queried, Withheld
 
 
 def plan(*queries, answer=NOT_YET, guess=""):
@@ -36,6 +36,8 @@ REST = {
     "plan": plan(),
     "main": decide(NOT_YET, GAP),
     "query": ask(),
+    "sufficiency": {"suffices": True},
+    "reader": {"answer": "unknown"},
     **dict.fromkeys(("last", "last_reading"), last("Wick")),
     "knowledge": {"knows": False, "passage": ""},
 }
@@ -93,6 +95,40 @@ def test_without_a_new_query_what_is_missing_is_searched_for(written):
     prediction, engine = run(program, leaf_linking=learnt, plan=[plan(*written), plan(answer="Wick")])
     assert engine.acts == ["leaf_linking", "plan"] * 2
     assert [step.queries for step in prediction.trace.of(Queried)] == [[GAP]]
+
+
+def test_an_answer_without_any_statement_does_not_end_the_search():
+    script = {"leaf_linking": [learn(), learn((BORN, 1))], "plan": [plan(answer="Tarn"), plan(answer="Wick")]}
+    prediction, engine = run(**script, query=[ask(SECOND)])
+    assert engine.acts == ["leaf_linking", "plan", "query", "leaf_linking", "plan"]
+    assert (prediction.answer, prediction.trace.stopped) == ("Wick", "answered")
+
+
+@pytest.mark.parametrize("written", [[], [SECOND]])
+def test_a_second_look_at_the_statements_may_send_an_answer_back(written):
+    learnt, plans = [learn((PAINTED, 1)), learn((BORN, 1))], [plan(*written, answer="Tarn"), plan(answer="Wick")]
+    looks = [{"suffices": False}, {"suffices": True}]
+    program = small(second_look=True)
+    prediction, engine = run(program, leaf_linking=learnt, plan=plans, sufficiency=looks, query=[ask(SECOND)])
+    asks_anew = [] if written else ["query"]  # a reply that answers has no queries as a rule
+    assert engine.acts == ["leaf_linking", "plan", "sufficiency", *asks_anew, "leaf_linking", "plan", "sufficiency"]
+    assert [given["known"] for given in engine.asked("sufficiency")] == [[PAINTED], [PAINTED, BORN]]
+    assert [step.value for step in prediction.trace.of(Judged)] == [False, True]
+    assert prediction.answer == "Wick"
+
+
+@pytest.mark.parametrize(("read", "answer"), [("Wick", "Wick"), ("unknown", "It was Wick.")])
+def test_the_answer_may_be_asked_for_alone_over_the_passages_it_rests_on(read, answer):
+    script = {"leaf_linking": [learn((PAINTED, 1), (BORN, 1))], "plan": [plan(answer="It was Wick.")], "reader": [read]}
+    prediction, engine = run(small(answer_alone=True), **script)
+    assert engine.acts == ["leaf_linking", "plan", "reader"]
+    assert [p["title"] for p in engine.asked("reader")[0]["passages"]] == [p.title for p in prediction.passages]
+    assert prediction.answer == answer
+
+
+def test_a_second_look_that_cannot_be_read_changes_nothing():
+    script = {"leaf_linking": [learn((PAINTED, 1))], "plan": [plan(answer="Wick")], "sufficiency": [UNREADABLE]}
+    assert run(small(second_look=True), **script)[0].trace.stopped == "answered"
 
 
 @pytest.mark.parametrize("guess", ["Tarn", "", "unknown"])
