@@ -48,8 +48,8 @@ install: $(VENV)/.core $(NAMES) ## create the environment
 
 install-test: install $(VENV)/.test ## the same, with what the tests need
 
-demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load
-	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR)
+demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load; LM=, API_BASE= and LIMIT= for another model
+	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR) $(if $(LM),--lm $(LM)) $(if $(API_BASE),--api-base $(API_BASE)) $(if $(LIMIT),--limit $(LIMIT))
 
 test: lint types imports docs unit ## lint, types, import contracts, documentation, tests, notebooks
 

@@ -26,7 +26,7 @@ _CANDIDATES = ("rag", "blend_filter")  # one hyperparameter; several switches
 _RANGES = {"top_k": (3, 20)}  # longer prompts would take most of the demo's time
 _SNIPPET = """
 import dspy, knowgap
-dspy.configure(lm=knowgap.make_lm("extractive"))
+dspy.configure(lm=knowgap.make_lm({model}))
 program = knowgap.load("{artifact}", retriever="{index}")
 prediction = program(question="{question}")
 print(prediction.answer)
@@ -38,11 +38,13 @@ def demo(
     output_dir: Annotated[Path, Option("--output-dir", "-o", help="Folder for what the demo makes.")] = Path(
         "demo-output"
     ),
+    lm: Annotated[str, Option("--lm", help="Language model, instead of the embedded reader.")] = "extractive",
+    api_base: Annotated[str | None, Option("--api-base", help="Endpoint of an OpenAI-compatible server.")] = None,
     n_trials: Annotated[int, Option("--n-trials", min=1, help="Trials of each study.")] = 5,
     limit: Annotated[int, Option("--limit", "-n", min=1, help="Questions of the dev and test splits.")] = 50,
     num_threads: Annotated[int, Option("--num-threads", min=1, help="Questions answered at once.")] = 2,
 ) -> None:
-    """Run the main job offline on the bundled sample: index, ask, compile and tune, compare, save, load.
+    """Run the main job on the bundled sample, offline by default: index, ask, compile and tune, compare, save, load.
 
     Repeating it continues where it was cut off, and reuses what is already there.
     """
@@ -64,7 +66,7 @@ def demo(
     out.print(f"index in {index}", markup=False)
     with factories.closing(opened):
         retriever = CachedRetriever(opened)  # all programs search for the questions themselves
-        options = o.StudyOptions(limit=limit, n_trials=n_trials, num_threads=num_threads)
+        options = o.StudyOptions(lm=lm, api_base=api_base, limit=limit, n_trials=n_trials, num_threads=num_threads)
         job = Job(options, dataset, ["f1", "exact_match"], factories.load_lm(options), retriever)
 
         _step("3. a question that retrieving once does not answer, and looking for what is missing does")
@@ -91,6 +93,7 @@ def demo(
         with dspy.context(lm=job.lm):
             answer = load(artifact, retriever=retriever)(question=asked.question).answer
         shown = {"question": asked.question, "answer": answer, "reference": asked.reference[0]}
+        shown["model"] = f'"{lm}"' + (f', api_base="{api_base}"' if api_base else "")
         out.print(_SNIPPET.format(artifact=artifact.resolve(), index=index.resolve(), **shown), markup=False)
 
         _step("7. the first question that it answers, the first that it does not, and where their evidence went")
@@ -174,11 +177,9 @@ def _tune_candidates(job: Job, options: o.StudyOptions, output_dir: Path) -> tup
     columns = ["program", "before", "best", "gain [95% interval]", "LM calls", "tokens"]
     show_table("f1 on dev, which flatters what was chosen there; and what the studies cost", columns, rows)
     chosen = max(studies, key=lambda name: studies[name].gain().difference)
-    out.print(
-        f"{chosen} is kept. No demonstrations: the embedded reader takes no notice of them. With a language model, "
-        "`knowgap compile` searches demonstrations and hyperparameters together.",
-        markup=False,
-    )
+    none = "No demonstrations: the embedded reader takes no notice of them. With a language model, "
+    none += "`knowgap compile` searches demonstrations and hyperparameters together."
+    out.print(" ".join([f"{chosen} is kept.", *([none] if options.lm == "extractive" else [])]), markup=False)
     show_study(studies[chosen])
     return programs[chosen], studies[chosen]
 
@@ -191,7 +192,8 @@ def _compare(job: Job, before: Program, tuned: Program) -> Evaluations:
     programs = {"direct": get_program("direct")(), **_programs(job, *_METHODS), label: tuned}
     results = job.evaluate(programs, "test")
     number = len(results["rag"].records)
-    title = f"sample, test split, {number} questions, embedded extractive reader"
+    reader = "embedded extractive reader" if job.options.lm == "extractive" else job.options.lm
+    title = f"sample, test split, {number} questions, {reader}"
     show_scores(title, results, evidence_first=True)
     show_comparisons({name: results[name] for name in _METHODS}, "f1")
     show_comparisons({before.name: results[before.name], label: results[label]}, "f1")

@@ -24,6 +24,8 @@ _TEXT = 16  # columns that a text has at least
 _LONGEST = 24  # a longer word may be cut
 _BORDER = 3  # columns that a table adds to each of its own
 _INTERVAL = 5.0  # seconds between lines of progress
+_LONG = 60.0  # seconds from which on lines say how much time is left
+_REMEMBERED = 3600.0  # seconds over which the speed is estimated: of a slow model, little is done in a minute
 
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x061C, *range(0x200E, 0x2010), *range(0x2028, 0x202F)]
 _CONTROLS += [*range(0x2066, 0x206A), *range(0xD800, 0xE000)]
@@ -148,7 +150,7 @@ def progress(what: str) -> Iterator[Report]:
         TextColumn("[dim]{task.fields[text]}"),
         TextColumn("[yellow]{task.fields[wait]}"),
     )
-    with Progress(*columns, console=err) as bar:
+    with Progress(*columns, console=err, speed_estimate_period=_REMEMBERED) as bar:
         task = bar.add_task(escape(what), total=None, text="", wait="")
         _bars.append(lambda wait: bar.update(task, wait=escape(wait)))
         try:
@@ -168,14 +170,24 @@ def show_wait(text: str) -> bool:
 
 
 def _line_progress(what: str) -> Report:
-    last = 0.0
+    last, began, first, all_of = 0.0, time.monotonic(), 0, None
 
     def report(done: int, total: int | None = None, text: str = "") -> None:
-        nonlocal last
+        nonlocal last, began, first, all_of
         now = time.monotonic()
+        if total != all_of or done < first:  # another piece of work
+            began, first, all_of = now, done, total
         if now - last >= _INTERVAL or done == total:
             last = now
             size = f"{done}/{total}" if total else str(done)
-            err.print(escape(f"{what}: {size} {text}".rstrip()))
+            left = (total - done) * (now - began) / (done - first) if total and done > first else 0.0
+            until = f", {time_left(left)} left" if left >= _LONG else ""
+            err.print(escape(f"{what}: {size} {text}".rstrip() + until))
 
     return report
+
+
+def time_left(seconds: float) -> str:
+    """An estimate of a time, in minutes or hours."""
+    minutes = round(seconds / 60)
+    return f"some {minutes} min" if minutes < 120 else f"some {minutes / 60:.0f} h"

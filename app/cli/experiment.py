@@ -38,6 +38,9 @@ class ExperimentOptions(o.ModelOptions):
     quality: o.Quality = None
     parts: o.Parts = None
     rows: Annotated[list[str] | None, Option("--row", "-r", help="A row to run. Can be repeated.")] = None
+    columns: Annotated[
+        list[str] | None, Option("--column", "-c", help="The data set of a column to run. Can be repeated.")
+    ] = None
     baseline: Annotated[str | None, Option("--baseline", help="The row that others are tested against.")] = None
     as_paper: Annotated[
         list[str] | None,
@@ -78,7 +81,7 @@ def experiment(
         )
     if options.measure and not options.dry_run:
         raise UsageError("--measure: goes with --dry-run")
-    opened = read_table(table)
+    opened = read_table(table).only(options.columns or ())
     folder = options.output_dir or Path(f"experiment-{opened.name}")
     setup: dict[str, Any] = {
         "output": folder,

@@ -189,8 +189,9 @@ def call_bound(program: Program) -> CallBound:
 def _migres(v: Mapping[str, Any]) -> CallBound:
     compressing = v["top_k"] if v["compression"] in ("summary", "snippet") else 0
     leaves = v["max_queries"] if v["read_apart"] else 1
-    deciding = 2 - v["plan_together"]
-    return CallBound(v["iterations"] * (leaves + deciding + v["prompt_knowledge"] + compressing) + 1, v["top_k"])
+    deciding = 2 + v["second_look"]  # what the model believes to be answered, and is not, gets a call for its queries
+    ending = 1 + v["answer_alone"]
+    return CallBound(v["iterations"] * (leaves + deciding + v["prompt_knowledge"] + compressing) + ending, v["top_k"])
 
 
 def _adaptive_note(v: Mapping[str, Any]) -> CallBound:

@@ -61,8 +61,8 @@ class QuestionRecord(BaseModel, extra="forbid"):
 
     Attributes:
         id: the example's id.
-        question: what was asked.
-        reference: acceptable answers; the first one is shown in reports.
+        question: what was asked; empty in a file without the data's text, and then taken from the data.
+        reference: acceptable answers, likewise; the first one is shown in reports.
         type: the kind of question.
         answer: the program's answer; empty if it failed.
         scores: score by metric name, in [0, 1]; None if the metric is not defined for this question.
@@ -76,8 +76,8 @@ class QuestionRecord(BaseModel, extra="forbid"):
     """
 
     id: str
-    question: str
-    reference: list[str]
+    question: str = ""
+    reference: list[str] = []
     type: str = ""
     answer: str = ""
     scores: dict[str, float | None] = {}
@@ -165,7 +165,10 @@ def run_questions(
     """
     tally = _Tally(len(questions), next(iter(metrics)), max(3, num_threads), progress, lm)
     fine = {id: r for id, r in answered.items() if id in questions and not (r.lost or r.cost.all_unreadable)}
-    for record in fine.values():
+    for id, record in fine.items():
+        if not record.question:
+            known = {"question": questions[id].question, "reference": reference_answers(questions[id])}
+            fine[id] = record.model_copy(update=known)
         tally.add(record)
 
     def ask(question: tuple[str, dspy.Example]) -> QuestionRecord:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,31 @@ class ExperimentTable(BaseModel, extra="forbid", frozen=True):
             if column.task not in TASKS:
                 raise ValueError(str(UnknownName.among("task", column.task, TASKS)))
         return self
+
+    def only(self, datasets: Collection[str]) -> ExperimentTable:
+        """The table with the columns of these data sets alone; none named is all.
+
+        Raises:
+            UnknownName: the table has no column of a data set.
+        """
+        known = [column.dataset for column in self.columns]
+        for name in datasets:
+            if name not in known:
+                raise UnknownName.among(f"column of {self.name}", name, known)
+        kept = [number for number, name in enumerate(known) if not datasets or name in datasets]
+        rows = []
+        for place, row in enumerate(self.rows):
+            changes: dict[str, Any] = {
+                "datasets": tuple(name for name in row.datasets if not datasets or name in datasets),
+                "by_dataset": {k: values for k, values in row.by_dataset.items() if not datasets or k in datasets},
+            }
+            if row.datasets and not changes["datasets"]:
+                continue
+            if row.paper:
+                changes["paper"] = tuple(value for number in kept for value in self.printed(place, number).values())
+            rows.append(row.model_copy(update=changes))
+        columns = tuple(self.columns[number] for number in kept)
+        return self.model_copy(update={"columns": columns, "rows": tuple(rows)})
 
     def printed(self, row: int, column: int) -> dict[str, float | None]:
         """The paper's figures of a cell as it prints them, by metric; None for a metric without a figure."""
