@@ -305,7 +305,7 @@ class _OneReply:
         self.replies = iter([reply])
 
     def complete(self, request: Request) -> Response:
-        message = Message.assistant([TextPart(next(self.replies, "no field in sight"))])
+        message = Message.assistant([TextPart(next(self.replies, "[[ no field in sight"))])
         usage = Usage(input_tokens=1, output_tokens=1, total_tokens=2)
         return Response(id=None, model="scripted", message=message, finish_reason="stop", usage=usage)
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,8 @@ def data(tmp_path: Path) -> Path:
         for name, town in people[:2]
     ]
     (tmp_path / "hotpotqa").mkdir()
-    (tmp_path / "hotpotqa" / "dev.json").write_text(json.dumps(records), encoding="utf-8")
+    for name in ("dev", "train"):
+        (tmp_path / "hotpotqa" / f"{name}.json").write_text(json.dumps(records), encoding="utf-8")
     return tmp_path
 
 
@@ -233,3 +235,35 @@ def test_a_tiny_generator_is_trained_and_scored():
     assert [row["search"] for row in rows] == ["without search", "a chain of decompositions", "the tree"]
     assert rows[0]["calls per question"] == "1.0"
     assert "kept, multi_hop" in log
+
+
+def test_early_stops_and_needless_rounds(data, tmp_path):
+    options = ["--stopping-lm", "extractive", "--stopping-arms", "MIGRES;MIGRES, second look", "--stopping-output"]
+    report, log = run("stopping", "--data", str(data), *options, str(tmp_path / "out"))
+    [rows] = tables(report).values()
+    assert [row["method"] for row in rows] == ["MIGRES", "MIGRES, second look"]
+    assert {row["wrong early stops"] for row in rows} == {"0%"}
+    assert {row["ended by the model"] for row in rows} == {"100%"}
+    assert float(rows[1]["calls"]) > float(rows[0]["calls"])
+    assert "2WikiMultihopQA is left out" in log
+
+
+def test_recorded_answers_have_no_text_of_the_data_and_are_gone_on_from(data, tmp_path):
+    command = [sys.executable, "-m", "knowgap", "experiment", "overview", "-r", "plain retrieval", "-c", "hotpotqa"]
+    options = ["--engine", "bm25", "-d", f"hotpotqa={data / 'hotpotqa' / 'dev.json'}", "--lm", "extractive", "--json"]
+
+    def experiment(folder: Path) -> dict[str, Any]:
+        done = subprocess.run([*command, *options, "-o", str(folder)], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    first = experiment(tmp_path / "first")
+    assert [table["dataset"] for table in (first["table"]["columns"][c["column"]] for c in first["cells"])] == [
+        "hotpotqa"
+    ]
+    record = [sys.executable, str(FOLDER / "recorded.py"), str(tmp_path / "first"), str(tmp_path / "second")]
+    assert subprocess.run(record, capture_output=True, text=True, check=True).stdout.startswith("2 answers")
+    [file] = (tmp_path / "second" / "answers").iterdir()
+    assert "born?" not in file.read_text(encoding="utf-8")
+    again = experiment(tmp_path / "second")
+    assert (first["spent"]["calls"], again["spent"]["calls"]) == (2, 0)
+    assert again["cells"][0]["figures"] == first["cells"][0]["figures"]
