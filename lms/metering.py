@@ -244,7 +244,9 @@ def get_part(source: Any, name: str) -> Any:
     return source.get(name) if isinstance(source, Mapping) else getattr(source, name, None)
 
 
-_TOO_LONG = re.compile(r"context (?:size|length|window)|maximum context|prompt is too long|too many (?:input )?tokens", re.I)
+_TOO_LONG = re.compile(
+    r"context (?:size|length|window)|maximum context|prompt is too long|too many (?:input )?tokens", re.I
+)
 
 _begun: dict[object, tuple[float, str]] = {}
 """When each request under way began, and the model that it asks."""

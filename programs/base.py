@@ -22,16 +22,20 @@ from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInt
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.replies.asking import ask_until_read, lm_of
-from knowgap.programs.replies.outputs import is_blank, without_surrogates
+from knowgap.programs.replies.outputs import is_blank, known_text, without_surrogates
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
-from knowgap.signatures import STYLES
+from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages
+from knowgap.signatures.values import is_unknown
 
 _LOG = logging.getLogger("knowgap")
+
+_PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
+"""What answers where the method's own replies cannot be read, and how many passages it is shown."""
 
 PAPER = "paper"
 """Stands for the preset of the questions' task."""
@@ -81,7 +85,8 @@ class Program(Streamable, dspy.Module):
 
     A subclass declares its hyperparameters as class attributes, makes its predictors in `__init__`, and writes its
     algorithm in `forward(question)`, which ends with `conclude`. Calling the program adds the trace to the prediction.
-    A program keeps no state between questions and may be called from many threads.
+    A program keeps no state between questions and may be called from many threads. Where replies of the language model
+    cannot be read, and no answer comes of it, the question is answered from the passages that were found first.
 
     Attributes:
         name: the program's name in the registry; that of the class where a subclass says nothing.
@@ -227,12 +232,34 @@ class Program(Streamable, dspy.Module):
         ):
             recorder.add(Asked(question=question))
             output: Any = super().__call__(question=question)
-        wrapped = isinstance(output, tuple)  # by an optimizer
-        plain = output[0] if wrapped else output
-        prediction = CitedPrediction.of(plain, self.style, self.parts().get("entailment"))
+            wrapped = isinstance(output, tuple)  # by an optimizer
+            given = self._answered(question, output[0] if wrapped else output)
+        prediction = CitedPrediction.of(given, self.style, self.parts().get("entailment"))
         prediction.trace = recorder.finish(self.name, question)
         answered: Any = (prediction, *output[1:]) if wrapped else prediction
         return answered
+
+    def _answered(self, question: str, prediction: dspy.Prediction) -> dspy.Prediction:
+        """The prediction; where replies could not be read and gave no answer, one from the first passages found.
+
+        A model that has failed to write an answer alone is not asked for one again.
+        """
+        recorder = current_recorder()
+        first = next((step.hits[0] for step in recorder.steps if isinstance(step, Retrieved)), [])
+        unread: list[Any] = [getattr(self, step.act, None) for step in recorder.steps if isinstance(step, Malformed)]
+        hopeless = self.parts().get("generator") is not None or lm_of(_PLAIN, {}) is None
+        hopeless = hopeless or any(
+            isinstance(predictor, dspy.Predict) and [*vars(predictor)["signature"].output_fields] == ["answer"]
+            for predictor in unread
+        )
+        if hopeless or not (first and unread and is_unknown(str(prediction.get("answer") or "") or UNKNOWN)):
+            return prediction
+        passages = [recorder.passages[name] for name in first[:_PLAIN_PASSAGES]]
+        answer = known_text(self.ask(_PLAIN, question=question, passages=passages, style=self.wording))
+        if not answer:
+            return prediction
+        self.record(Stopped(reason="replies could not be read: plain retrieval"))
+        return dspy.Prediction(**{**prediction, **self.conclude(answer, passages)})
 
     # What `forward` uses.
 
@@ -326,7 +353,8 @@ class Program(Streamable, dspy.Module):
 
     def _name_of(self, predictor: dspy.Module) -> str:
         """The attribute name of a predictor."""
-        return next((name for name, value in vars(self).items() if value is predictor), type(predictor).__name__)
+        plain = "plain retrieval" if predictor is _PLAIN else type(predictor).__name__
+        return next((name for name, value in vars(self).items() if value is predictor), plain)
 
     def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Search for several queries at once; returns at most `k` hits for each, best first."""

@@ -335,13 +335,13 @@ class RQRAG(Program):
         answers = action == "answer"
         field, temperature = ("answer", 0.0) if answers else ("query", 1.0)
         inputs: dict[str, Any] = {"question": question, "searched": node.searched, "passages": node.passages}
+        inputs |= {"style": self.wording} if answers else {}
         reply = ask_for_tokens(
             self,
             getattr(self, action),
             with_tokens,
             temperature=temperature if self.sample_queries else None,
             **inputs,
-            **({"style": self.wording} if answers else {}),
             leave=int(not answers),
         )
         tokens = reply.tokens_of(field)

@@ -6,8 +6,8 @@ from knowgap.signatures.types import SourcePassage
 
 STYLES = {
     "short": (
-        "Only the answer, no sentence. If you read it in a text, word it as the text does. If several things are asked "
-        "for, give all of them."
+        "Not a sentence. Only the name, date, number, phrase, or yes or no, as short as possible, and worded as in the "
+        "text if you read one. If several things are asked for, give all of them."
     ),
     "long": "A complete answer of several sentences. It covers every reading of the question.",
     "yes_no": "Only yes or no.",

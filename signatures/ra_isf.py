@@ -8,7 +8,7 @@ import dspy
 
 from knowgap.signatures.types import SourcePassage, SubAnswer
 
-INTERMEDIATE = "Only the full name or the exact value, no sentence. Leave it empty if you cannot tell."
+INTERMEDIATE = "Not a sentence. Only the full name or the exact value. Leave it empty if you cannot tell."
 """How the answer to a sub-question is worded: so that the next question can name it."""
 
 

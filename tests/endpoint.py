@@ -23,6 +23,8 @@ class Endpoint:
         bodies: the requests, as decoded JSON.
         faults: what it answers to the next requests, before it replies to any; "reset" closes the connection.
         fault_of: what it answers to a request with this text, as long as it returns something.
+        reply_of: its reply to a request; None for a field of each name that the prompt asks for.
+        tokens: of its replies, with their log-probabilities.
         delay_of: seconds before the reply to a prompt; the end of the block ends the wait.
     """
 
@@ -31,6 +33,8 @@ class Endpoint:
         self.bodies: list[dict[str, Any]] = []
         self.faults: list[Fault | str] = []
         self.fault_of: Callable[[str], Fault | None] = lambda text: None
+        self.reply_of: Callable[[dict[str, Any]], str | None] = lambda body: None
+        self.tokens: list[dict[str, Any]] = []
         self.delay_of: Callable[[str], float] = lambda text: 0.0
         self.ended = threading.Event()
 
@@ -59,7 +63,10 @@ def endpoint() -> Iterator[Endpoint]:
             if here.ended.wait(here.delay_of(text)):
                 self.close_connection = True
                 return
-            choice = {"index": 0, "message": {"role": "assistant", "content": reply(text)}, "finish_reason": "stop"}
+            written = here.reply_of(body)
+            message = {"role": "assistant", "content": reply(text) if written is None else written}
+            choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop"}
+            choice |= {"logprobs": {"content": here.tokens}} if here.tokens else {}
             usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
             answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
             status, headers, written = fault or (200, {}, json.dumps(answer | {"usage": usage}))

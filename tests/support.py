@@ -98,8 +98,12 @@ def by_output(script: Mapping[str, Sequence[Mapping[str, Any] | str] | Rule]) ->
     return rule
 
 
-UNREADABLE = "no field in sight"
+UNREADABLE = "[[ no field in sight"
 """A reply that no adapter can read; each call of a predictor asks for it twice, in the chat and in the JSON format."""
+
+
+PLAINLY = "plainly"
+"""The answer of plain retrieval, to which a program falls back whose replies cannot be read."""
 
 
 class ProgramEngine(ScriptedEngine):
@@ -111,11 +115,13 @@ class ProgramEngine(ScriptedEngine):
 
     def __init__(self, program: dspy.Module, script: Mapping[str, Any]):
         super().__init__(self._play)
+        script = {"plain retrieval": PLAINLY, **script}
         self.script = {act: iter(replies) if isinstance(replies, list) else replies for act, replies in script.items()}
         self.names = {
             (tuple(predictor.signature.output_fields), frozenset(predictor.signature.input_fields)): name
             for name, predictor in program.named_predictors()
         }
+        self.names.setdefault((("answer",), frozenset({"question", "passages", "style"})), "plain retrieval")
 
     def _play(self, outputs: tuple[str, ...], inputs: dict[str, Any]) -> Mapping[str, Any] | str:
         act = self.names[outputs, frozenset(inputs)]

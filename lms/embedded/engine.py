@@ -106,7 +106,7 @@ def _worded(prompt: Prompt) -> str:
         return max(choices, key=lambda choice: len(words & set(stems(choice[1]))), default=("A", ""))[0]
     if style.startswith("yes or no") and text not in ("yes", "no"):
         return "yes" if found.confidence >= 0.5 else "no"
-    if "sentence" in style and "no sentence" not in style and found.support:
+    if "sentence" in style and "not a sentence" not in style and found.support:
         return " ".join(dict.fromkeys(standalone(sentence) for sentence in found.support))
     return text
 
@@ -263,6 +263,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "relevant_ids": (_relevant_ids, "question passages"),
     "snippet": (lambda prompt: (_excerpts(prompt) or [""])[0], "question passage"),
     "statements": (_statements, "question passages"),
+    "suffices": (lambda prompt: prompt.found.settled, "question known"),
     "summary": (lambda prompt: " ".join(_excerpts(prompt)), "question passage"),
 }
 """The function of each field, and sets of inputs, each of which suffices for it."""

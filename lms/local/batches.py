@@ -20,6 +20,8 @@ from knowgap.lms.local.loading import LocalModel
 
 MAX_BATCH_TOKENS = 32_768
 """Tokens of the padded prompts of a batch, unless a single one is longer."""
+_STOP_TOKENS = 24
+"""Tokens at the end of a reply among which a stop text is looked for."""
 _QUIET, _LONGEST_GATHERING = 0.01, 0.1
 """A batch that is not full begins after so many seconds without a new job, and at the latest after so many."""
 
@@ -43,6 +45,7 @@ class Job:
     Attributes:
         ids: tokens of the prompt.
         limit: the most tokens to write, at least 1.
+        stop: texts of which the first one that is written ends the reply.
         sampling: `temperature`, and perhaps `top_p` and `top_k`, as Transformers takes them; empty to decode greedily.
         seed: the seed of the draws; None takes another one each time.
         logprobs: whether to give log-probabilities.
@@ -52,6 +55,7 @@ class Job:
 
     ids: list[int]
     limit: int = 1
+    stop: tuple[str, ...] = ()
     sampling: dict[str, Any] = field(default_factory=dict)
     seed: int | None = None
     logprobs: bool = False
@@ -146,8 +150,7 @@ def generate(local: LocalModel, jobs: Sequence[Job]) -> list[Reply]:
 
     ids, mask = pad_rows(local, [job.ids for job in jobs], left=not local.is_seq2seq)
     prompt = 1 if local.is_seq2seq else ids.shape[1]
-    limits = torch.tensor([job.limit for job in jobs], device=ids.device)
-    scores, first = _TokenScores(), jobs[0]
+    scores, first, ends = _TokenScores(), jobs[0], _Ends(local, jobs, prompt)
     devices = [ids.device] if ids.device.type == "cuda" else []
     with torch.inference_mode(), torch.random.fork_rng(devices) if first.sampling else nullcontext():
         if first.sampling:
@@ -155,19 +158,43 @@ def generate(local: LocalModel, jobs: Sequence[Job]) -> list[Reply]:
         output = local.model.generate(
             input_ids=ids,
             attention_mask=mask,
-            generation_config=_settings(local, int(limits.max()), first.sampling),
+            generation_config=_settings(local, max(job.limit for job in jobs), first.sampling),
             logits_processor=LogitsProcessorList([scores] if first.logprobs else []),
-            stopping_criteria=StoppingCriteriaList([lambda rows, _, **__: rows.shape[1] - prompt >= limits]),
+            stopping_criteria=StoppingCriteriaList([ends]),
         )
         scores.take(output)
     logprobs = torch.cat(scores.taken, 1).tolist() if scores.taken else [[] for _ in jobs]
     replies = []
-    for job, written, values in zip(jobs, output[:, prompt:].tolist(), logprobs, strict=True):
-        ends = (place for place, token in enumerate(written[: job.limit], 1) if token in local.end_ids)
-        end = next(ends, None)
+    for job, written, values, stopped in zip(jobs, output[:, prompt:].tolist(), logprobs, ends.stopped, strict=True):
+        within = written[: min(job.limit, stopped or job.limit)]
+        end = next((place for place, token in enumerate(within, 1) if token in local.end_ids), stopped)
         length = end or job.limit
         replies.append(Reply(written[:length], end is not None, values[:length]))
     return replies
+
+
+class _Ends:
+    """A hook of Transformers' `generate`: ends each reply at its limit, or where it has one of its job's stop texts.
+
+    Attributes:
+        stopped: for each job, the tokens of the reply up to the one that completes a stop text; None without any.
+    """
+
+    def __init__(self, local: LocalModel, jobs: Sequence[Job], prompt: int):
+        self._local, self._jobs, self._prompt = local, jobs, prompt
+        self.stopped: list[int | None] = [None for _ in jobs]
+
+    def __call__(self, rows: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        written = rows.shape[1] - self._prompt
+        if any(job.stop for job in self._jobs):
+            texts = self._local.tokenizer.batch_decode(rows[:, -min(written, _STOP_TOKENS) :])
+            for place, (job, text) in enumerate(zip(self._jobs, texts, strict=True)):
+                if self.stopped[place] is None and any(stop in text for stop in job.stop):
+                    self.stopped[place] = written
+        done = [end is not None or written >= job.limit for end, job in zip(self.stopped, self._jobs, strict=True)]
+        return torch.tensor(done, device=rows.device)
 
 
 class _TokenScores:

@@ -19,8 +19,8 @@ class HFEngine(InProcessEngine):
 
     The prompt is made by the tokenizer's chat template, or from the messages with blank lines between them where it has
     none. Decoding is greedy unless the request sets a temperature above 0. Requests of several threads are answered in
-    padded batches; one with a temperature is answered alone. For continuous batching, texts that end a reply, and the
-    most probable other tokens, serve the model (`transformers serve`, vLLM, Ollama) and name it `openai/…`.
+    padded batches; one with a temperature is answered alone. For continuous batching, and the most probable other
+    tokens, serve the model (`transformers serve`, vLLM, Ollama) and name it `openai/…`.
 
     Args:
         path_or_id: a model folder, or a name on the hub.
@@ -30,7 +30,7 @@ class HFEngine(InProcessEngine):
         batch_size: the most requests in a padded batch.
     """
 
-    supported_params = frozenset({"temperature", "top_p", "top_k", "max_tokens", "logprobs", "seed"})
+    supported_params = frozenset({"temperature", "top_p", "top_k", "max_tokens", "logprobs", "seed", "stop"})
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class HFEngine(InProcessEngine):
         job = Job(
             ids,
             local.room(len(ids), config.max_tokens or self.max_new_tokens),
+            stop=tuple(config.stop or ()),
             sampling={name: value for name, value in sampling.items() if value} if config.temperature else {},
             seed=config.seed,
             logprobs=config.logprobs is not None,
@@ -149,11 +150,14 @@ def _label_ids(local: LocalModel, label: str) -> list[int]:
 def _response(local: LocalModel, request: Request, job: Job, reply: Reply) -> Response:
     tokens = [*reply.tokens[:-1], *(token for token in reply.tokens[-1:] if token not in local.end_ids)]
     decode = local.tokenizer.decode
+    text = decode(tokens, skip_special_tokens=True)
+    for stop in job.stop:
+        text = text.partition(stop)[0]
     scored = zip(tokens, reply.logprobs, strict=False)
     return Response(
         id=None,
         model=request.model,
-        message=Message.assistant(decode(tokens, skip_special_tokens=True)),
+        message=Message.assistant(text),
         finish_reason="stop" if reply.ended else "length",
         usage=Usage(input_tokens=len(job.ids), output_tokens=len(reply.tokens)),
         logprobs=tuple(TokenLogprob(decode([token]), value, token_id=token) for token, value in scored)

@@ -1,5 +1,6 @@
-"""Ask a predictor: at temperature 0 unless something else was said, up to the mark that ends a reply of DSPy's chat
-format, and once more where a reply cannot be read.
+"""Ask a predictor: at temperature 0 and for a reply of limited length, unless something else was said.
+
+It is asked once more where a reply cannot be read.
 
 Replies that cannot be read, or were cut off, are kept out of DSPy's cache.
 """
@@ -28,7 +29,9 @@ from knowgap.programs.replies.adapter import adapter_in_use
 
 _LOG = logging.getLogger("knowgap")
 _REFUSED: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
-"""Settings that a model has refused, or that have cut its thoughts off, and that it is not sent again."""
+"""Settings that a model has refused, or that have cut its thoughts off: it is asked without them."""
+LONGEST_REPLY = 1_500
+"""Tokens of a reply at most, where nobody says otherwise: a small model may repeat itself until its window is full."""
 _SHORT_REPLY = 200
 """Tokens; a reply that is cut off before has no room in the model's window."""
 _STOP = "[[ ## completed"
@@ -48,11 +51,18 @@ def default_sampling(lm: Any) -> dict[str, Any]:
     return {} if chosen or "max_completion_tokens" in lm.kwargs else {"temperature": 0.0}
 
 
-def default_stop(lm: Any, adapter: Any) -> dict[str, Any]:
-    """What ends a reply in the chat format, for a language model that takes such texts and was given none."""
-    reads_marks = getattr(adapter, "form", "") == "chat" and isinstance(lm, dspy.LM)
-    chosen = not reads_marks or lm.kwargs.get("stop") is not None or "max_completion_tokens" in lm.kwargs
-    return {} if chosen or "stop" not in lm.supported_params else {"stop": [_STOP]}
+def default_limits(lm: Any, adapter: Any) -> dict[str, Any]:
+    """What ends a reply for a language model that was not told: the mark at the end of the chat format, or its length.
+
+    Nothing is sent to OpenAI's reasoning models, whose thoughts count. A model that runs in this process has a limit of
+    its own.
+    """
+    if not isinstance(lm, dspy.LM) or "max_completion_tokens" in lm.kwargs:
+        return {}
+    limits: dict[str, Any] = {"max_tokens": LONGEST_REPLY} if isinstance(lm.engine, str) else {}
+    if getattr(adapter, "form", "") == "chat" and "stop" in lm.supported_params:
+        limits["stop"] = [_STOP]
+    return {name: value for name, value in limits.items() if lm.kwargs.get(name) is None}
 
 
 def lm_of(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Any:
@@ -119,7 +129,8 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
     given = {**inputs, "lm": asked} if "lm" in inputs or getattr(_predict_of(predictor), "lm", None) else dict(inputs)
     config, adapter = {**getattr(_predict_of(predictor), "config", {}), **inputs.get("config", {})}, adapter_in_use()
     said = config.keys() & {"temperature", "top_p", "rollout_id", "n"}
-    added = {**({} if said else default_sampling(lm)), **({} if "stop" in config else default_stop(lm, adapter))}
+    limits = {name: limit for name, limit in default_limits(lm, adapter).items() if name not in config}
+    added = {**({} if said else default_sampling(lm)), **limits}
     refused: Collection[str] = _REFUSED.get(lm, ())
     with metering(), dspy.context(adapter=adapter, lm=asked, callbacks=callbacks):
         while True:
@@ -127,28 +138,35 @@ def _call(predictor: dspy.Module, inputs: Mapping[str, Any], tracker: UsageTrack
             chosen = {**given, "config": {**inputs.get("config", {}), **added}} if added else given
             try:
                 return ask_patiently(lm, functools.partial(predictor, **chosen))
-            except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
-                refused = {name for name in added if name in str(error).lower()}
-                if not refused or isinstance(error, ContextWindowExceededError):
+            except ContextWindowExceededError:
+                if "max_tokens" not in added:
                     raise
-            _REFUSED.setdefault(lm, set()).update(refused)
+                refused = {"max_tokens"}  # some servers want room for the longest reply
+            except (LMInvalidRequestError, LMUnsupportedFeatureError) as error:
+                message = re.sub("max_(completion|output)_", "max_", str(error).lower())
+                if not (refused := {name for name in added if name in message}):
+                    raise
+                _REFUSED.setdefault(lm, set()).update(refused)
 
 
 def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     """Call a predictor, once more if its reply cannot be read or was cut off at the limit of tokens.
 
     Such replies are removed from DSPy's cache, so that the second call, and the next run, reach the model. Nothing is
-    repeated if the model was called twice already: DSPy asks for JSON where it cannot read a reply in the chat format.
+    repeated if the model was called twice already: DSPy asks for JSON where it cannot read a reply in the chat format;
+    unless it was the model's thoughts that were cut off, which are not limited any more then.
     Of two replies, the second one counts if it can be read.
 
     Raises:
         ContextWindowExceededError: the prompt is too long, or leaves too little room for a reply.
         LMError: the language model does not answer.
     """
+    refused = _refused_by(predictor, inputs)
     first = _ask(predictor, inputs)
     if first.prediction is None and _fills_window(lm_of(predictor, inputs), first.usage):
         raise ContextWindowExceededError(message="the prompt leaves too little room for a reply in the model's window")
-    if (first.prediction is not None and not first.usage.cut) or first.usage.calls > 1:
+    unbound = refused != _refused_by(predictor, inputs)  # the next reply will not be cut off in thought
+    if (first.prediction is not None and not first.usage.cut) or (first.usage.calls > 1 and not unbound):
         return first
     second = _ask(predictor, inputs)
     usage = first.usage + second.usage
@@ -157,6 +175,11 @@ def ask_until_read(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
     if dspy.settings.trace:  # from which an optimizer makes demonstrations
         dspy.settings.trace[:] = [call for call in dspy.settings.trace if call[2] is not first.prediction]
     return second._replace(usage=usage)
+
+
+def _refused_by(predictor: dspy.Module, inputs: Mapping[str, Any]) -> set[str]:
+    lm = lm_of(predictor, inputs)
+    return set() if lm is None else {*_REFUSED.get(lm, ())}
 
 
 def _fills_window(lm: Any, usage: Usage) -> bool:
@@ -181,7 +204,8 @@ def _ask(predictor: dspy.Module, inputs: Mapping[str, Any]) -> Reply:
         for each in (tracker, *trackers()):
             each.add(around)
     if (prediction is None or len(tracker.entries) > 1) and any(map(_ends_in_thought, tracker.entries)):
-        _REFUSED.setdefault(lm_of(predictor, inputs), set()).add("stop")
+        lm = lm_of(predictor, inputs)
+        _REFUSED.setdefault(lm, set()).update(default_limits(lm, adapter_in_use()))
     if prediction is None or tracker.usage.cut:
         _remove_from_cache(lm_of(predictor, inputs), tracker.entries)
     return Reply(prediction, problem, tracker.usage)

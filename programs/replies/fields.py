@@ -30,10 +30,22 @@ Raw = dict[str, Any]
 """Values of the fields as they stand in the reply: text, or decoded JSON."""
 
 _THOUGHT = re.compile(r"<(think|thinking|reasoning_content)>.*?</\1>|\A(?:(?!<think).)*?</think(?:ing)?>", re.S)
+_OPEN_THOUGHT = re.compile(r"<think(?:ing)?>.*", re.S)
+"""Thoughts that were cut off; they may name the fields. A model that forgets to close them writes a reply's end."""
 _OBJECTS = 100
 """Braces of a reply at which a JSON object is looked for."""
 _LONGEST = 50_000
 """Characters of a reply that are read, half of them from its beginning and half from its end."""
+_LONGEST_PLAIN = 10_000
+"""Characters of a reply without any form that is read as a text."""
+_REFUSAL = re.compile(r"(?:I'm sorry|I am sorry|sorry,|I can(?:no|')t|I am unable|I'm unable|as an AI)", re.I)
+_PREAMBLE = re.compile(
+    r"(?:(?:sure|certainly|of course|okay|ok)\b[^.!:\n]*[.!:]\s*)?"
+    r"(?:(?:based on|according to) [^,\n]{1,80},\s*)?"
+    r"(?:the|my) (?:final |short |correct |best )?answer(?:\s*:|\s+is\b\s*:?)\s*",
+    re.I,
+)
+"""How a reply leads to its answer."""
 _ITEMS = 200
 """Items of a list of objects that are read."""
 _REPAIRED = 2_000
@@ -50,9 +62,12 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         form: the one that was asked for, looked for first.
 
     Returns:
-        The values of all output fields, or None if a field without a default cannot be read, or no field at all.
+        The values of all output fields, or None if a field without a default cannot be read, or no field at all, or
+        if the only field is an answer and empty.
     """
     text = _THOUGHT.sub("", reply) if "</think" in reply else reply
+    if "completed ## ]]" not in text:
+        text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
     names = tuple(signature.output_fields)
@@ -74,7 +89,7 @@ def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
             except _UNREADABLE:
                 if field.is_required():
                     return None
-    if not fields:
+    if not fields or fields == {"answer": ""}:  # small models end a reply where they should begin it
         return None
     fields = apply_output_field_defaults(signature, fields)
     return fields if fields.keys() == signature.output_fields.keys() else None
@@ -321,12 +336,17 @@ def _element_value(element: ET.Element) -> Any:
 
 
 def _bare(signature: type[dspy.Signature], text: str) -> Raw:
-    """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks."""
+    """The only field without a default, from a reply that names no field: `Yes.`, a JSON list, lines with marks.
+
+    Plain text is the value of a text that is the only field.
+    """
     required = [(name, field.annotation) for name, field in signature.output_fields.items() if field.is_required()]
     if len(required) != 1:
         return {}
     [(name, kind)] = required
     text = values.unwrap(text)
+    if kind is str and len(signature.output_fields) == 1:
+        return {name: _without_preamble(text)} if _is_plain(text) else {}
     if kind is bool:
         return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
     if get_origin(kind) is not list:
@@ -336,3 +356,15 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
         lines = lines[1:]
     listed = len(lines) > 1 and all(re.match(r"\s*(?:[-*•]|\(?\d{1,2}[.)])\s+\S", line) for line in lines)
     return {name: text} if listed or re.fullmatch(r"\[\s*[\"'“{].*\]", text, re.S) else {}
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a reply is text that says something, without an attempt at a form; a refusal is none."""
+    formed = re.match(r"[{<]", text) or re.fullmatch(r"\[.*\]", text, re.S) or "[[" in text
+    return not (formed or len(text) > _LONGEST_PLAIN or _REFUSAL.match(text)) and re.search(r"\w", text) is not None
+
+
+def _without_preamble(text: str) -> str:
+    """A plain reply without what leads to its answer, such as "The answer is"."""
+    rest = text[match.end() :] if (match := _PREAMBLE.match(text)) else text
+    return rest.strip() or text

@@ -38,7 +38,7 @@ def answered(answer, *passages, **settings):
     with dspy.context(lm=lm):
         prediction = RAG(Fixed(*passages), **settings)(question=HOP)
         assert prediction.citations == prediction.citations
-    assert len(engine.calls) == 1
+    assert len(engine.calls) == (1 if answer else 2)  # an empty answer is asked for once more
     return prediction
 
 

@@ -68,6 +68,7 @@ def test_any_signature_that_asks_for_an_answer(signature, question, context, exp
     [
         ("yes or no, nothing else", "", ("yes", "no")),
         ("the letter of the right option", "\nA) Bergen\nB) Aarhus", ("A", "B")),
+        (INTERMEDIATE, "", ("Aarhus",)),
         ("one or two sentences", "", ("Blue Sea is a film directed by Ilse Morn. Ilse Morn was born in Aarhus.",)),
     ],
 )

@@ -47,6 +47,17 @@ def test_greedy_replies_are_equal_and_sampling_follows_the_seed(engine):
     assert len(set(warm)) > 1
 
 
+def test_a_reply_ends_before_a_stop_text(folder):
+    engine = HFEngine(str(folder), device="cpu", max_new_tokens=12)
+    [whole] = texts([engine.complete(ask())])
+    end = whole[len(whole) // 2 :][:3]
+    first, second = ask_together(engine, [ask(stop=(end, "never")), ask()])
+    assert first.message.text == whole.partition(end)[0]
+    assert first.finish_reason == "stop"
+    assert first.usage.output_tokens < second.usage.output_tokens
+    assert second.message.text == whole
+
+
 def test_log_probabilities_are_given_when_asked_for(engine):
     assert engine.complete(ask()).logprobs is None
     reply, local = engine.complete(ask(logprobs=2)), engine.load()

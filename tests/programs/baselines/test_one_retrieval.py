@@ -49,12 +49,12 @@ def test_self_refine_answers_from_its_note(whole, ask, kinds):
     assert engine.calls[1][1]["note"] == REPLY["note"]
 
 
-@pytest.mark.parametrize("note", ["mumble", {"note": " "}])
+@pytest.mark.parametrize("note", ["[[ mumble", {"note": " "}])
 def test_self_refine_reads_the_passages_if_the_note_is_empty(whole, corpus, ask, note):
     prediction, engine = ask(SelfRefine(whole), {"note": lambda *_: note, "answer": [{"answer": "Tarn"}]})
     assert (prediction.answer, prediction.note) == ("Tarn", "")
     assert engine.calls[-1][1]["note"] == "\n".join(str(passage) for passage in corpus)
-    assert bool(prediction.trace.of(Malformed)) == (note == "mumble")
+    assert bool(prediction.trace.of(Malformed)) == (note == "[[ mumble")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_self_refine_reads_the_passages_if_the_note_is_empty(whole, corpus, ask,
         ([2, 1], ["director", "film"], ["town", "prize"]),
         ([2, 2, 9, 0, -1], ["director"], ["film", "town", "prize"]),
         ([], [], ["film", "director", "town", "prize"]),
-        ("mumble", ["film", "director", "town", "prize"], []),
+        ("[[ mumble", ["film", "director", "town", "prize"], []),
     ],
 )
 def test_self_rerank_reads_what_the_model_keeps_in_its_order(whole, corpus, ask, ids, kept, dropped):

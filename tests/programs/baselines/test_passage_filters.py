@@ -24,7 +24,7 @@ def compressing(irrelevant=(), unreadable=()):
         assert inputs["question"] == QUESTION
         n = number(inputs["passage"])
         if n in unreadable:
-            return "mumble"
+            return "[[ mumble"
         return {"relevant": n not in irrelevant, outputs[-1]: f"{outputs[-1]} of {n}"}
 
     return rule

@@ -52,7 +52,7 @@ def test_iter_retgen_searches_with_the_last_output(retriever, ask, kinds):
 )
 def test_iter_retgen_keeps_the_last_readable_output(retriever, ask, readable, answer, reasoning, query):
     replies = iter(readable)
-    prediction, _ = ask(IterRetGen(retriever), lambda *_: next(replies, "mumble"))
+    prediction, _ = ask(IterRetGen(retriever), lambda *_: next(replies, "[[ mumble"))
     assert (prediction.answer, prediction.reasoning) == (answer, reasoning)
     assert retriever.searched == [QUESTION, query]
 
@@ -75,7 +75,7 @@ def test_itrg_searches_with_its_document(retriever, ask, kinds, strategy, source
 @pytest.mark.parametrize("strategy", ["refresh", "refine"])
 def test_itrg_keeps_its_document_if_the_next_is_unreadable(retriever, ask, strategy):
     replies = iter([{"note": ONE}])
-    rule = {"note": lambda *_: next(replies, "mumble"), "answer": [{"answer": "Tarn"}]}
+    rule = {"note": lambda *_: next(replies, "[[ mumble"), "answer": [{"answer": "Tarn"}]}
     prediction, _ = ask(ITRG(retriever, iterations=2, strategy=strategy), rule)
     assert prediction.note == ONE
     assert ids(prediction.passages) == prediction.trace.of(Noted)[1].passages == ["film", "prize"]
@@ -127,10 +127,10 @@ def test_ircot_limits_sentences_and_passages(corpus, ask):
 
 @pytest.mark.parametrize(
     ("second", "reason"),
-    [((ONE, ""), "repeated sentence"), (("", ""), "no sentence"), ("mumble", "no sentence")],
+    [((ONE, ""), "repeated sentence"), (("", ""), "no sentence"), ("[[ mumble", "no sentence")],
 )
 def test_ircot_ends_with_a_sentence_that_adds_nothing(retriever, ask, second, reason):
     steps = [(ONE, ""), second, second]  # an unreadable reply is asked for once more, in another format
     prediction, _ = ask(IRCoT(retriever), chain(*steps))
     assert (prediction.trace.stopped, prediction.chain, prediction.answer) == (reason, [ONE], "Tarn")
-    assert bool(prediction.trace.of(Malformed)) == (second == "mumble")
+    assert bool(prediction.trace.of(Malformed)) == (second == "[[ mumble")

@@ -42,16 +42,16 @@ def test_least_to_most_limits_its_questions_and_leaves_out_the_question_itself(a
     assert prediction.trace.of(Decomposed)[0].questions == [WHO, "Question 0?", "Question 1?"]
 
 
-@pytest.mark.parametrize("reply", ["mumble", {"questions": []}])
+@pytest.mark.parametrize("reply", ["[[ mumble", {"questions": []}])
 def test_least_to_most_answers_the_question_if_there_are_no_simpler_ones(ask, reply):
     prediction, _ = ask(LeastToMost(), {"questions": lambda *_: reply, "answer": replies("Tarn")})
     assert prediction.answer == "Tarn"
     assert len(prediction.trace.of(Answered)) == 1
-    assert bool(prediction.trace.of(Malformed)) == (reply == "mumble")
+    assert bool(prediction.trace.of(Malformed)) == (reply == "[[ mumble")
 
 
 def test_least_to_most_leaves_an_unreadable_answer_empty(ask):
-    prediction, engine = ask(LeastToMost(), {"questions": [{"questions": [WHO]}], "answer": lambda *_: "mumble"})
+    prediction, engine = ask(LeastToMost(), {"questions": [{"questions": [WHO]}], "answer": lambda *_: "[[ mumble"})
     assert engine.calls[-1][1]["sub_answers"] == [{"question": WHO, "answer": ""}]
     assert prediction.answer == ""
 

@@ -85,7 +85,7 @@ def test_statements_without_evidence_are_dropped_in_the_end(program, ask, iterat
     assert (len(engine.calls), prediction.trace.cost.iterations) == (calls, iterations)
 
 
-@pytest.mark.parametrize("reply", ["mumble", {"queries": []}, {"queries": [QUESTION]}])
+@pytest.mark.parametrize("reply", ["[[ mumble", {"queries": []}, {"queries": [QUESTION]}])
 def test_without_new_queries_the_statement_itself_is_searched(program, ask, reply):
     made = program()
     script = {"statements": always(LUND), "queries": always(reply), "explanation": [LAST]}
@@ -96,8 +96,8 @@ def test_without_new_queries_the_statement_itself_is_searched(program, ask, repl
     assert prediction.trace.of(Queried)[0].repeated == ([QUESTION] if reply == {"queries": [QUESTION]} else [])
 
 
-@pytest.mark.parametrize("reply", ["mumble", draft("Tarn"), draft("Tarn", (" ", [1]))])
+@pytest.mark.parametrize("reply", ["[[ mumble", draft("Tarn"), draft("Tarn", (" ", [1]))])
 def test_a_draft_without_statements_cannot_be_verified(program, ask, reply):
     prediction, _ = ask(program(), {"statements": always(reply), "explanation": [LAST]})
     assert (prediction.answer, prediction.trace.stopped) == ("last", "no statements")
-    assert bool(prediction.trace.of(Malformed)) == (reply == "mumble")
+    assert bool(prediction.trace.of(Malformed)) == (reply == "[[ mumble")

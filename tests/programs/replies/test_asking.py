@@ -1,13 +1,21 @@
-"""Temperature 0 where nobody says otherwise."""
+"""Temperature 0, the end of a reply and its length where nobody says otherwise; prompts that are too long."""
+
+import json
 
 import dspy
 import pytest
+from dspy.lm15 import ContextLengthError
 from dspy.utils.exceptions import LMInvalidRequestError
-from support import ScriptedEngine, lm_of
+from endpoint import endpoint
+from support import ScriptedEngine, TableRetriever, lm_of
 
 from knowgap.compiling.evaluation.provenance import lm_settings
+from knowgap.lms import make_lm, quiet_dspy
 from knowgap.programs.baselines.direct import Direct
-from knowgap.programs.replies.asking import default_sampling
+from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.replies.asking import default_limits, default_sampling
+from knowgap.programs.trace.steps import Shortened
+from knowgap.retrieval.passage import Passage
 
 
 @pytest.mark.parametrize(
@@ -62,3 +70,97 @@ def test_a_model_that_refuses_it_is_asked_again_without_and_remembered():
         answers = [Direct()(question="Where?").answer for _ in range(2)]
     assert answers == ["Tarn", "Tarn"]
     assert lm.temperatures == [0.0, None, None]
+
+
+ANSWER = "[[ ## answer ## ]]\nTarn"
+STOP = ["[[ ## completed"]
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """Ask a model at an endpoint, which answers by a rule, and get the limits of each request."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    quiet_dspy()
+
+    def run(rule=lambda _: ANSWER, adapter=None, fault=lambda _: None, questions=("Where?",), **options):
+        with endpoint() as server:
+            server.reply_of, server.fault_of = rule, lambda _: fault(server.bodies[-1])
+            with dspy.context(lm=make_lm("openai/local", api_base=server.api_base, **options), adapter=adapter):
+                assert {Direct()(question=question).answer for question in questions} == {"Tarn"}
+            names = {"stop": "stop", "max_completion_tokens": "max_tokens"}
+            return [{names[name]: body[name] for name in names if name in body} for body in server.bodies]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("options", "adapter", "sent"),
+    [
+        ({}, None, {"stop": STOP, "max_tokens": 1500}),
+        ({}, dspy.JSONAdapter(), {"max_tokens": 1500}),
+        ({"max_tokens": 99}, None, {"stop": STOP, "max_tokens": 99}),
+        ({"stop": ["."]}, dspy.ChatAdapter(), {"stop": ["."], "max_tokens": 1500}),
+    ],
+)
+def test_a_reply_ends_at_its_mark_and_is_not_longer_than_needed(limits, options, adapter, sent):
+    assert limits(adapter=adapter, **options) == [sent]
+
+
+def test_reasoning_models_are_sent_no_limits():
+    assert default_limits(dspy.LM("openai/o3", api_key="none"), dspy.ChatAdapter()) == {}
+
+
+def test_a_model_that_refuses_to_be_stopped_is_asked_again_without_and_remembered(limits):
+    refusal = (400, {}, '{"error": {"message": "Unsupported parameter: \'stop\' is not supported with this model"}}')
+    sent = limits(fault=lambda body: refusal if "stop" in body else None, questions=("Where?", "When?"))
+    assert [{*each} for each in sent] == [{"stop", "max_tokens"}, {"max_tokens"}, {"max_tokens"}]
+
+
+def test_a_server_that_wants_room_for_the_longest_reply_is_asked_for_one_of_any_length(limits):
+    message = "the request exceeds the available context size of 400 tokens"
+    refusal = (400, {}, json.dumps({"error": {"message": message, "code": 400}}))
+    sent = limits(fault=lambda body: refusal if "max_completion_tokens" in body else None)
+    assert [{*each} for each in sent] == [{"stop", "max_tokens"}, {"stop"}]
+
+
+@pytest.mark.parametrize("cut", ["<think>\nI write [[ ## answer ## ]], then ", ""])
+def test_a_model_whose_thoughts_were_cut_off_is_not_limited_any_more(limits, cut):
+    whole = f"<think>\n{ANSWER} [[ ## completed ## ]]\n</think>\n{ANSWER}"
+    sent = limits(lambda body: cut if "max_completion_tokens" in body else whole, questions=("Where?", "When?"))
+    assert [bool(each) for each in sent] == [True, True, False, False]
+
+
+class Window(ScriptedEngine):
+    """Reads prompts with so many `id`s of passages and demonstrations at most; the others are too long."""
+
+    def __init__(self, rule, most):
+        super().__init__(rule)
+        self.most = most
+
+    def complete(self, request):
+        texts = [message.text or "" for message in request.messages]
+        if sum(text.count('"id"') for text in texts) > self.most:
+            raise ContextLengthError("the prompt is too long")
+        return super().complete(request)
+
+
+HITS = [{"id": str(n), "title": f"T{n}", "text": f"Fact {n}."} for n in range(5)]
+
+
+def test_what_does_not_fit_the_window_is_left_out_by_rank(caplog):
+    passages = [Passage(**hit) for hit in HITS]
+    engine = Window(lambda *_: {"answer": "Tarn"}, most=3)
+    program = RAG(TableRetriever({"Where?": passages}), top_k=5)
+    program.answer.demos = [dspy.Example(question="When?", passages=[], style="", answer="1850")]
+    with dspy.context(lm=lm_of(engine)):
+        prediction = program(question="Where?")
+    assert [p["title"] for p in engine.calls[0][1]["passages"]] == ["T0", "T1", "T2"]
+    [step] = prediction.trace.of(Shortened)
+    assert (step.act, step.passages, step.demonstrations) == ("answer", ["4", "3"], 1)
+    assert {*prediction.trace.shown} == {"0", "1", "2"}
+    assert "is longer than the window of" in caplog.text
+
+
+def test_a_prompt_that_cannot_be_shortened_fails():
+    with pytest.raises(dspy.ContextWindowExceededError), dspy.context(lm=lm_of(Window(lambda *_: {}, most=-1))):
+        Direct()(question="Where?")

@@ -144,7 +144,7 @@ class TestRAGQuestEval:
 def test_a_judged_answer():
     example = dspy.Example(question="Who?", answer="Ada Venn", aliases=["Ada Venn", "Venn"])
     # The third verdict cannot be read, also when it is asked for again.
-    lm, engine = scripted_lm(by_output({"correct": [{"correct": True}, {"correct": False}, "mumble", "mumble"]}))
+    lm, engine = scripted_lm(by_output({"correct": [{"correct": True}, {"correct": False}, "[[ mumble", "[[ mumble"]}))
     with dspy.context(trace=[]):
         scores = [JudgedAccuracy(lm=lm)(example, said("A. Venn")) for _ in range(3)]
         assert dspy.settings.trace == []
