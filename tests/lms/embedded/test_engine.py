@@ -11,7 +11,15 @@ from dspy.lm15 import Message, Request
 
 from knowgap.errors import SignatureNotServed
 from knowgap.lms import ExtractiveEngine, extractive_lm
-from knowgap.signatures import AnswerFromPassages, JudgeAnswer, MissingInfo, PassageRelevance, SourcePassage, UpdateNote
+from knowgap.signatures import (
+    INTERMEDIATE,
+    AnswerFromPassages,
+    JudgeAnswer,
+    MissingInfo,
+    PassageRelevance,
+    SourcePassage,
+    UpdateNote,
+)
 
 PASSAGES = [
     SourcePassage(id=1, title="Blue Sea", text="Blue Sea is a film directed by Ilse Morn."),
