@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import logging
 import math
 import time
 import warnings
@@ -22,20 +21,21 @@ from knowgap.programs.hyperparameters import Choice, Hyperparameter, OptionalInt
 from knowgap.programs.passages import knowledge_tokens, number_passages
 from knowgap.programs.prediction import CitedPrediction
 from knowgap.programs.replies.asking import ask_until_read, lm_of
-from knowgap.programs.replies.outputs import is_blank, known_text, without_surrogates
+from knowgap.programs.replies.long_prompts import warn_of_window, without_last
+from knowgap.programs.replies.outputs import fits_style, is_blank, known_text, without_surrogates
 from knowgap.programs.streaming import Streamable
 from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_recorder, recording
-from knowgap.programs.trace.steps import Answered, Asked, Malformed, Retrieved, Shortened, Step, Stopped
+from knowgap.programs.trace.steps import Answered, Asked, Malformed, Reasoned, Retrieved, Shortened, Step, Stopped
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
 from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
-from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages
+from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, ShortenAnswer
 from knowgap.signatures.values import is_unknown
-
-_LOG = logging.getLogger("knowgap")
 
 _PLAIN, _PLAIN_PASSAGES = dspy.Predict(AnswerFromPassages), 5
 """What answers where the method's own replies cannot be read, and how many passages it is shown."""
+_SHORTEN = dspy.Predict(ShortenAnswer)
+"""What words an answer that is longer than the style asks. Small models write sentences, above all after reasoning."""
 
 PAPER = "paper"
 """Stands for the preset of the questions' task."""
@@ -47,37 +47,6 @@ def _declared(cls: type[Program]) -> Mapping[str, Hyperparameter[Any]]:
     for base in reversed(cls.__mro__):
         declared |= {name: value for name, value in vars(base).items() if isinstance(value, Hyperparameter)}
     return declared
-
-
-def _without_last(predictor: dspy.Module, inputs: dict[str, Any], shortened: Shortened) -> dict[str, Any] | None:
-    """The inputs without the last demonstration, or else without the last of the passages; None if none can go.
-
-    What is left out is noted in `shortened`.
-    """
-    if isinstance(predictor, dspy.Predict) and (demos := inputs.get("demos", predictor.demos)):
-        shortened.demonstrations += 1
-        return {**inputs, "demos": demos[:-1]}
-    lists = [
-        name
-        for name, value in inputs.items()
-        if isinstance(value, list) and len(value) > 1 and isinstance(value[-1], Passage)
-    ]
-    if not lists:
-        return None
-    longest = max(lists, key=lambda name: len(inputs[name]))
-    shortened.passages.append(inputs[longest][-1].id)
-    return {**inputs, longest: inputs[longest][:-1]}
-
-
-@functools.cache
-def _warn_of_window(model: str, program: str, act: str) -> None:
-    _LOG.warning(
-        "a prompt of %s (%s) is longer than the window of %r: the last demonstrations, then the last passages are left "
-        "out, which traces tell",
-        program,
-        act,
-        model,
-    )
 
 
 class Program(Streamable, dspy.Module):
@@ -247,15 +216,15 @@ class Program(Streamable, dspy.Module):
         recorder = current_recorder()
         first = next((step.hits[0] for step in recorder.steps if isinstance(step, Retrieved)), [])
         unread: list[Any] = [getattr(self, step.act, None) for step in recorder.steps if isinstance(step, Malformed)]
-        hopeless = self.parts().get("generator") is not None or lm_of(_PLAIN, {}) is None
-        hopeless = hopeless or any(
+        lm = self._writer()
+        hopeless = lm is None or any(
             isinstance(predictor, dspy.Predict) and [*vars(predictor)["signature"].output_fields] == ["answer"]
             for predictor in unread
         )
         if hopeless or not (first and unread and is_unknown(str(prediction.get("answer") or "") or UNKNOWN)):
             return prediction
         passages = [recorder.passages[name] for name in first[:_PLAIN_PASSAGES]]
-        answer = known_text(self.ask(_PLAIN, question=question, passages=passages, style=self.wording))
+        answer = known_text(self.ask(_PLAIN, lm=lm, question=question, passages=passages, style=self.wording))
         if not answer:
             return prediction
         self.record(Stopped(reason="replies could not be read: plain retrieval"))
@@ -301,7 +270,7 @@ class Program(Streamable, dspy.Module):
                         prediction, problem = recorder.request_once(key, request)
                     break
                 except dspy.ContextWindowExceededError:
-                    if (shorter := _without_last(predictor, inputs, shortened)) is None:
+                    if (shorter := without_last(predictor, inputs, shortened)) is None:
                         raise
                     inputs = shorter
         except BaseException:
@@ -310,7 +279,7 @@ class Program(Streamable, dspy.Module):
         recorder.count_read(passages)
         if shortened.passages or shortened.demonstrations:
             self.record(shortened)
-            _warn_of_window(str(getattr(lm_of(predictor, inputs), "model", "")), self.name, shortened.act)
+            warn_of_window(str(getattr(lm_of(predictor, inputs), "model", "")), self.name, shortened.act)
         if prediction is None:
             self.record(Malformed(act=self._name_of(predictor), problem=problem))
         return prediction
@@ -353,8 +322,8 @@ class Program(Streamable, dspy.Module):
 
     def _name_of(self, predictor: dspy.Module) -> str:
         """The attribute name of a predictor."""
-        plain = "plain retrieval" if predictor is _PLAIN else type(predictor).__name__
-        return next((name for name, value in vars(self).items() if value is predictor), plain)
+        named = [*vars(self).items(), ("plain retrieval", _PLAIN), ("shorten", _SHORTEN)]
+        return next((name for name, value in named if value is predictor), type(predictor).__name__)
 
     def retrieve(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Search for several queries at once; returns at most `k` hits for each, best first."""
@@ -397,6 +366,8 @@ class Program(Streamable, dspy.Module):
     ) -> dspy.Prediction:
         """Record the final answer and make the prediction that `forward` returns.
 
+        An answer that is longer than the style asks is shortened by one more call, of a few hundred tokens.
+
         Args:
             answer: empty if none could be read.
             passages: those the answer rests on.
@@ -404,12 +375,28 @@ class Program(Streamable, dspy.Module):
             explanation: goes into the trace only.
             **added: what the method adds to the prediction.
         """
+        answer = self._shortened(answer)
         ids = [passage.id for passage in passages]
         step = Answered(answer=answer, confidence=confidence, explanation=explanation, passages=ids)
         self.record(step, *passages)
         if confidence is not None:
             added["confidence"] = confidence
         return dspy.Prediction(answer=answer, passages=list(passages), **added)
+
+    def _writer(self) -> Any:
+        """The language model that writes the answer; None where another model does, or where there is none."""
+        own = [predictor.lm for predictor in self.predictors() if predictor.lm is not None]
+        return None if self.parts().get("generator") is not None else own[-1] if own else lm_of(_SHORTEN, {})
+
+    def _shortened(self, answer: str) -> str:
+        if not answer or is_unknown(answer) or fits_style(answer, self.style) or (lm := self._writer()) is None:
+            return answer
+        question = next(step.question for step in current_recorder().steps if isinstance(step, Asked))
+        short = known_text(self.ask(_SHORTEN, lm=lm, question=question, text=answer, style=self.wording))
+        if not (fits_style(short, self.style) or 0 < len(short) < len(answer)):
+            return answer
+        self.record(Reasoned(what="answer before it was shortened", text=answer))
+        return short
 
     # What DSPy calls to load and copy a program.
 

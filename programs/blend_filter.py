@@ -29,7 +29,6 @@ from knowgap.signatures import (
 )
 
 _TOKEN = re.compile(r"[A-Za-z]{1,4}|\d{1,2}|\S")
-_SHORT_WORDS = 8
 _PAPERS_SEARCHES = {
     "top_k": 5,
     "internal": True,
@@ -194,7 +193,7 @@ class BlendFilter(Program):
         answer, reasoning = text_of(output), text_of(output, "reasoning")
         if reasoning or answer:
             self.record(Reasoned(what="chain of thought", text=reasoning))
-            if self.always_shorten or not _fits(answer, self.style):
+            if self.always_shorten or not answer:
                 text = f"{reasoning}\nThe answer is: {answer}" if answer else reasoning
                 answer = text_of(self.ask(self.shorten, question=question, text=text, style=style)) or answer
         return self.conclude(answer or UNKNOWN, passages, reasoning=reasoning)
@@ -207,13 +206,3 @@ def _cut(text: str, tokens: int) -> str:
         return text
     end = ends[tokens - 1] if tokens > 0 else 0
     return text[:end] if text[end] == " " else text[:end].rpartition(" ")[0] or text[:end]
-
-
-def _fits(answer: str, style: str) -> bool:
-    """Whether an answer is as short as its style asks."""
-    words = answer.split()
-    if style == "yes_no":
-        return answer.casefold().rstrip(".") in ("yes", "no")
-    if style == "choice":
-        return len(answer) == 1
-    return bool(words) and (style != "short" or len(words) <= _SHORT_WORDS)

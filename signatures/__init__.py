@@ -15,7 +15,14 @@ from knowgap.signatures.adaptive_note import (
     UpdateNote,
     UpdateNoteAndAsk,
 )
-from knowgap.signatures.answers import STYLES, UNKNOWN, AnswerDirectly, AnswerFromPassages, ReasonedAnswer
+from knowgap.signatures.answers import (
+    STYLES,
+    UNKNOWN,
+    AnswerDirectly,
+    AnswerFromPassages,
+    ReasonedAnswer,
+    ShortenAnswer,
+)
 from knowgap.signatures.baselines import (
     AnswerBySearching,
     AnswerWithCitations,
@@ -34,7 +41,6 @@ from knowgap.signatures.blend_filter import (
     InternalKnowledge,
     KnowledgeRelevance,
     ReasonRelevance,
-    ShortenAnswer,
 )
 from knowgap.signatures.judging import AnswerFromText, JudgeAnswer, QuestionsOnText
 from knowgap.signatures.migres import (

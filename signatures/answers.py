@@ -54,3 +54,13 @@ class ReasonedAnswer(dspy.Signature):
     style: str = dspy.InputField(desc="how the answer should be worded")
     reasoning: str = dspy.OutputField(desc="the steps, one sentence each", default_factory=str)
     answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
+# BlendFilter, appendix B, the last turn; and where an answer is longer than its style asks.
+class ShortenAnswer(dspy.Signature):
+    """Give the answer to the question that the text arrives at, in the asked style."""
+
+    question: str = dspy.InputField()
+    text: str = dspy.InputField(desc="a sentence that answers, or reasoning that ends in an answer")
+    style: str = dspy.InputField(desc="how the answer should be worded")
+    answer: str = dspy.OutputField(desc="the answer in the asked style")

@@ -82,13 +82,3 @@ class KnowledgeRelevance(dspy.Signature):
     question: str = dspy.InputField()
     passage: str = dspy.InputField()
     relevant: bool = dspy.OutputField(desc="True if the passage holds a fact that the answer needs")
-
-
-# Appendix B, the last turn.
-class ShortenAnswer(dspy.Signature):
-    """Give the answer to the question that the text arrives at, in the asked style."""
-
-    question: str = dspy.InputField()
-    text: str = dspy.InputField(desc="reasoning that ends in an answer")
-    style: str = dspy.InputField(desc="how the answer should be worded")
-    answer: str = dspy.OutputField(desc="the answer in the asked style")

@@ -122,6 +122,7 @@ class ProgramEngine(ScriptedEngine):
             for name, predictor in program.named_predictors()
         }
         self.names.setdefault((("answer",), frozenset({"question", "passages", "style"})), "plain retrieval")
+        self.names.setdefault((("answer",), frozenset({"question", "text", "style"})), "shorten")
 
     def _play(self, outputs: tuple[str, ...], inputs: dict[str, Any]) -> Mapping[str, Any] | str:
         act = self.names[outputs, frozenset(inputs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,6 +11,9 @@ import dspy
 from pydantic import BaseModel
 
 from knowgap.signatures.values import is_unknown, strip_list_marks
+
+_SHORT_WORDS, _TITLE_WORDS = 8, 4
+"""Words of a short answer at most, and words that may end in a full stop."""
 
 
 def text_of(output: dspy.Prediction | None, field: str = "answer") -> str:
@@ -85,3 +89,14 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
             return value.model_copy(update={name: map_texts(item, change) for name, item in value})
         case _:
             return value
+
+
+def fits_style(answer: str, style: str) -> bool:
+    """Whether an answer is as short as its style asks: a short one has eight words at most, and is no sentence."""
+    words = answer.split()
+    if style == "yes_no":
+        return re.fullmatch(r"\W*(?:yes|no)\W*", answer.casefold()) is not None
+    if style == "choice":
+        return re.fullmatch(r"\W*\w\W*", answer) is not None
+    is_sentence = len(words) > _TITLE_WORDS and re.search(r"(?:[^\W\d_]{3}|\d)(?<!\bInc)(?<!\bLtd)\.$", answer) is not None
+    return bool(words) and (style != "short" or (len(words) <= _SHORT_WORDS and not is_sentence))

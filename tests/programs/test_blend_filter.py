@@ -152,11 +152,16 @@ def test_assessing_and_listing_can_be_one_call():
     ],
 )
 def test_only_what_is_longer_than_its_style_is_worded_anew(style, written, shortened):
-    script = {"answer": {"reasoning": REASONING, "answer": written}}
+    right = {"yes_no": "yes", "choice": "B"}.get(style, "Jillian Belk")
+    script = {"answer": {"reasoning": REASONING, "answer": written}, "shorten": right}
     prediction, engine, _ = answered(script, style=style, always_shorten=False, external=False)
     assert len(engine.asked("shorten")) == shortened
-    assert prediction.answer == ("Jillian Belk" if shortened else written)
-    _, engine, _ = answered(script, style=style, external=False)
+    assert prediction.answer == (right if shortened else written)
+
+
+def test_every_answer_is_shortened_as_in_the_paper():
+    script = {"answer": {"reasoning": REASONING, "answer": "Jillian Belk"}}
+    _, engine, _ = answered(script, style="short", external=False)
     assert len(engine.asked("shorten")) == 1  # appendix B
 
 
@@ -200,7 +205,7 @@ def test_a_question_as_long_as_a_query_may_be_is_searched_alone():
 
 
 def test_the_final_answer_sees_only_what_was_kept_and_is_worded_in_the_style():
-    _, engine, _ = answered(style="yes_no")
+    _, engine, _ = answered({"shorten": "Yes"}, style="yes_no")
     (_, final), (shortened,) = engine.asked("answer"), engine.asked("shorten")
     assert [p["title"] for p in final["passages"]] == ["SuperMansion", "Jillian Bell"]
     assert shortened["text"] == f"{REASONING}\nThe answer is: as Jillian Belk"

@@ -6,12 +6,14 @@ import pickle
 
 import dspy
 import pytest
-from support import ProgramEngine, TableEntailment, lm_of, scripted_lm
+from support import ProgramEngine, TableEntailment, lm_of, play, scripted_lm
 
 from knowgap.programs.baselines.direct import Direct
 from knowgap.programs.baselines.rag import RAG
 from knowgap.programs.migres import MIGRES
 from knowgap.programs.prediction import cite_answer
+from knowgap.programs.replies.outputs import fits_style
+from knowgap.programs.trace.steps import Reasoned
 from knowgap.retrieval.passage import Hit, Passage
 
 MOOR = Passage("moor", "Ada Moor", "Ada Moor painted ships in the harbour of Tarn. She was born in Wick in 1871.")
@@ -155,3 +157,34 @@ def test_nothing_is_judged_before_citations_are_read_and_copies_have_them():
     loaded = pickle.loads(pickle.dumps(prediction))
     assert loaded == prediction
     assert loaded.citations[0].statement == "Wick"
+
+
+@pytest.mark.parametrize(
+    ("answer", "style", "fits"),
+    [
+        ("Marie Curie", "short", True),
+        ("The Lord of the Rings: The Two Towers", "short", True),
+        ("Robert Downey Jr.", "short", True),
+        ("The Tell-Tale Heart and Other Stories Inc.", "short", True),
+        ("She was born in 1911.", "short", False),
+        ("Ada Orle directed the film Blue Sea.", "short", False),
+        ("The film that came out first was Blue Sea", "short", False),
+        ("(B)", "choice", True),
+        ("No.", "yes_no", True),
+        ("No, it is not.", "yes_no", False),
+        ("She was born in 1911.", "long", True),
+    ],
+)
+def test_which_answers_are_longer_than_their_style(answer, style, fits):
+    assert fits_style(answer, style) == fits
+
+
+def test_a_sentence_is_shortened_where_a_short_answer_is_asked_for():
+    script = {"answer": "Ada Orle directed the film Blue Sea.", "shorten": lambda inputs: inputs["text"][:8]}
+    prediction, engine = play(RAG(Fixed(*ALL)), HOP, **script)
+    assert (prediction.answer, engine.acts) == ("Ada Orle", ["answer", "shorten"])
+    assert [step.text for step in prediction.trace.of(Reasoned)] == ["Ada Orle directed the film Blue Sea."]
+    prediction, engine = play(RAG(Fixed(*ALL), max_calls=1), HOP, **script)
+    assert (prediction.answer, engine.acts) == ("Ada Orle directed the film Blue Sea.", ["answer"])
+    script["answer"] = "Ada Orle"
+    assert play(RAG(Fixed(*ALL)), HOP, **script)[1].acts == ["answer"]
