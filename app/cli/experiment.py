@@ -81,13 +81,20 @@ def experiment(
         )
     if options.measure and not options.dry_run:
         raise UsageError("--measure: goes with --dry-run")
-    opened = read_table(table).only(options.columns or ())
+    whole = read_table(table)
+    opened = whole.only(options.columns or ())
+    left_out = {column.dataset for column in whole.columns} - {column.dataset for column in opened.columns}
     folder = options.output_dir or Path(f"experiment-{opened.name}")
     setup: dict[str, Any] = {
         "output": folder,
-        "data": factories.named_values(options.data_path, "--data-path"),
-        "corpora": factories.named_values(options.corpus, "--corpus"),
-        "indexes": factories.named_values(options.index, "--index"),
+        **{
+            what: {name: path for name, path in factories.named_values(given, option).items() if name not in left_out}
+            for what, given, option in (
+                ("data", options.data_path, "--data-path"),
+                ("corpora", options.corpus, "--corpus"),
+                ("indexes", options.index, "--index"),
+            )
+        },
         "rows": options.rows or None,
         "as_paper": options.as_paper or (),
         **{name: getattr(options, name) for name in ("engine", "quality", "limit", "seed")},

@@ -49,3 +49,10 @@ def test_a_dry_run_asks_and_writes_nothing(knowgap):
 )
 def test_bad_input_gets_one_clear_line(knowgap, arguments: list[str], message: str):
     assert message in knowgap.refusal(*arguments)
+
+
+def test_some_columns_alone(knowgap):
+    command = ["experiment", "overview", "--row", "plain retrieval", "--dry-run", "--column"]
+    estimate = knowgap.json(*command, "sample", "--data-path", "hotpotqa=not-needed.json")
+    assert [name.count("sample") for name in estimate] == [1]
+    assert "sample" in knowgap.refusal(*command, "no_such")
