@@ -3,6 +3,9 @@
 `found`: gold passages that some search of the question returned. `shown`: those that stood before the reader. `used`:
 those that stood before it when it answered, or what was taken from them did.
 `answered`: questions answered exactly. What is lost here is lost by the method's flow; the second table says where.
+
+With `--evidence-reranker`, programs that rerank also run with this cross-encoder: with its own threshold, if it has one,
+and with a δ that was calibrated on the data set's train questions.
 """
 
 from __future__ import annotations
@@ -20,15 +23,19 @@ from table import Table, data_folder, note
 
 from knowgap.compiling import Evaluation, evaluate
 from knowgap.compiling.data import load_dataset
+from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.evaluation.shared_cache import cache_results
+from knowgap.compiling.thresholds import calibrate_delta
 from knowgap.programs import get_program
 from knowgap.programs.base import Program
-from knowgap.retrieval import ColBERTIndex, Passage
+from knowgap.retrieval import ColBERTIndex, Passage, make_reranker
 
 FILES = {"HotpotQA": "hotpotqa/*dev*.json", "2WikiMultihopQA": "2wikimultihopqa/*dev*.json"}
 TASKS = {"2WikiMultihopQA": "multi_hop_deep"}
 """The family of tasks whose presets a data set is asked with, if it is not `multi_hop`."""
 READERS = {"knowing": KnowingReader, "hesitant": HesitantReader}
+_CALIBRATING = 40
+"""Train questions on which δ is calibrated."""
 PROGRAMS = ("rag", "ircot", "migres", "adaptive_note", "ra_isf", "rq_rag", "blend_filter")
 
 
@@ -39,6 +46,7 @@ class Questions(NamedTuple):
     examples: list[dspy.Example]
     gold: list[GoldQuestion]
     corpus: list[Passage]
+    train: Dataset | None
 
 
 def add_arguments(group: Any) -> None:
@@ -48,6 +56,7 @@ def add_arguments(group: Any) -> None:
     readers = ", ".join(READERS)
     group.add_argument("--evidence-readers", default="knowing", help=f"readers, joined by commas: {readers}")
     group.add_argument("--evidence-data", default=",".join(["sample", *FILES]), help="data sets, joined by commas")
+    group.add_argument("--evidence-reranker", help="folder or hub name of a cross-encoder that programs also run with")
 
 
 def measure(options: argparse.Namespace) -> Iterator[Table]:
@@ -61,7 +70,7 @@ def measure(options: argparse.Namespace) -> Iterator[Table]:
             continue
         questions = _load(name, path, limit)
         for reader in options.evidence_readers.split(","):
-            yield from _tables(questions, options.evidence_programs.split(","), reader)
+            yield from _tables(questions, options.evidence_programs.split(","), reader, options.evidence_reranker)
 
 
 def _load(name: str, path: Path | None, limit: int | None) -> Questions:
@@ -69,12 +78,14 @@ def _load(name: str, path: Path | None, limit: int | None) -> Questions:
     if path is None:
         data = load_dataset("sample")
         examples = [example for example in data.splits["test"] if example.evidences][:limit]
-        return Questions(name, examples, read_triples(examples, data.corpus), list(data.corpus))
+        return Questions(name, examples, read_triples(examples, data.corpus), list(data.corpus), None)
     data = load_dataset(path, split_as="dev", limit=limit)
-    return Questions(name, list(data.splits["dev"]), read_gold_questions(path), list(data.corpus))
+    others = sorted(path.parent.glob(path.name.split("_")[0] + "*train*.json"))
+    train = load_dataset(others[0], split_as="train", limit=_CALIBRATING) if others else None
+    return Questions(name, list(data.splits["dev"]), read_gold_questions(path), list(data.corpus), train)
 
 
-def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Iterator[Table]:
+def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_encoder: str | None) -> Iterator[Table]:
     evaluations: dict[tuple[str, str], Evaluation] = {}
     with tempfile.TemporaryDirectory() as folder:
         index = ColBERTIndex.build(questions.corpus, Path(folder) / "index")
@@ -84,6 +95,14 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str) -> Itera
             # A hesitant reader is asked about the ends of searches, which presets do not have.
             if reader == "knowing" and (preset := kind.paper_preset(TASKS.get(questions.name, "multi_hop"))):
                 arms["paper"] = kind.from_preset(preset, index)
+            if cross_encoder and "reranker" in kind.part_names:
+                ranking = make_reranker(cross_encoder)
+                arms[Path(cross_encoder).name] = kind(index, reranker=ranking)
+                if questions.train:
+                    over_train = ColBERTIndex.build(questions.train.corpus, Path(folder) / "train")
+                    calibrated = calibrate_delta(kind(over_train, reranker=ranking), questions.train.splits["train"])
+                    delta = calibrated.delta
+                    arms[f"{Path(cross_encoder).name}, δ {delta:.2f}"] = kind(index, reranker=ranking, delta=delta)
             for arm, program in arms.items():
                 if arm == "paper" and program.values() == arms["ours"].values():
                     evaluations[name, arm] = evaluations[name, "ours"]
