@@ -4,8 +4,8 @@
 those that stood before it when it answered, or what was taken from them did.
 `answered`: questions answered exactly. What is lost here is lost by the method's flow; the second table says where.
 
-With `--evidence-reranker`, programs that rerank also run with this cross-encoder: with its own threshold, if it has one,
-and with a δ that was calibrated on the data set's train questions.
+With `--evidence-reranker`, programs that rerank also run with this cross-encoder: with its own threshold, if it has
+one, and with a δ that was calibrated on the data set's train questions.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _tables(questions: Questions, programs: Sequence[str], reader: str, cross_en
                 ranking = make_reranker(cross_encoder)
                 arms[Path(cross_encoder).name] = kind(index, reranker=ranking)
                 if questions.train:
-                    over_train = ColBERTIndex.build(questions.train.corpus, Path(folder) / "train")
+                    over_train = ColBERTIndex.build(questions.train.corpus, Path(folder) / f"train-{name}")
                     calibrated = calibrate_delta(kind(over_train, reranker=ranking), questions.train.splits["train"])
                     delta = calibrated.delta
                     arms[f"{Path(cross_encoder).name}, δ {delta:.2f}"] = kind(index, reranker=ranking, delta=delta)

@@ -173,8 +173,8 @@ def _gold(options: argparse.Namespace) -> Table:
         rows,
         [
             "ColBERT and dense search with the embedded MiniLM encoder, which was trained for neither on these data; "
-            "hybrid fuses all three by reciprocal rank. Intervals are bootstrapped over questions. time: of a question among "
-            "all at once, for 50 passages.",
+            "hybrid fuses all three by reciprocal rank. Intervals are bootstrapped over questions.",
+            "time: of one of these questions, asked all at once for 50 passages.",
         ]
         if rows
         else [f"All {NOT_THERE}."],
@@ -191,7 +191,9 @@ def _retrievers(data: Dataset, folder: Path, encoder: str | None) -> Mapping[str
     every = list(parts.values())
     paper = {f"hybrid, constant {RRF_CONSTANT}": HybridRetriever(every, constant=RRF_CONSTANT)}
     named = (
-        {f"dense, {Path(encoder).name}": DenseIndex.build(data.corpus, folder / "named", encoder)} if encoder else {}
+        {f"dense, {Path(encoder).name}": DenseIndex.build(data.corpus, folder / "named", encoder=encoder)}
+        if encoder
+        else {}
     )
     return parts | {"hybrid": HybridRetriever(every)} | paper | named
 

@@ -6,6 +6,7 @@ Source: MIGRES, section 3.2 (sentence-level reranking and filtering) and table 5
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
@@ -20,6 +21,8 @@ from knowgap.programs.trace.steps import Compressed, Judged, Reranked
 from knowgap.retrieval.passage import Hit, Passage
 from knowgap.retrieval.rerankers.reranker import Reranker
 from knowgap.retrieval.sentences import split_sentences
+
+_LOG = logging.getLogger("knowgap")
 
 
 class ScoredPassage(NamedTuple):
@@ -36,6 +39,16 @@ class ReadPassage(NamedTuple):
     shown: Passage
     original: Passage
     query: str
+
+
+@functools.cache
+def suggest_calibrating(reranker: str) -> None:
+    """Say, once for each reranker, that it has no relevance threshold of its own."""
+    _LOG.warning(
+        "the reranker %s has no relevance threshold of its own: the best passages are read whatever their scores; "
+        "`knowgap compile --optimizer calibrate` finds a δ for it",
+        reranker,
+    )
 
 
 def resolve_threshold(reranker: Reranker, delta: float | None) -> float:

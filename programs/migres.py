@@ -17,6 +17,7 @@ from knowgap.programs.filtering import (
     filter_sentences,
     rerank,
     resolve_threshold,
+    suggest_calibrating,
 )
 from knowgap.programs.hyperparameters import Choice, Integer, OptionalReal, Real, Switch
 from knowgap.programs.logprobs import ask_probability
@@ -315,7 +316,10 @@ class MIGRES(Program):
     @property
     def threshold(self) -> float | None:
         """The relevance threshold δ: the hyperparameter, or the reranker's default; None for a reranker without one."""
-        return self.reranker.default_threshold if self.delta is None else self.delta
+        threshold = self.reranker.default_threshold if self.delta is None else self.delta
+        if threshold is None:
+            suggest_calibrating(self.reranker.name)
+        return threshold
 
     def _extract(
         self,
