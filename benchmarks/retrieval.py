@@ -190,11 +190,9 @@ def _retrievers(data: Dataset, folder: Path, encoder: str | None) -> Mapping[str
     }
     every = list(parts.values())
     paper = {f"hybrid, constant {RRF_CONSTANT}": HybridRetriever(every, constant=RRF_CONSTANT)}
-    named = (
-        {f"dense, {Path(encoder).name}": DenseIndex.build(data.corpus, folder / "named", encoder=encoder)}
-        if encoder
-        else {}
-    )
+    named = {}
+    if encoder:
+        named[f"dense, {Path(encoder).name}"] = DenseIndex.build(data.corpus, folder / "named", encoder=encoder)
     return parts | {"hybrid": HybridRetriever(every)} | paper | named
 
 
