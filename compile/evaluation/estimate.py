@@ -167,7 +167,7 @@ class CallBound(NamedTuple):
 
 
 def call_bound(program: Program) -> CallBound:
-    """The bound of a program if nothing fails and nothing is retried.
+    """The bound of a program if nothing fails, nothing is retried, and no answer is longer than its style asks.
 
     Raises:
         UsageError: the program is not one of knowgap's, so its algorithm is not known.
