@@ -39,6 +39,7 @@ BENCHMARKS = (
     "generator",
     "documents",
     "training",
+    "trust",
 )
 
 

@@ -1,0 +1,30 @@
+"""What a hostile passage, folder, client or document can do: what was tried, what held and what broke.
+
+Each part is a module of this folder of its own, which tries a kind of attack in many forms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Iterator
+
+PARTS: tuple[str, ...] = ()
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add the options of this benchmark, and those of its parts."""
+    group.add_argument("--trust-parts", nargs="*", choices=PARTS, default=PARTS, help="which parts to run (all)")
+    for part in PARTS:
+        if hasattr(module := importlib.import_module(part), "add_arguments"):
+            module.add_arguments(group)
+
+
+def measure(options: argparse.Namespace) -> Iterator[str]:
+    """Yield the tables of the parts.
+
+    Args:
+        options: those of the command line.
+    """
+    for part in options.trust_parts:
+        yield from importlib.import_module(part).measure(options)
