@@ -83,8 +83,13 @@ def _unfinished(target: Path) -> Iterator[Path]:
         release_lock(lock)
 
 
-def acquire_lock(target: Path, *, timeout: float = -1) -> FileLock:
+def acquire_lock(target: Path, *, timeout: float = -1, reentrant: bool = False) -> FileLock:
     """Take the lock `.NAME.lock` beside a file or folder.
+
+    Args:
+        target: the file or folder, which need not exist.
+        timeout: how many seconds to wait; -1 waits as long as it takes.
+        reentrant: a thread that holds the lock may take it again; it is free once every holder has released it.
 
     Raises:
         Timeout: filelock's; another process has held it for so many seconds.
@@ -92,7 +97,7 @@ def acquire_lock(target: Path, *, timeout: float = -1) -> FileLock:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(target.with_name(f".{target.name}.lock"))
+    lock = FileLock(target.with_name(f".{target.name}.lock"), is_singleton=reentrant)
     try:
         lock.acquire(timeout=timeout)
     except Timeout:
@@ -103,10 +108,11 @@ def acquire_lock(target: Path, *, timeout: float = -1) -> FileLock:
 
 
 def release_lock(lock: FileLock) -> None:
-    """Release a lock, and remove its file."""
+    """Release a lock, and remove its file unless this thread has taken the lock more than once."""
     # Removed while it is held: filelock makes a process that waits for the removed file start over.
-    with suppress(OSError):
-        os.unlink(lock.lock_file)
+    if lock.lock_counter == 1:
+        with suppress(OSError):
+            os.unlink(lock.lock_file)
     lock.release()
 
 

@@ -13,6 +13,7 @@ from knowgap.errors import DataError, UsageError
 from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, read_documents, shown_name
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
+from knowgap.retrieval.index.build import lock_index
 from knowgap.retrieval.index.engines import engine_class, engine_window, open_index
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.passage_store import PassageStore
@@ -59,6 +60,7 @@ def build_index(
     Raises:
         DataError: a source that cannot be read, or without anything that can be indexed.
         UsageError: another index is in the folder.
+        IndexFolderError: another process is building or changing the index.
         KnowgapError: what the engine's `build` and `open` raise.
 
     >>> import knowgap
@@ -72,42 +74,44 @@ def build_index(
         build = engine_class(engine or "colbert").build
         return build(_counted(passages, report), folder, overwrite=overwrite, progress=progress, **options)
     source, reading = Path(source), Reading() if reading is None else reading
-    old = None if overwrite else Sources.of_index(folder)
-    made_with = old.settings() if old is not None else {}
-    engine_name: str = engine or made_with.get("engine") or "colbert"
-    settings: dict[str, Any] = {
-        "engine": engine_name,
-        "split": split,
-        "passage_tokens": passage_tokens,
-        "corpus": str(source.resolve()),
-    }
-    settings["options"] = {name: _recordable(value) for name, value in options.items()}
-    splitter = Splitter(engine_window(engine_name, options.get("encoder", options.get("checkpoint"))), passage_tokens)
-    if old is not None:
-        _check_same(folder, made_with, settings, source, old)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
-    try:
-        changes = _Changes(old, beside)
-        passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known))
-        build = engine_class(engine_name).build
-        if old is None:
-            some = _at_least_one(_counted(passages, report), source, reading)
-            index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
-        else:
-            new, in_place = list(passages), hasattr(engine_class(engine_name), "add")
-            if not changes.any or in_place:
-                encoders = {name: value for name, value in options.items() if name in ("encoder", "checkpoint")}
-                index = open_index(folder, engine=engine_name, **encoders)
-                _change(index, new, list(changes.stale), report)
+    with lock_index(folder):
+        old = None if overwrite else Sources.of_index(folder)
+        made_with = old.settings() if old is not None else {}
+        engine_name: str = engine or made_with.get("engine") or "colbert"
+        settings: dict[str, Any] = {
+            "engine": engine_name,
+            "split": split,
+            "passage_tokens": passage_tokens,
+            "corpus": str(source.resolve()),
+        }
+        settings["options"] = {name: _recordable(value) for name, value in options.items()}
+        splitter = Splitter(
+            engine_window(engine_name, options.get("encoder", options.get("checkpoint"))), passage_tokens
+        )
+        if old is not None:
+            _check_same(folder, made_with, settings, source, old)
+        beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
+        try:
+            changes = _Changes(old, beside)
+            passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known))
+            build = engine_class(engine_name).build
+            if old is None:
+                some = _at_least_one(_counted(passages, report), source, reading)
+                index: Any = build(some, folder, overwrite=overwrite, progress=progress, **options)
             else:
-                every = _with_kept(beside, new, folder)
-                index = build(every, folder, overwrite=True, progress=progress, **options)
-            reading.update = changes.summary(rebuilt=changes.any and not in_place)
-        if old is None or changes.any or made_with != settings:
-            beside.move_to(folder)
-    finally:
-        beside.path.unlink(missing_ok=True)
+                new, in_place = list(passages), hasattr(engine_class(engine_name), "add")
+                if not changes.any or in_place:
+                    encoders = {name: value for name, value in options.items() if name in ("encoder", "checkpoint")}
+                    index = open_index(folder, engine=engine_name, **encoders)
+                    _change(index, new, list(changes.stale), report)
+                else:
+                    every = _with_kept(beside, new, folder)
+                    index = build(every, folder, overwrite=True, progress=progress, **options)
+                reading.update = changes.summary(rebuilt=changes.any and not in_place)
+            if old is None or changes.any or made_with != settings:
+                beside.move_to(folder)
+        finally:
+            beside.path.unlink(missing_ok=True)
     return index
 
 

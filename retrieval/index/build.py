@@ -121,19 +121,37 @@ def start_build(
         IndexFolderError: another process is building the same index.
         OSError: a file cannot be written; the error names a file, and the same build goes on from there.
     """
-    from filelock import Timeout
-
-    target = Path(path).absolute()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        lock = acquire_lock(target, timeout=0)
-    except Timeout:
-        raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
-    try:
+    with lock_index(path) as target:
         build = IndexBuild(target, overwrite, check)
         with naming(build.folder):
             build.folder.mkdir(exist_ok=True)
             (build.folder / "manifest.json").unlink(missing_ok=True)  # a killed build may have come so far
             yield build
+
+
+@contextmanager
+def lock_index(path: str | Path) -> Iterator[Path]:
+    """Let no other process or thread build an index in a folder during the block, in which `start_build` may be called.
+
+    Args:
+        path: the folder of the index; the folder that it is in is created.
+
+    Yields:
+        The absolute path.
+
+    Raises:
+        IndexFolderError: another process is building the same index.
+        OSError: the lock cannot be made.
+    """
+    from filelock import Timeout
+
+    target = Path(path).absolute()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = acquire_lock(target, timeout=0, reentrant=True)
+    except Timeout:
+        raise IndexFolderError(f"{target}: another process is building this index; wait for it to finish") from None
+    try:
+        yield target
     finally:
         release_lock(lock)

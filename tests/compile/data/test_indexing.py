@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import pytest
 
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.data.indexing import build_index
-from knowgap.errors import DataError, UsageError
+from knowgap.errors import DataError, IndexFolderError, UsageError
 from knowgap.retrieval import DenseIndex, Passage, open_index
 from knowgap.retrieval.documents.reading import Reading
 from knowgap.retrieval.documents.sources import Sources, sources_of
@@ -194,3 +195,28 @@ def test_a_folder_without_documents_is_refused_and_changes_nothing(docs: Path, t
     with pytest.raises(DataError, match=r"holds no documents that can be read \(empty\.txt: is empty\)"):
         follow(docs, tmp_path / "new", engine="bm25")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("changes", [False, True], ids=["new", "changed"])
+def test_a_second_builder_of_a_folder_creates_and_removes_nothing(docs: Path, tmp_path: Path, changes: bool):
+    folder, refused = tmp_path / "index", list[BaseException]()
+    if changes:
+        build_index(docs, folder, engine="bm25")
+        (docs / "new.txt").write_text("Lena Ost keeps the lighthouse.", encoding="utf-8")
+
+    def build_again(*_: object) -> None:
+        if not refused:
+            before = sorted(path.name for path in tmp_path.iterdir())
+            with ThreadPoolExecutor(1) as pool:
+                error = pool.submit(build_index, docs, folder, engine="bm25").exception()
+            assert error is not None
+            refused.append(error)
+            assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+    index = build_index(docs, folder, engine="bm25", progress=build_again)
+    assert [type(error) for error in refused] == [IndexFolderError]
+    assert "wait for it to finish" in str(refused[0])
+    sources = sources_of(index)
+    assert sources is not None
+    assert sources.find([passage.id for passage in index]).keys() == {p.id for p in index}
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
