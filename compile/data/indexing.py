@@ -93,7 +93,7 @@ def build_index(
         beside = Sources.create(folder.with_name(f".{folder.name}.sources"), settings)
         try:
             changes = _Changes(old, beside)
-            passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known))
+            passages = changes.follow(_files(source, split == "never", splitter, reading, changes.known, report))
             build = engine_class(engine_name).build
             if old is None:
                 some = _at_least_one(_counted(passages, report), source, reading)
@@ -146,12 +146,17 @@ def _check_same(folder: Path, recorded: dict[str, Any], settings: dict[str, Any]
 
 
 def _files(
-    source: Path, whole: bool, splitter: Splitter, reading: Reading, known: dict[str, FileRecord]
+    source: Path,
+    whole: bool,
+    splitter: Splitter,
+    reading: Reading,
+    known: dict[str, FileRecord],
+    report: Progress,
 ) -> Iterator[ReadFile]:
     """The files of a corpus; those that have not changed come without passages."""
     documents = document_folder(source)
     if documents is not None:
-        yield from read_documents(documents, splitter, reading, known)
+        yield from read_documents(documents, splitter, reading, known, report)
         return
     name = shown_name(source.name)
     record = FileRecord(file_digest(source) if source.is_file() else None)

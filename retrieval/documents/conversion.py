@@ -1,178 +1,135 @@
-"""Text of HTML, PDF and Office files, made in a process of its own, whose time and memory are limited.
-
-The process is this module, run by `python -m`. It reads requests from standard input, a JSON line with kind and size
-and then the file, and answers each with a JSON line: title, text and pages, or the problem. Files come from anywhere:
-it may take a fixed amount of memory, writes no files, and runs nothing of what it reads.
-"""
+"""Text of files of each kind. A file may come from anywhere: nothing in it is run, and nothing is fetched."""
 
 from __future__ import annotations
 
+import codecs
 import io
-import json
-import os
 import re
-import subprocess
-import sys
-import threading
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from xml.etree.ElementTree import iterparse
 
-from typing_extensions import Self
+MEMORY = 6 * 2**30
+"""Address space in bytes of a process that converts files, most of which the libraries only reserve."""
 
-SECONDS = 300.0
-"""A file that takes longer is left out."""
-
-_MEMORY = 6 * 2**30  # address space in bytes, most of which the libraries only reserve
 _UNPACKED = 2**30  # bytes in an Office file, which is an archive
 _TEXT = 64_000_000  # characters
 _LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
 _SLIDE = re.compile(r"\s*<!-- Slide number: (\d+) -->\n?")
 _LAYERED = b"\xd0\xcf\x11\xe0"  # the first bytes of encrypted Office files and of those before 2007
+_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
+_BOMS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NESTED = "is nested too deeply for headings and tables; read as plain text"
+_GUESSED_FROM = 1 << 16  # bytes
 
 
 class Unreadable(Exception):
     """A file has no text that can be read; the message says why, in a few words."""
 
 
+class NotNow(Unreadable):
+    """A file cannot be read as things are; another time, or with another library, it may be."""
+
+
 @dataclass(frozen=True)
 class Text:
-    """The text of a file as Markdown or plain text, its own title if it has one, and where each page begins.
+    """The text of a file as Markdown or plain text.
 
-    `pages` are (position in the text, number), ascending.
+    Args:
+        text: what the file says.
+        title: its own title; empty if it has none.
+        pages: where each page begins: (position in the text, number), ascending.
+        note: what is to be known about how it was read; empty for nothing.
     """
 
     text: str
     title: str = ""
     pages: list[tuple[int, int]] = field(default_factory=list)
+    note: str = ""
 
 
-class Converter:
-    """Converts files one after another, within so many seconds each; a context manager, which ends the process."""
+def convert(kind: str, content: bytes) -> Text:
+    """The text of a file.
 
-    _process: subprocess.Popen[bytes] | None = None
+    Args:
+        kind: one of "text", "Markdown", "HTML", "PDF", "Word", "PowerPoint" and "Excel".
+        content: the bytes of the file.
 
-    def __init__(self, seconds: float = SECONDS) -> None:
-        self._seconds = seconds
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._end()
-
-    def convert(self, kind: str, content: bytes) -> Text:
-        """The text of a file, or `Unreadable` with what is wrong with it."""
-        answer = self._ask(kind, content)
-        if "problem" in answer:
-            raise Unreadable(answer["problem"])
-        return Text(answer["text"], answer["title"], [(start, number) for start, number in answer["pages"]])
-
-    def _ask(self, kind: str, content: bytes) -> dict[str, Any]:
-        process = self._running()
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(self._seconds, end)
-        timer.start()
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(json.dumps({"kind": kind, "size": len(content)}).encode() + b"\n" + content)
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-        except (OSError, ValueError) as error:
-            self._end()
-            if late.is_set():
-                raise Unreadable(f"takes longer than {self._seconds:g} seconds") from error
-            raise Unreadable(f"brings its converter down (exit code {process.returncode})") from error
-        finally:
-            timer.cancel()
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            # The threads of libraries would each reserve memory, which is limited.
-            threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "knowgap.retrieval.documents.conversion"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
-        return self._process
-
-    def _end(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.communicate()
-
-
-def _answer_requests() -> None:
-    """Answer requests until standard input is closed."""
-    _limit_resources()
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what a library prints must not become an answer
-    while line := requests.readline():
-        request = json.loads(line)
-        answers.write(json.dumps(_answer(request["kind"], requests.read(request["size"]))).encode() + b"\n")
-        answers.flush()
-
-
-def _limit_resources() -> None:
+    Raises:
+        Unreadable: for whatever is wrong with the file.
+        MemoryError: if it needs more memory than there is.
+    """
     try:
-        import resource
-    except ImportError:  # Windows
-        return
-    for limit, value in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
-        _, hard = resource.getrlimit(limit)
-        if hard == resource.RLIM_INFINITY or hard > value:
-            resource.setrlimit(limit, (value, hard))
-
-
-def _answer(kind: str, content: bytes) -> dict[str, Any]:
-    try:
-        title, text, pages = _CONVERTERS[kind](content)
-    except Unreadable as problem:
-        return {"problem": str(problem)}
-    except MemoryError:
-        return {"problem": f"needs more than {_MEMORY >> 30} GiB of memory"}
-    except RecursionError:
-        return {"problem": "is nested too deeply"}
+        made = _CONVERTERS[kind](content)
+    except (Unreadable, MemoryError):
+        raise
+    except RecursionError as error:
+        raise Unreadable("is nested too deeply") from error
     except ImportError as error:
-        return {"problem": f"is a {kind} file, which needs `pip install 'knowgap[documents]'` ({error})"}
+        raise NotNow(f"is a {kind} file, which needs `pip install 'knowgap[documents]'` ({error})") from error
     except Exception as error:  # whatever a library raises for a damaged file
         reason = " ".join(str(error).split())[:200]
-        return {"problem": f"is damaged ({type(error).__name__}{': ' if reason else ''}{reason})"}
-    if len(text) > _TEXT:
-        return {"problem": f"holds more than {_TEXT:,} characters"}
-    return {"title": title, "text": text, "pages": pages}
+        raise Unreadable(f"is damaged ({type(error).__name__}{': ' if reason else ''}{reason})") from error
+    if len(made.text) > _TEXT:
+        raise Unreadable(f"holds more than {_TEXT:,} characters")
+    return made
 
 
-_Converted = tuple[str, str, list[tuple[int, int]]]  # title, text and pages
+def _plain(content: bytes) -> Text:
+    text, guessed = decode(content)
+    return Text(text, note=f"is not UTF-8; read as {guessed}" if guessed else "")
 
 
-def _html(content: bytes) -> _Converted:
-    """Markdown of HTML, without scripts and styles; of links and pictures, the text alone."""
+def decode(content: bytes) -> tuple[str, str]:
+    """The text of a file, and the encoding where it had to be guessed."""
+    encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
+    guessed = ""
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        from charset_normalizer import from_bytes
+
+        if b"\0" in content:
+            raise Unreadable("is not text") from None
+        best = from_bytes(content[:_GUESSED_FROM]).best()
+        guessed = best.encoding if best is not None else "cp1252"
+        try:
+            text = content.decode(guessed)
+        except UnicodeDecodeError:
+            raise Unreadable(f"is not text (neither in UTF-8 nor in {guessed})") from None
+    controls = len(re.findall(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]", text))
+    if "\0" in text or controls > len(text) / 100:
+        raise Unreadable("is not text")
+    return text, guessed
+
+
+def _html(content: bytes) -> Text:
+    """Markdown of HTML, without scripts, styles and hidden elements; of links and pictures, the text alone."""
     from bs4 import BeautifulSoup
     from markdownify import ATX, MarkdownConverter
 
     soup = BeautifulSoup(content, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
-    for element in soup(["script", "style", "template", "head", "title"]):
+    unseen = [*soup(["script", "style", "template", "head", "title"]), *soup(style=_HIDDEN), *soup(hidden=_not_found)]
+    for element in unseen:
         element.decompose()
     for picture in soup("img"):
         picture.replace_with(str(picture.get("alt") or ""))
-    markdown = MarkdownConverter(heading_style=ATX, strip=["a"], escape_misc=False).convert_soup(soup)
-    return title, markdown.strip(), []
+    try:
+        markdown = MarkdownConverter(heading_style=ATX, strip=["a"], escape_misc=False).convert_soup(soup)
+    except RecursionError:
+        return Text(soup.get_text("\n", strip=True), title, note=_NESTED)
+    return Text(markdown.strip(), title)
 
 
-def _pdf(content: bytes) -> _Converted:
+def _not_found(hidden: str | None) -> bool:
+    """Whether the attribute `hidden` hides an element for good; a search in the page opens those "until-found"."""
+    return hidden is not None and hidden.strip().lower() != "until-found"
+
+
+def _pdf(content: bytes) -> Text:
     import pypdfium2
 
     try:
@@ -194,11 +151,11 @@ def _pdf(content: bytes) -> _Converted:
             break
     if not texts:
         raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
-    return "", "\n".join(texts), pages
+    return Text("\n".join(texts), pages=pages)
 
 
-def _office(converter: str) -> Callable[[bytes], _Converted]:
-    def convert(content: bytes) -> _Converted:
+def _office(converter: str) -> Callable[[bytes], Text]:
+    def convert(content: bytes) -> Text:
         if content.startswith(_LAYERED):
             raise Unreadable("is encrypted, or of a format from before 2007")
         try:
@@ -218,18 +175,27 @@ def _office(converter: str) -> Callable[[bytes], _Converted]:
             text += "\n\n" if text else ""
             pages.append((len(text), int(slide[1])))
             end = slide.end()
-        return made.title or "", text + made.markdown[end:], pages
+        return Text(text + made.markdown[end:], made.title or "", pages)
 
     return convert
 
 
-_CONVERTERS: dict[str, Callable[[bytes], _Converted]] = {
+def _word(content: bytes) -> Text:
+    try:
+        return _office("DocxConverter")(content)
+    except RecursionError:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive, archive.open("word/document.xml") as document:
+            kinds = ((element.tag.rpartition("}")[2], element) for _, element in iterparse(document))
+            words = [{"t": element.text or "", "p": "\n"}.get(kind, "") for kind, element in kinds]
+        return Text("".join(words).strip(), note=_NESTED)
+
+
+_CONVERTERS: dict[str, Callable[[bytes], Text]] = {
+    "text": _plain,
+    "Markdown": _plain,
     "HTML": _html,
     "PDF": _pdf,
-    "Word": _office("DocxConverter"),
+    "Word": _word,
     "PowerPoint": _office("PptxConverter"),
     "Excel": _office("XlsxConverter"),
 }
-
-if __name__ == "__main__":
-    _answer_requests()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import hashlib
 import os
@@ -11,14 +10,17 @@ import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.conversion import Converter, Text, Unreadable
+from knowgap.retrieval.documents.conversion import NotNow, Unreadable
+from knowgap.retrieval.documents.converter import Converter
 from knowgap.retrieval.documents.sources import FileRecord, Source
-from knowgap.retrieval.documents.splitting import Piece, Splitter
+from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
+from knowgap.storage.progress import Progress, no_progress
 
 KINDS = {
     **dict.fromkeys((".txt", ".text", ".rst"), "text"),
@@ -37,10 +39,6 @@ LARGEST_FILE = 256 * 2**20
 _COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that command a terminal, reverse the direction of text, or are not Unicode."""
 _BINARY = getattr(os, "O_BINARY", 0)
-_BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
-_BOMS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_UNITS = {"PDF": "page", "PowerPoint": "slide"}
-_GUESSED_FROM = 1 << 16  # bytes
 
 
 @dataclass
@@ -207,18 +205,24 @@ class ReadFile(NamedTuple):
 
 
 def read_documents(
-    folder: Folder, splitter: Splitter, reading: Reading, known: dict[str, FileRecord] | None = None
+    folder: Folder,
+    splitter: Splitter,
+    reading: Reading,
+    known: dict[str, FileRecord] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[ReadFile]:
     """Read the files of a folder in the order of their names, and keep `reading` up to date.
 
-    A file whose content is that of its record in `known` is not read again; its problem is named again.
+    A file whose content is that of its record in `known` is not read again; its problem is named again. A file that
+    takes a while is named to `progress`, once a second.
     """
     reading.left_out.update(+folder.left_out)
     reading.problems.update(folder.problems)
-    with Converter() as converter:
-        for name, path in folder.files.items():
+    with Converter(splitter) as converter:
+        for number, (name, path) in enumerate(folder.files.items()):
             digest: str | None = None
             before = (known or {}).get(name)
+            kind = kind_of(path) or ""
             try:
                 content = read_bytes(path)
                 digest = hashlib.sha256(content).hexdigest()
@@ -227,54 +231,16 @@ def read_documents(
                         reading.problems[name] = before.problem
                     yield ReadFile(name, before)
                     continue
-                pieces = _read_file(name, kind_of(path) or "", content, splitter, converter, reading)
+                waiting = partial(progress or no_progress, number, len(folder.files))
+                made = converter.convert(name, kind, content, waiting)
             except Unreadable as problem:
                 reading.problems[name] = str(problem)
-                # Without a digest, what may be missing today alone (a right, a library, memory) is tried again.
-                lasting = "documents]" not in str(problem) and digest is not None
+                # Without a digest, what may be missing today alone (a right, a library, time) is tried again.
+                lasting = not isinstance(problem, NotNow) and digest is not None
                 yield ReadFile(name, FileRecord(digest if lasting else None, str(problem)))
                 continue
-            yield ReadFile(name, FileRecord(digest), [(piece.passage, source) for piece, source in pieces])
-
-
-def _read_file(
-    name: str, kind: str, content: bytes, splitter: Splitter, converter: Converter, reading: Reading
-) -> list[tuple[Piece, Source]]:
-    if kind in ("text", "Markdown"):
-        written, guessed = decode(content)
-        text = Text(written)
-        if guessed:
-            reading.notes[name] = f"is not UTF-8; read as {guessed}"
-    else:
-        text = converter.convert(kind, content)
-    markdown = kind not in ("text", "PDF")
-    by_name = kind in ("PowerPoint", "Excel")  # the first slide or sheet is not the whole
-    pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
-    if not pieces:
-        raise Unreadable("has no text")
-    reading.kinds[kind] += 1
-    reading.count(len(pieces))
-    return pieces
-
-
-def decode(content: bytes) -> tuple[str, str]:
-    """The text of a file, and the encoding where it had to be guessed."""
-    encoding = next((name for mark, name in _BOMS.items() if content.startswith(mark)), "utf-8")
-    guessed = ""
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError:
-        from charset_normalizer import from_bytes
-
-        if b"\0" in content:
-            raise Unreadable("is not text") from None
-        best = from_bytes(content[:_GUESSED_FROM]).best()
-        guessed = best.encoding if best is not None else "cp1252"
-        try:
-            text = content.decode(guessed)
-        except UnicodeDecodeError:
-            raise Unreadable(f"is not text (neither in UTF-8 nor in {guessed})") from None
-    controls = len(re.findall(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]", text))
-    if "\0" in text or controls > len(text) / 100:
-        raise Unreadable("is not text")
-    return text, guessed
+            if made.note:
+                reading.notes[name] = made.note
+            reading.kinds[kind] += 1
+            reading.count(len(made.placed))
+            yield ReadFile(name, FileRecord(digest), made.placed)

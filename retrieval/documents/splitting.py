@@ -23,10 +23,10 @@ from knowgap.retrieval.window import Window, embedded_window
 PASSAGE_TOKENS = 256
 """Tokens of a passage at most, with its title and the marks of the encoder; less where the encoder reads less."""
 
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{3,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
-_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_TABLE_RULE = re.compile(r"[ \t]*(\|[ \t]*)?:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*(\|[ \t]*)?$")
 _BULLET = re.compile(r"\s|[-*•–—]\s|\(?\w{1,3}[.)]\s")
 _PARAGRAPH_END = re.compile(r"\n\s*")
 _SENTENCE_END = re.compile(r"\n\s*|(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？])")
@@ -57,9 +57,24 @@ class Splitter:
     def __init__(self, window: Window | None = None, tokens: int = PASSAGE_TOKENS) -> None:
         if tokens < _SMALLEST:
             raise ValueOutOfBounds(f"passage_tokens = {tokens}: must be at least {_SMALLEST}")
-        self._given = window
+        self._given, self._tokens = window, tokens
         self.limit = min(tokens, window.size) if window is not None else tokens
         self._overlap = self.limit // 6
+
+    def settings(self) -> dict[str, Any]:
+        """What makes the same splitter in another process, as JSON takes it."""
+        window = self._given
+        given = window and {"tokenizer": window.tokenizer.to_str(), "size": window.size, "marks": window.marks}
+        return {"window": given, "tokens": self._tokens}
+
+    @classmethod
+    def of_settings(cls, settings: dict[str, Any]) -> Splitter:
+        """The splitter that has these settings."""
+        from tokenizers import Tokenizer
+
+        given = settings["window"]
+        window = given and Window(Tokenizer.from_str(given["tokenizer"]), given["size"], given["marks"])
+        return cls(window, settings["tokens"])
 
     @cached_property
     def _window(self) -> Window:
@@ -149,14 +164,15 @@ class Splitter:
             if start < end:
                 yield title, _tidy(text[start:end]), offset + start, offset + end
             return
-        header = max((len(_table_header(text, at.start())) for at in re.finditer(r"^\|", text, re.M)), default=0)
-        slack = max(self._overlap, min(header // 2, self.limit // 3) if markdown else 0)
+        headers = _table_headers(text) if markdown else []
+        longest = max((len(header) for start, header in headers if text[start : start + 1] == "|"), default=0)
+        slack = max(self._overlap, min(longest // 2, self.limit // 3))
         capacity = max(_SMALLEST // 2, (self.limit - marked - slack) // 8 * 8)
         last = 0
         for first, end in self._chunks(text, capacity, markdown):
             start, prefix = first, ""
-            if first and markdown:
-                prefix = _table_header(text, first)
+            if first and headers:
+                prefix = headers[bisect_right(headers, first, key=lambda header: header[0]) - 1][1]
             if first and not prefix:
                 start = self._overlapping(text, last, first)
             body = _tidy(prefix + text[start:end])
@@ -263,7 +279,7 @@ def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
         if fence:
             continue
         if heading := _HEADING.match(bare):
-            yield len(heading[1]), heading[2].strip(), start, position
+            yield len(heading[1]), heading[2].rstrip(" \t").rstrip("#").strip(), start, position
             above, above_alone = "", True
             continue
         if above.strip() and above_alone and "|" not in above and (rule := _UNDERLINE.match(bare)):
@@ -274,23 +290,20 @@ def _headings(markdown: str) -> Iterator[tuple[int, str, int, int]]:
         above, above_start = bare, start
 
 
-def _table_header(markdown: str, position: int) -> str:
-    """The header of the table in whose rows a position is, with the rule below it; empty if it is in no table."""
-    start = markdown.rfind("\n", 0, position) + 1
-    end = markdown.find("\n", start)
-    if not markdown[start : end if end >= 0 else None].lstrip().startswith("|"):
-        return ""
-    rule = ""
-    while start > 0:
-        end, start = start - 1, markdown.rfind("\n", 0, start - 1) + 1
-        line = markdown[start:end].strip()
-        if not line.startswith("|"):
-            return ""
-        if rule:
-            return f"{line}\n{rule}\n"
-        if _TABLE_RULE.match(line):
-            rule = line
-    return ""
+def _table_headers(markdown: str) -> list[tuple[int, str]]:
+    """From which position on which header of a table holds, with the rule below it; empty outside of tables."""
+    headers: list[tuple[int, str]] = [(0, "")]
+    position, above = 0, ""
+    for line in markdown.split("\n"):
+        start, position, bare = position, position + len(line) + 1, line.strip()
+        if not bare.startswith("|"):
+            bare = ""
+            if headers[-1][1]:
+                headers.append((start, ""))
+        elif _TABLE_RULE.match(bare):
+            headers.append((position, f"{above}\n{bare}\n" if above else ""))
+        above = bare
+    return headers
 
 
 def _unwrap(text: str) -> str:

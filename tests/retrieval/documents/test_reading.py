@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from document_files import archive, pdf, sheet, slides, word
+from trust_documents import HOSTILE
 
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.conversion import Converter, Unreadable
+from knowgap.retrieval.documents.conversion import NotNow, Unreadable
+from knowgap.retrieval.documents.converter import Budget, Converter
 from knowgap.retrieval.documents.reading import Reading, open_folder, read_bytes, read_documents
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.window import embedded_window
@@ -140,29 +142,99 @@ def _bomb() -> dict[str, bytes]:
     return {f"word/media/{n}.bin": zeros for n in range(18)}
 
 
-def test_a_file_may_not_take_too_long_and_the_next_one_is_read():
-    with Converter(seconds=0.01) as converter, pytest.raises(Unreadable, match=r"takes longer than 0\.01 seconds"):
-        converter.convert("HTML", b"<p>x</p>" * 1_000_000)
-    with Converter() as converter:
-        with pytest.raises(Unreadable, match="is nested too deeply"):
-            converter.convert("HTML", b"<b>" * 20_000)
-        assert converter.convert("HTML", b"<p>Next.").text == "Next."
+HANGING = {
+    "html.parser": ("HTML", b"<!--" * 300_000),
+    "PDFium": ("PDF", HOSTILE["a page listed 100,000 times.pdf"](1000)),
+}
+
+
+@pytest.mark.parametrize("where", HANGING)
+def test_a_file_that_takes_too_long_is_ended_and_the_next_one_is_read(where: str):
+    said: list[str] = []
+    with Converter(SPLITTER, Budget(file=2, mib=0)) as converter:
+        with pytest.raises(Unreadable, match="takes longer than the 2 seconds that a file of its size may take"):
+            converter.convert("a.html", *HANGING[where], said.append)
+        assert _texts(converter, "text", b"Next.") == ["Next."]
+    assert said[0] == "reading a.html, 1 of at most 2 seconds"
+
+
+def test_all_files_together_have_a_budget_and_those_left_are_read_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("b.html", "c.html"):
+        (tmp_path / name).write_bytes(HANGING["html.parser"][1])
+    for name in ("a.txt", "d.txt"):
+        (tmp_path / name).write_text("A text.", encoding="utf-8")
+    monkeypatch.setattr("knowgap.retrieval.documents.converter.Budget", lambda: Budget(file=1, mib=0, all=9))
+    assert list(read(tmp_path)[1].problems) == ["b.html", "c.html"]
+    for name in ("a.txt", "c.html"):
+        (tmp_path / name).unlink()
+    monkeypatch.setattr("knowgap.retrieval.documents.converter.Budget", lambda: Budget(file=1, mib=0, all=1))
+    files, reading = read(tmp_path)
+    assert reading.problems["b.html"].startswith("takes longer than the 1 seconds")
+    assert reading.problems["d.txt"].startswith("is not read any more: the files before it took 1 seconds more")
+    known = {name: file.record for name, file in files.items()}
+    assert known["d.txt"].digest is None
+    again = Reading()
+    records = {file.name: file.record for file in read_documents(open_folder(tmp_path), SPLITTER, again, known)}
+    assert records["b.html"] == known["b.html"]
+    assert again.kinds == {"text": 1}
+
+
+def test_tables_within_tables_are_read_as_text_which_is_said(tmp_path: Path):
+    page = "".join(f"<table><tr><td>Town {n}" for n in range(400)) + "</table>" * 400 + "<p>The end."
+    (tmp_path / "a.html").write_text(page, encoding="utf-8")
+    (tmp_path / "b.html").write_text("<b>" * 20_000 + "Deep.", encoding="utf-8")
+    (tmp_path / "c.docx").write_bytes(HOSTILE["tables 400 deep.docx"](1))
+    found, reading = read(tmp_path)
+    assert [passage.text for passage, _ in found["c.docx"].placed] == ["Innermost.\nThe end."]
+    text = " ".join(passage.text for passage, _ in found["a.html"].placed)
+    assert "Town 0\n" in text
+    assert "Town 399" in text
+    assert text.endswith("The end.")
+    assert [passage.text for passage, _ in found["b.html"].placed] == ["Deep."]
+    assert set(reading.notes.values()) == {"is nested too deeply for headings and tables; read as plain text"}
+
+
+@pytest.mark.parametrize(
+    "hides",
+    ["style='display:none'", "STYLE='color: red; Display : NONE !important'", "hidden", "style=visibility:hidden"],
+)
+def test_what_a_page_hides_is_not_read(hides: str):
+    with Converter(SPLITTER) as converter:
+        page = f"<p>Seen.<div {hides}>Secret. <p style='display:none'>More.</p></div><p style='display:block'>Too."
+        assert _texts(converter, "HTML", f"{page}<div hidden=until-found>Folded.".encode()) == [
+            "Seen.\n\nToo.\n\nFolded."
+        ]
+
+
+def test_rows_of_a_table_of_a_sheet_have_its_header_in_every_passage(tmp_path: Path):
+    (tmp_path / "towns.xlsx").write_bytes(
+        sheet("2024", [["town", "river"], *([f"Tarn {n}", "Isk"] for n in range(200))])
+    )
+    texts = [passage.text for passage, _ in read(tmp_path)[0]["towns.xlsx"].placed]
+    assert len(texts) > 3
+    assert all(text.startswith("| town | river |\n| --- | --- |\n| Tarn ") for text in texts)
+
+
+def _texts(converter: Converter, kind: str, content: bytes) -> list[str]:
+    return [passage.text for passage, _ in converter.convert("next", kind, content).placed]
 
 
 def test_a_converter_that_dies_costs_one_file():
-    with Converter() as converter:
+    with Converter(SPLITTER) as converter:
         process = converter._running()
         process.kill()
         process.wait()
         with pytest.raises(Unreadable, match="brings its converter down"):
-            converter.convert("HTML", b"<p>One.")
-        assert converter.convert("HTML", b"<p>Two.").text == "Two."
+            converter.convert("one.html", "HTML", b"<p>One.")
+        assert _texts(converter, "HTML", b"<p>Two.") == ["Two."]
 
 
 def test_without_the_extra_the_file_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "pypdfium2.py").write_text("raise ImportError('none')")
     monkeypatch.syspath_prepend(tmp_path)
-    with Converter() as converter:
-        with pytest.raises(Unreadable, match=r"is a PDF file, which needs `pip install 'knowgap\[documents\]'`"):
-            converter.convert("PDF", b"")
-        assert converter.convert("HTML", b"<p>One.").text == "One."
+    with Converter(SPLITTER) as converter:
+        with pytest.raises(NotNow, match=r"is a PDF file, which needs `pip install 'knowgap\[documents\]'`"):
+            converter.convert("one.pdf", "PDF", b"")
+        assert _texts(converter, "HTML", b"<p>One.") == ["One."]

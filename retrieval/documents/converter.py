@@ -1,0 +1,238 @@
+"""Files into passages, in a process of its own, which is ended when a file takes too long and reads the next if not.
+
+A converter may hang in a library's C code or in a regular expression, which no thread can be taken out of. So the
+process does all of the work on a file: it decodes or converts it and splits its text. It is this module, run by
+`python -m`. From standard input it reads a JSON line about how to split, and then requests: a JSON line with name,
+kind and size, and the file. It answers each with a JSON line. It may take a fixed amount of memory and of its
+processor's time, and writes no files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from typing_extensions import Self
+
+from knowgap.retrieval.documents.conversion import MEMORY, NotNow, Unreadable, convert
+from knowgap.retrieval.documents.sources import Source
+from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.passage import Passage
+
+_START = 60.0  # seconds in which the process is to have started, before the time of a file begins
+_UNITS = {"PDF": "page", "PowerPoint": "slide"}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long files may take, in seconds, which grows with their sizes.
+
+    A MiB of an ordinary file takes about 3 seconds, and of an Excel file 27: its numbers are packed tightly.
+
+    Args:
+        file: one file, whatever its size.
+        mib: one file, in addition, for each MiB; an Excel file, four times as much.
+        all: all files together, in addition to `share` for each that was read, and `mib` for each MiB of them.
+        share: see `all`.
+    """
+
+    file: float = 15.0
+    mib: float = 30.0
+    all: float = 300.0
+    share: float = 0.1
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The passages of a file with their places, and what is to be known about how it was read."""
+
+    placed: list[tuple[Passage, Source]]
+    note: str
+
+
+class Converter:
+    """Turns files into passages, one after another; a context manager, which ends the process.
+
+    Args:
+        splitter: splits the texts.
+        budget: how long files may take.
+    """
+
+    def __init__(self, splitter: Splitter, budget: Budget | None = None) -> None:
+        self._splitter = splitter
+        self._budget = budget or Budget()
+        self._left = self._budget.all
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = ThreadPoolExecutor(1, "knowgap-converter")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end()
+        self._thread.shutdown()
+
+    def convert(
+        self, name: str, kind: str, content: bytes, waiting: Callable[[str], None] = lambda text: None
+    ) -> Converted:
+        """The passages of a file.
+
+        Args:
+            name: of the file, relative to its folder.
+            kind: as `conversion.convert` takes it.
+            content: the bytes of the file.
+            waiting: is called with a text for the user, once a second.
+
+        Raises:
+            Unreadable: for what is wrong with the file, also if it takes too long.
+        """
+        used_up = (
+            f"is not read any more: the files before it took {self._budget.all:g} seconds more than their sizes allow; "
+            "the same command again reads on from here"
+        )
+        if self._left <= 0:
+            raise NotNow(used_up)
+        by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
+        process, started = self._running(), time.monotonic()
+        self._left += by_size
+        try:
+            seconds = min(self._budget.file + by_size, self._left)
+            answer = self._ask(process, name, kind, content, seconds, waiting)
+            self._left += self._budget.share
+        except TimeoutError as error:
+            if seconds < self._budget.file + by_size:
+                raise NotNow(used_up) from error
+            reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
+            raise Unreadable(f"{reason}; save it in another format, or in parts") from error
+        finally:
+            self._left = min(self._left - (time.monotonic() - started), self._budget.all)
+        if "problem" in answer:
+            raise (NotNow if answer["again"] else Unreadable)(answer["problem"])
+        return Converted([(Passage(*of), Source(*at)) for of, at in answer["placed"]], answer["note"])
+
+    def _ask(
+        self,
+        process: subprocess.Popen[bytes],
+        name: str,
+        kind: str,
+        content: bytes,
+        seconds: float,
+        waiting: Callable[[str], None],
+    ) -> dict[str, Any]:
+        head = {"name": name, "kind": kind, "size": len(content), "seconds": seconds}
+        started = time.monotonic()
+        answer = self._thread.submit(_exchange, process, json.dumps(head).encode() + b"\n" + content)
+        while not answer.done():
+            passed = time.monotonic() - started
+            if passed >= seconds:
+                self._end()
+                raise TimeoutError
+            if passed >= 1:
+                waiting(f"reading {name}, {passed:.0f} of at most {seconds:.0f} seconds")
+            wait([answer], min(1.0, seconds - passed))
+        try:
+            return json.loads(answer.result())
+        except (OSError, ValueError) as error:
+            self._end()
+            raise Unreadable(f"brings its converter down (exit code {process.returncode})") from error
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            # The threads of libraries would each reserve memory, which is limited.
+            threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "knowgap.retrieval.documents.converter"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+            settings = json.dumps(self._splitter.settings()).encode() + b"\n"
+            wait([self._thread.submit(_exchange, self._process, settings)], _START)
+        return self._process
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            # What waits for the process sees its end first, and then the pipes are closed.
+            self._thread.submit(process.communicate)
+
+
+def _exchange(process: subprocess.Popen[bytes], request: bytes) -> bytes:
+    """Write a request, and read the answer."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(request)
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+def _answer_requests() -> None:
+    """Answer requests until standard input is closed."""
+    _limit_resources()
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what a library prints must not become an answer
+
+    def answer(value: dict[str, Any]) -> None:
+        answers.write(json.dumps(value).encode() + b"\n")
+        answers.flush()
+
+    splitter = Splitter.of_settings(json.loads(requests.readline()))
+    answer({})
+    while line := requests.readline():
+        request = json.loads(line)
+        content = requests.read(request["size"])
+        _limit_time(request["seconds"])
+        answer(_answer(splitter, request["name"], request["kind"], content))
+
+
+def _limit_resources() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    for limit, value in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(limit)
+        if hard == resource.RLIM_INFINITY or hard > value:
+            resource.setrlimit(limit, (value, hard))
+
+
+def _limit_time(seconds: float) -> None:
+    """Let the system end this process a little after `seconds`: the one that would, may have been killed itself."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    used, (_, hard) = time.process_time(), resource.getrlimit(resource.RLIMIT_CPU)
+    until = int(used + seconds) + 5
+    if hard == resource.RLIM_INFINITY or hard > until:
+        resource.setrlimit(resource.RLIMIT_CPU, (until, hard))
+
+
+def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
+    try:
+        text = convert(kind, content)
+        markdown = kind not in ("text", "PDF")
+        by_name = kind in ("PowerPoint", "Excel")  # the first slide or sheet is not the whole
+        pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
+        if not pieces:
+            raise Unreadable("has no text")
+    except Unreadable as problem:
+        return {"problem": str(problem), "again": isinstance(problem, NotNow)}
+    except MemoryError:
+        return {"problem": f"needs more than {MEMORY >> 30} GiB of memory", "again": False}
+    placed = [((p.passage.id, p.passage.title, p.passage.text), astuple(source)) for p, source in pieces]
+    return {"placed": placed, "note": text.note}
+
+
+if __name__ == "__main__":
+    _answer_requests()
