@@ -1,7 +1,21 @@
 # Two commands do all set-up: `make demo` and `make test`. Both create what they need and can be repeated.
 
+# PYTHON is an interpreter, or the version of one that is on PATH or installed by pyenv: `make test PYTHON=3.10`.
+# The default has its environment in .venv, each other version in one of its own.
 PYTHON ?= python3
+ifeq ($(PYTHON),python3)
 VENV ?= .venv
+INTERPRETER := python3
+else
+INTERPRETER := $(shell for found in $(PYTHON) python$(PYTHON) \
+  $$(ls -d "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(PYTHON)/bin/python \
+  "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$(PYTHON).*/bin/python 2>/dev/null | sort -rV); do \
+  "$$found" -c '' 2>/dev/null && echo "$$found" && break; done)
+ifeq ($(INTERPRETER),)
+$(error PYTHON=$(PYTHON): there is no such interpreter on PATH or in pyenv; name a version such as 3.12, or a path)
+endif
+VENV ?= .venv-$(shell $(INTERPRETER) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
 BIN := $(VENV)/bin
 DEMO_DIR ?= demo-output
 SOURCES := $(sort $(shell find app signatures retrieval lms programs compile -type f -not -name '*.pyc'))
@@ -24,7 +38,7 @@ help: ## show the verbs
 
 # The pip that comes with Python may be years old, and takes twice as long as today's.
 $(VENV)/.created:
-	$(PYTHON) -m venv $(VENV)
+	$(INTERPRETER) -m venv $(VENV)
 	$(INSTALL) pip
 	@touch $@
 
@@ -51,7 +65,7 @@ install-test: install $(VENV)/.test ## the same, with what the tests need
 demo: install ## the whole loop, offline: index, ask, compile, tune, compare, load; LM=, API_BASE= and LIMIT= for another model
 	@$(BIN)/knowgap demo --output-dir $(DEMO_DIR) $(if $(LM),--lm $(LM)) $(if $(API_BASE),--api-base $(API_BASE)) $(if $(LIMIT),--limit $(LIMIT))
 
-test: lint types imports docs unit ## lint, types, import contracts, documentation, tests, notebooks
+test: lint types imports docs unit ## lint, types, import contracts, documentation, tests, notebooks; PYTHON=3.10 for another version
 
 resolve: install ## check that constraints.txt can be installed on every Python that is promised
 	$(BIN)/python -m pip install --quiet uv
@@ -88,5 +102,5 @@ bench: install-test ## the tests that take over ten seconds, then the benchmarks
 	$(BIN)/python -m pytest -q -m long tests
 	$(BIN)/python benchmarks/run.py
 
-clean: ## remove the environment and all outputs
-	rm -rf $(VENV) build *.egg-info $(DEMO_DIR) .pytest_cache .ruff_cache
+clean: ## remove the environments and all outputs
+	rm -rf .venv .venv-* $(VENV) build *.egg-info $(DEMO_DIR) .pytest_cache .ruff_cache
