@@ -8,8 +8,7 @@ the same to a reader.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -107,6 +106,7 @@ def load(
     entailment: Any = None,
     lm: dspy.BaseLM | None = None,
     expect: str | type[Program] | None = None,
+    allow_hub: Collection[str] = (),
     **sub_models: Any,
 ) -> Program:
     """Read a program that `save` wrote.
@@ -124,6 +124,7 @@ def load(
         entailment: as the program's constructor takes it.
         lm: the language model of all its predictors; default: the one DSPy is configured with.
         expect: the program's name or class; another program is refused. One from outside may then be imported.
+        allow_hub: names of models on the Hugging Face hub that may be fetched if the artifact or the index names them.
         **sub_models: as the program's constructor takes them (`know`, `relevant`, `decompose` of RA-ISF,
             `generator` of RQ-RAG), or their folders.
 
@@ -151,8 +152,8 @@ def load(
     for part in [*given, *sub_models]:
         if part not in (*cls.part_names, *cls.sub_models):
             raise UsageError(f"{path} holds the program {config['program']!r}, which has no {part}: leave it out")
-    given |= _load_sub_models(path, cls, config["sub_models"], sub_models)
-    program = cls(as_retriever(retriever, quality=quality), **given)
+    given |= _load_sub_models(path, cls, config["sub_models"], sub_models, allow_hub)
+    program = cls(as_retriever(retriever, quality=quality, allow_hub=allow_hub), **given)
     try:
         program.load_state(_known_state(program, state))
     except ValueOutOfBounds as error:
@@ -193,21 +194,28 @@ def _read_together(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _load_sub_models(
-    path: Path, cls: type[Program], recorded: Mapping[str, Mapping[str, str]], given: Mapping[str, Any]
+    path: Path,
+    cls: type[Program],
+    recorded: Mapping[str, Mapping[str, str]],
+    given: Mapping[str, Any],
+    allow_hub: Collection[str],
 ) -> dict[str, Any]:
     """The sub-models that are given, and those recorded that are still what they were."""
     models = {name: load_trained(name, m) if isinstance(m, (str, Path)) else m for name, m in given.items() if m}
     for argument, facts in recorded.items():
         if argument in models or argument not in cls.sub_models or not facts.get("path"):
             continue
-        with suppress(CheckpointError, OSError):
-            model = load_trained(argument, facts["path"])
+        try:
+            model = load_trained(argument, facts["path"], named_by=path, allow_hub=allow_hub)
             if model.digest == facts.get("digest"):
                 models[argument] = model
                 continue
+            why = "its files have another digest"
+        except (CheckpointError, OSError) as error:
+            why = str(error)
         warnings.warn(
             f"{path} was compiled with the sub-model {argument} in {facts['path']}, which is not there or has changed: "
-            f"the language model is asked instead; name its folder as {argument}",
+            f"the language model is asked instead; name its folder as {argument} ({why})",
             stacklevel=3,
         )
     return models

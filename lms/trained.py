@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from knowgap.lms.ra_isf.card import TASKS
 from knowgap.lms.ra_isf.sub_models import load_sub_model
 from knowgap.lms.rq_rag.generator import TranscriptGenerator
+from knowgap.retrieval.hub import check_allowed
 
 TRAINED = (*TASKS, "generator")
 """`know`, `relevant` and `decompose` of RA-ISF, `generator` of RQ-RAG."""
 
 
-def load_trained(argument: str, folder: str | Path) -> Any:
+def load_trained(
+    argument: str, folder: str | Path, *, named_by: Path | None = None, allow_hub: Collection[str] = ()
+) -> Any:
     """Load the model in a folder as an argument of `TRAINED`.
 
+    Args:
+        argument: a name of `TRAINED`.
+        folder: the folder; of a generator also its name on the hub.
+        named_by: the artifact that names the model; None for a model that the user has named.
+        allow_hub: names on the hub that an artifact may name; see `check_allowed`.
+
     Raises:
-        CheckpointError: the folder holds no such model.
+        CheckpointError: the folder holds no such model, or an artifact names one on the hub that is not allowed.
     """
-    return TranscriptGenerator(folder) if argument == "generator" else load_sub_model(argument, folder)
+    if argument != "generator":
+        return load_sub_model(argument, folder)
+    if named_by is not None:
+        check_allowed(str(folder), named_by, allow_hub)
+    return TranscriptGenerator(folder)

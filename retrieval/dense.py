@@ -15,6 +15,7 @@ import numpy.typing as npt
 from knowgap.errors import CheckpointError, UsageError
 from knowgap.retrieval.colbert.checkpoint import EMBEDDED, checkpoint_digest, resolve_checkpoint
 from knowgap.retrieval.device import choose_device
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.encoding import STATE, EncodingState, encode_corpus
 from knowgap.retrieval.index.manifest import Manifest
@@ -78,19 +79,24 @@ def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-def _load(encoder: str | Path | Embed | None, device: str | None) -> DenseEncoder:
-    """A bi-encoder by folder or hub name, a function, or the embedded MiniLM encoder for None."""
+def _load(encoder: str | Path | Embed | None, device: str | None, *, named_by: Path | None = None) -> DenseEncoder:
+    """A bi-encoder by folder or hub name, a function, or the embedded MiniLM encoder for None.
+
+    `named_by` is the index that names it; see `resolve_checkpoint`.
+    """
     if encoder is None:
         embed = sentence_encoder().encode
         passages = functools.partial(embed, remember=False)
         return DenseEncoder(EMBEDDED, MINILM_DIGEST, passages, embed, window=embedded_window())
-    return _load_bi_encoder(str(encoder), device) if isinstance(encoder, (str, Path)) else _wrap_function(encoder)
+    if not isinstance(encoder, (str, Path)):
+        return _wrap_function(encoder)
+    return _load_bi_encoder(str(encoder), resolve_checkpoint(encoder, named_by=named_by), device)
 
 
-def _load_bi_encoder(name: str, device: str | None) -> DenseEncoder:
+def _load_bi_encoder(name: str, folder: Path, device: str | None) -> DenseEncoder:
     """A bi-encoder of sentence-transformers; its prompts for queries and documents are used if it has them."""
-    folder, device, lock = resolve_checkpoint(name), choose_device(device), threading.Lock()
-    model = load_sentence_transformer(name, folder, device)
+    device, lock = choose_device(device), threading.Lock()
+    model = load_sentence_transformer(folder, device)
 
     def locked(encode: Callable[..., Any]) -> Embed:
         def call(texts: list[str]) -> Any:
@@ -104,22 +110,16 @@ def _load_bi_encoder(name: str, device: str | None) -> DenseEncoder:
     return DenseEncoder(name, digest, encode, encode_query, device, model_window(model))
 
 
-def load_sentence_transformer(name: str, folder: Path, device: str) -> Any:
+def load_sentence_transformer(folder: Path, device: str) -> Any:
     """A bi-encoder of sentence-transformers, loaded.
 
     Raises:
-        CheckpointError: the folder holds none; the error names it as `name`.
+        CheckpointError: the folder holds none.
     """
-    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
-
-    with quiet_transformers():
+    with loading_model(folder) as (source, arguments):
         from sentence_transformers import SentenceTransformer
 
-        try:
-            return SentenceTransformer(str(folder), device=device)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            raise CheckpointError(f"{name}: cannot be loaded as a bi-encoder ({reason})") from error
+        return SentenceTransformer(source, device=device, **arguments)
 
 
 def _wrap_function(embed: Embed) -> DenseEncoder:
@@ -207,7 +207,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         """
         if encoder is None:
             return embedded_window()
-        return model_window(load_sentence_transformer(str(encoder), resolve_checkpoint(encoder), "cpu"))
+        return model_window(load_sentence_transformer(resolve_checkpoint(encoder), "cpu"))
 
     def _load_encoder(self) -> DenseEncoder:
         recorded = self.manifest.checkpoint
@@ -215,7 +215,10 @@ class DenseIndex(VectorIndex[DenseEncoder]):
             raise CheckpointError(
                 f"{self.path}: encoded by the function {recorded['name']}; open it with encoder=that function"
             )
-        encoder = _load(self._given or (None if recorded["name"] == EMBEDDED else recorded["name"]), self._device)
+        if self._given is None and recorded["name"] != EMBEDDED:
+            encoder = _load(recorded["name"], self._device, named_by=self.path)
+        else:
+            encoder = _load(self._given, self._device)
         if not encoder.is_that_of(recorded):
             raise CheckpointError(
                 f"{encoder.name}: not the encoder of {self.path} ({recorded['name']}); "

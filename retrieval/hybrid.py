@@ -161,12 +161,13 @@ class HybridIndex(HybridRetriever):
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: str | Path, *, quality: Quality | None = None) -> HybridIndex:
+    def open(cls, path: str | Path, *, quality: Quality | None = None, allow_hub: Collection[str] = ()) -> HybridIndex:
         """Open an index that `build` wrote.
 
         Args:
             path: its folder.
             quality: how thoroughly its ColBERT part is searched; None takes the default of `ColBERTIndex.open`.
+            allow_hub: see `open_index`.
 
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
@@ -176,7 +177,10 @@ class HybridIndex(HybridRetriever):
         manifest = Manifest.read(path, engine="hybrid")
         names = manifest.settings["parts"]
         check_quality(path, names, quality)
-        parts = [open_index(Path(path) / name, quality=quality if takes_quality(name) else None) for name in names]
+        parts = [
+            open_index(Path(path) / name, quality=quality if takes_quality(name) else None, allow_hub=allow_hub)
+            for name in names
+        ]
         return cls(Path(path), manifest, parts)
 
     def __len__(self) -> int:

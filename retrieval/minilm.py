@@ -62,13 +62,13 @@ def load_minilm() -> tuple[Any, Any]:
     Raises:
         CheckpointError: see `minilm_folder`.
     """
-    from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
+    from knowgap.retrieval.hub import loading_model
 
-    folder = str(minilm_folder())
-    with quiet_transformers():
+    with loading_model(minilm_folder()) as (source, arguments):
         from transformers import AutoModel, AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+        tokenizer = AutoTokenizer.from_pretrained(source, **arguments)
+        return tokenizer, AutoModel.from_pretrained(source, **arguments).eval()
 
 
 def write_weights(

@@ -37,6 +37,7 @@ class ExperimentOptions(o.ModelOptions):
     engine: o.Engine = None
     quality: o.Quality = None
     parts: o.Parts = None
+    allow_hub: o.AllowHub = None
     rows: Annotated[list[str] | None, Option("--row", "-r", help="A row to run. Can be repeated.")] = None
     columns: Annotated[
         list[str] | None, Option("--column", "-c", help="The data set of a column to run. Can be repeated.")
@@ -71,6 +72,7 @@ def experiment(
     from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
     from knowgap.compiling.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
+    from knowgap.retrieval.hub import check_allowed
 
     if list_tables:
         _list(as_json)
@@ -98,12 +100,24 @@ def experiment(
         "rows": options.rows or None,
         "as_paper": options.as_paper or (),
         **{name: getattr(options, name) for name in ("engine", "quality", "limit", "seed")},
+        "allow_hub": options.allow_hub or (),
         **factories.load_parts(options.parts, ["reranker", "entailment"]),
     }
     row_lms = factories.named_values(options.row_lm, "--row-lm")
-    unused = ExperimentSetup(**setup, lms=cast("Any", row_lms)).check(opened, options.baseline)
+    checked = ExperimentSetup(**setup, lms=cast("Any", row_lms))
+    unmeasured = options.dry_run and not options.measure
+    if imports := checked.imports(opened):
+        remark(
+            f"the table would import and run {', '.join(imports)}: nothing is imported now, and the cells that need it "
+            "are not estimated"
+            if unmeasured
+            else f"the table imports and runs {', '.join(imports)}"
+        )
+    unused = checked.check(opened, options.baseline, dry=unmeasured)
     if unused:
         remark(f"without effect on this run: {', '.join(f'--part {name}' for name in unused)}")
+    if options.lm is None and opened.lm.startswith("hf/"):
+        check_allowed(opened.lm.removeprefix("hf/"), table, options.allow_hub or ())
     names = {"": options.lm or opened.lm or None, **row_lms}
     asks = not options.dry_run or options.measure
     lms = {name: factories.load_lm(replace(options, lm=lm), asks=asks) for name, lm in names.items()}

@@ -147,7 +147,7 @@ def open_index(options: o.IndexOptions, dataset: Dataset | None = None) -> Itera
         for name, value in (("engine", engine), ("quality", quality)):
             if retriever is not None and value is not None:
                 raise UsageError(f"--{name} {value}: goes with the folder of an index, not with {place}")
-        retriever = retriever or open_folder(place, engine=engine, quality=quality)
+        retriever = retriever or open_folder(place, engine=engine, quality=quality, allow_hub=options.allow_hub or ())
     with closing(retriever):
         yield retriever
 
@@ -231,6 +231,7 @@ def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
             name,
             preset=options.preset if program_class_of(name).presets and artifact_of(name)[1] is None else None,
             parts=[f"{part}={where}" for part, where in parts.items() if part in takers[name]],
+            allow_hub=options.allow_hub,
         )
         for name in names
     }
@@ -301,7 +302,8 @@ def check_program(options: o.ProgramOptions) -> CheckedProgram:
 
         with dspy.context(lm=lm) if lm is not None else nullcontext():
             if artifact is not None:
-                loaded = load(artifact, retriever=retriever, expect=program_class, **models)
+                hub = options.allow_hub or ()
+                loaded = load(artifact, retriever=retriever, expect=program_class, allow_hub=hub, **models)
                 return loaded.configure(**settings)
             if options.preset is not None:
                 preset = _paper_preset(program_class, dataset) if options.preset == PAPER else options.preset

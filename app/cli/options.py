@@ -74,6 +74,14 @@ Parts = Annotated[
         "relevant, decompose). Can be repeated.",
     ),
 ]
+AllowHub = Annotated[
+    list[str] | None,
+    Option(
+        "--allow-hub",
+        help="A model on the Hugging Face hub, such as org/model, that may be fetched where an index, a compiled "
+        "program or a table names it; what you name yourself needs no permission. Can be repeated.",
+    ),
+]
 Limit = Annotated[int | None, Option("--limit", "-n", help="Only the first questions, this many.")]
 Seed = Annotated[int, Option("--seed", envvar="KNOWGAP_SEED", help="Seed of everything random.")]
 Threads = Annotated[
@@ -156,6 +164,7 @@ class ProgramOptions:
         list[str] | None, Option("--set", "-s", help="A hyperparameter, as name=value. Can be repeated.")
     ] = None
     parts: Parts = None
+    allow_hub: AllowHub = None
 
 
 @dataclass(frozen=True)
@@ -184,6 +193,7 @@ class IndexOptions:
     ] = None
     engine: Engine = None
     quality: Quality = None
+    allow_hub: AllowHub = None
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,8 @@ def sub_model_facts(program: Program) -> dict[str, dict[str, str]]:
     for argument, attribute in program.sub_models.items():
         model = getattr(program, attribute)
         if hasattr(model, "folder") and isinstance(getattr(model, "digest", None), str):
-            facts[argument] = {"path": str(Path(model.folder).resolve()), "digest": model.digest}
+            place = str(Path(model.folder).resolve()) if model.folder else model.name  # the name is one of the hub
+            facts[argument] = {"path": place, "digest": model.digest}
         elif model is not None:
             facts[argument] = {"name": lm_name(model) if isinstance(model, dspy.BaseLM) else model_name(model)}
     return facts

@@ -20,10 +20,9 @@ from knowgap.compiling.evaluation.delegating_program import ask_among
 from knowgap.errors import MissingDependency, UsageError, shorten
 from knowgap.lms.metering import Usage, UsageTracker, track_usage, without_history
 from knowgap.programs.base import Program
-from knowgap.retrieval.index.search_settings import Quality
 
 Ask = Callable[[str, "Collection[str] | None"], dspy.Prediction]
-Cluster = Callable[[Callable[..., Program], "Path | str | None", "Quality | None", Any], Ask]
+Cluster = Callable[[Callable[..., Program], "Path | str | None", dict[str, Any], Any], Ask]
 
 
 @contextmanager
@@ -31,8 +30,8 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
     """Connect to a cluster, and disconnect at the end.
 
     The value is a function that makes a program known to the workers. It takes what makes the program from a retriever,
-    the folder of the index or the name of a retriever from outside (None for a program without one), how thoroughly the
-    index is searched, and the language model. It returns a function that has a worker answer a question, and takes the
+    the folder of the index or the name of a retriever from outside (None for a program without one), the arguments of
+    `as_retriever`, and the language model. It returns a function that has a worker answer a question, and takes the
     ids of the passages to search.
 
     Args:
@@ -57,10 +56,10 @@ def connect(address: str, tracker: UsageTracker, lm_cache: Path) -> Iterator[Clu
     task: Any = ray.remote(max_retries=5, retry_exceptions=False)(_answer)
 
     def publish(
-        make_program: Callable[..., Program], index: Path | str | None, quality: Quality | None, lm: Any
+        make_program: Callable[..., Program], index: Path | str | None, opening: dict[str, Any], lm: Any
     ) -> Ask:
         folder = str(index.resolve()) if isinstance(index, Path) else index
-        recipe = ray.put((make_program, folder, quality, lm, str(lm_cache.resolve())))
+        recipe = ray.put((make_program, folder, opening, lm, str(lm_cache.resolve())))
         key = uuid.uuid4().hex
 
         def ask(question: str, ids: Collection[str] | None) -> dspy.Prediction:
@@ -94,11 +93,13 @@ def _answer(key: str, recipe: list[Any], question: str, ids: Collection[str] | N
     return prediction, tracker.usage.model_dump()
 
 
-def _make(make_program: Any, folder: str | None, quality: Any, lm: Any, lm_cache: str) -> tuple[Program, Any]:
+def _make(
+    make_program: Any, folder: str | None, opening: dict[str, Any], lm: Any, lm_cache: str
+) -> tuple[Program, Any]:
     from knowgap.lms import quiet_dspy
     from knowgap.retrieval.index.engines import as_retriever
 
     quiet_dspy(lm_cache if Path(lm_cache).is_dir() else None)
     if folder is not None and folder not in _indexes:
-        _indexes[folder] = as_retriever(folder, quality=quality)
+        _indexes[folder] = as_retriever(folder, **opening)
     return make_program(retriever=_indexes[folder] if folder else None), lm

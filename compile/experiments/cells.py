@@ -21,6 +21,7 @@ from knowgap.compiling.evaluation.provenance import lm_name, model_name, retriev
 from knowgap.compiling.experiments.probes import PROBES, score_metrics
 from knowgap.compiling.experiments.table import TASKS, Column, ExperimentTable, Row
 from knowgap.errors import KnowgapError, UnknownName, UsageError
+from knowgap.plugins import is_reference
 from knowgap.programs import PROGRAMS, get_program
 from knowgap.programs.base import PAPER, Program
 from knowgap.programs.hyperparameters import fit_to_reranker
@@ -69,9 +70,21 @@ class ExperimentSetup:
     limit: int | None = None
     seed: int = 0
     as_paper: Collection[str] = ()
+    allow_hub: Collection[str] = ()
 
-    def check(self, table: ExperimentTable, baseline: str | None = None) -> list[str]:
+    def imports(self, table: ExperimentTable) -> list[str]:
+        """The programs and metrics from outside, as `module:Name`, whose modules are imported when a table is run."""
+        cells = itertools.product(table.rows, table.columns)
+        chosen = [(row, column) for row, column in cells if self.rows is None or row.label in self.rows]
+        return list(dict.fromkeys(name for row, column in chosen for name in _imports(row, column)))
+
+    def check(self, table: ExperimentTable, baseline: str | None = None, *, dry: bool = False) -> list[str]:
         """Refuse what does not fit a table, and every name that does not exist, before anything is loaded or asked.
+
+        Args:
+            table: the table.
+            baseline: label of the row that the others are tested against.
+            dry: import no module that the table names; what needs one is not checked.
 
         Returns:
             Which of "reranker" and "entailment" are given although no program of the rows has such a part.
@@ -104,6 +117,9 @@ class ExperimentSetup:
         parts: set[str] = set()
         for row, column in itertools.product(rows, table.columns):
             if row.left_out or (row.datasets and column.dataset not in row.datasets):
+                continue
+            if dry and _imports(row, column):
+                parts.update(("reranker", "entailment"))  # the program may have them
                 continue
             try:
                 score_metrics(column.metrics)
@@ -159,14 +175,15 @@ def prepare(
 ) -> list[Cell]:
     """Prepare the cells of a table, row by row.
 
-    A dry run builds no index, and makes programs also for data sets that are not named. `progress` is called while
+    A dry run builds no index and imports no module that the table names, and makes programs also for data sets that are
+    not named. `progress` is called while
     indexes are built.
 
     Raises:
         UsageError: an option that does not fit the table, or no data for any column.
         DataError: data that cannot be read.
     """
-    setup.check(table, baseline)
+    setup.check(table, baseline, dry=dry)
     preparation = _Preparation(table, setup, dry, progress)
     cells = [
         preparation.cell(row, column)
@@ -194,6 +211,9 @@ class _Preparation:
         cell = Cell(row_number, column_number, row, column)
         if row.left_out or (row.datasets and column.dataset not in row.datasets):
             cell.reason = row.left_out or "not part of the table"
+            return cell
+        if self.dry and (names := _imports(row, column)):
+            cell.reason = f"imports {', '.join(names)}"
             return cell
         cell.dataset = self.dataset(column)
         if cell.dataset is None and not self.dry:
@@ -253,11 +273,18 @@ class _Preparation:
             if self.dry and named is None and not folder.exists():
                 return None, folder
             self.retrievers[folder] = (
-                open_index(folder, engine=self.setup.engine, quality=self.setup.quality)
+                open_index(folder, engine=self.setup.engine, quality=self.setup.quality, allow_hub=self.setup.allow_hub)
                 if named is not None
                 else open_or_build(folder, dataset.corpus, engine, quality=self.setup.quality, progress=self.progress)
             )
         return self.retrievers[folder], folder
+
+
+def _imports(row: Row, column: Column) -> list[str]:
+    """What a cell takes from modules from outside, as `module:Name`: its program and its metrics."""
+    if row.left_out or (row.datasets and column.dataset not in row.datasets):
+        return []
+    return [name for name in (row.program, *column.metrics) if is_reference(name)]
 
 
 def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., Program], bool]:
@@ -267,7 +294,8 @@ def _program_factory(cell: Cell, setup: ExperimentSetup) -> tuple[Callable[..., 
     settings = {**row.settings, **row.by_dataset.get(column.dataset, {})}
     if row.artifact:
         cls = artifact_class(row.artifact, row.program or None)
-        return functools.partial(_load_artifact, row.artifact, settings, cls, **_parts(cls, models)), False
+        models = {**_parts(cls, models), "allow_hub": setup.allow_hub}
+        return functools.partial(_load_artifact, row.artifact, settings, cls, **models), False
     if row.program in PROBES:
         probe = PROBES[row.program]
         if row.preset:

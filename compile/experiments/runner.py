@@ -114,8 +114,9 @@ def estimate_experiment(
 ) -> dict[tuple[str, str], Estimate]:
     """Estimate what `run_experiment` costs, by row and column; rows that share their answers are counted once.
 
-    `measure` asks three questions of each cell first, and estimates from what they cost; indexes are built for it. The
-    other arguments are those of `run_experiment`.
+    `measure` asks three questions of each cell first, and estimates from what they cost; indexes are built for it.
+    Without it, no module that the table names is imported, and the cells that need one are left out; see
+    `ExperimentSetup.imports`. The other arguments are those of `run_experiment`.
     """
     table = table if isinstance(table, ExperimentTable) else read_table(table)
     options = ExperimentSetup(output=Path(output), **setup)
@@ -164,7 +165,8 @@ class _Run:
         candidates = {example.question: example.get("candidates") for example in questions}
         models = sampling_lms(cast("dspy.BaseLM", cell.lm), cell.row.top_p)
         if self.cluster is not None:
-            asks = [self.cluster(make_program, cell.index, self.setup.quality, lm) for lm in models]
+            opening = {"quality": self.setup.quality, "allow_hub": self.setup.allow_hub}
+            asks = [self.cluster(make_program, cell.index, opening, lm) for lm in models]
 
             def remote(_: Program, question: str) -> dspy.Prediction:
                 return ask_each([functools.partial(ask, question, candidates.get(question)) for ask in asks])

@@ -20,9 +20,10 @@ from knowgap.compiling.training.ranking import RankedQuestion, train_ranking, tr
 from knowgap.compiling.training.trained import Trained
 from knowgap.lms.embedded import span_head
 from knowgap.retrieval.colbert.checkpoint import checkpoint_digest
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.minilm import add_changes, minilm_folder, read_weights
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker, loading_model
+from knowgap.retrieval.rerankers.cross_encoder import CrossEncoderReranker
 from knowgap.storage.files import file_digest, json_digest
 from knowgap.storage.progress import Progress, no_progress
 
@@ -117,10 +118,10 @@ def cross_encoder_job(
 
         from knowgap.compiling.training.trainers import RerankerTrainer
 
-        with loading_model(base):
+        with loading_model(base_folder(base)) as (source, arguments):
             from sentence_transformers import CrossEncoder
 
-            encoder = CrossEncoder(base_folder(base), num_labels=1, max_length=config.max_length)
+            encoder = CrossEncoder(source, num_labels=1, max_length=config.max_length, **arguments)
         add_adapter(encoder, config.lora_rank)
         columns = dict(zip(("question", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
         return RerankerTrainer(
@@ -143,7 +144,7 @@ def untrained_reranker(base: str, seed: int = 0) -> Reranker:
     from transformers import set_seed
 
     set_seed(seed)
-    return CrossEncoderReranker(base_folder(base))
+    return CrossEncoderReranker(base_folder(base), trained=False)
 
 
 def rerank(
@@ -181,8 +182,8 @@ def _embedded() -> TemporaryDirectory[str]:
     from sentence_transformers import CrossEncoder
 
     _, tensors = read_weights(_WEIGHTS.parent, _WEIGHTS.stem, dict)
-    with loading_model(EMBEDDED):
-        encoder = CrossEncoder(str(minilm_folder()), num_labels=1)
+    with loading_model(minilm_folder()) as (source, arguments):
+        encoder = CrossEncoder(source, num_labels=1, **arguments)
     network: Any = encoder.model
     add_changes(network.bert, tensors)
     pooler, scores = network.bert.pooler.dense, network.classifier

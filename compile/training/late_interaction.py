@@ -28,8 +28,8 @@ from knowgap.retrieval.colbert.checkpoint import (
 )
 from knowgap.retrieval.colbert.encoder import TokenEncoder
 from knowgap.retrieval.colbert.index import ColBERTIndex
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.passage import Passage, Retriever
-from knowgap.retrieval.rerankers.cross_encoder import loading_model
 from knowgap.storage.files import json_digest
 from knowgap.storage.progress import Progress
 
@@ -158,12 +158,12 @@ def load_encoder(base: Path, name: str) -> tuple[MultiVectorEncoder, torch.nn.Mo
     """The model of a checkpoint, and a loss that weighs the tokens of queries as a search does."""
     import torch
 
-    with loading_model(name):
+    with loading_model(base) as (source, arguments):
         from sentence_transformers import MultiVectorEncoder
 
         from knowgap.compiling.training.trainers import QuestionLoss
 
-        encoder = MultiVectorEncoder(str(base), local_files_only=True)
+        encoder = MultiVectorEncoder(source, **arguments)
     as_searched = TokenEncoder(base, device="cpu")
     if not as_searched.settings.get("query_expansion", True):
         transformer: Any = encoder[0]

@@ -33,7 +33,7 @@ from knowgap.compiling.training.labelling import (
 )
 from knowgap.compiling.training.language_model import Row, language_model_job, prompt_and_reply
 from knowgap.compiling.training.trained import Trained, train
-from knowgap.errors import CheckpointError, UnknownName, UsageError, shorten
+from knowgap.errors import UnknownName, UsageError
 from knowgap.lms.local.loading import load_model
 from knowgap.lms.ra_isf.card import TASKS, Kind, SubModelCard, Task
 from knowgap.lms.ra_isf.sub_models import (
@@ -47,6 +47,7 @@ from knowgap.lms.ra_isf.sub_models import (
     target_ids,
 )
 from knowgap.programs.ra_isf import RAISF
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.passage import Retriever
 from knowgap.storage.progress import Progress
 
@@ -167,12 +168,10 @@ def base_card(task: Task, base: str, config: TrainingConfig) -> SubModelCard:
         CheckpointError: there is no such model.
         UsageError: it cannot decompose, or reads fewer tokens than the settings say.
     """
-    from transformers import AutoConfig
+    with loading_model(base_folder(base)) as (source, arguments):
+        from transformers import AutoConfig
 
-    try:
-        found = AutoConfig.from_pretrained(base_folder(base))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{base}: cannot be loaded ({shorten(error, 200)})") from error
+        found = AutoConfig.from_pretrained(source, **arguments)
     architecture = next(iter(found.architectures or [""]))
     kind: Kind = "cross_encoder"
     if found.is_encoder_decoder:

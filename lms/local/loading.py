@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from dspy.utils.exceptions import ContextWindowExceededError
 
-from knowgap.errors import LanguageModelError, shorten
+from knowgap.errors import LanguageModelError
+from knowgap.retrieval.hub import model_source, why_not_loaded
 
 Turn = Mapping[str, str]
 """A message of a conversation: its `role` and its `content`."""
@@ -105,20 +105,22 @@ def load_model(path_or_id: str, device: str | None = None, dtype: str = "auto") 
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
     from transformers.utils import logging
 
-    folder = Path(path_or_id).expanduser()
-    name = str(folder) if folder.exists() else path_or_id
     shows_progress = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
+    name = path_or_id
     try:
+        name, arguments = model_source(path_or_id)
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        config = AutoConfig.from_pretrained(name)
+        config = AutoConfig.from_pretrained(name, **arguments)
         kind: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
         wanted = "float32" if dtype == "auto" and place.type == "cpu" else dtype
-        tokenizer: Any = AutoTokenizer.from_pretrained(name)
-        model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True)
+        tokenizer: Any = AutoTokenizer.from_pretrained(name, **arguments)
+        model, report = kind.from_pretrained(name, dtype=wanted, output_loading_info=True, **arguments)
         model = model.to(place).eval()
     except Exception as error:  # whatever a damaged checkpoint, an unknown architecture or an absent device raises
-        raise LanguageModelError(f"the local model {path_or_id!r} cannot be loaded: {shorten(error, 200)}") from error
+        raise LanguageModelError(
+            f"the local model {path_or_id!r} cannot be loaded: {why_not_loaded(error, name)}"
+        ) from error
     finally:
         if shows_progress:
             logging.enable_progress_bar()

@@ -43,6 +43,7 @@ class SubModel:
         self.name = str(folder)
         self.card = card or read_card(folder, self.task)
         self.threshold = self.card.threshold
+        self._trained = card is None
         self._device = device
         self._loading = threading.Lock()
 
@@ -50,7 +51,8 @@ class SubModel:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return load_sub_model, (self.task, self.folder, self.card)  # another process loads it from its folder
+        card = None if self._trained else self.card
+        return load_sub_model, (self.task, self.folder, card)  # another process loads it from its folder
 
     @cached_property
     def digest(self) -> str:
@@ -64,8 +66,9 @@ class SubModel:
 
     @cached_property
     def _load(self) -> Any:
-        reader = CrossEncoderReader if self.card.kind == "cross_encoder" else LabelReader
-        return reader(self.name, self.card, self._device)
+        if self.card.kind == "cross_encoder":
+            return CrossEncoderReader(self.name, self.card, self._device, trained=self._trained)
+        return LabelReader(self.name, self.card, self._device)
 
 
 class SelfKnowledgeModel(SubModel):
@@ -134,22 +137,25 @@ class CrossEncoderReader:
     """A model for sequence classification with one label, such as sentence-transformers trains. Thread-safe.
 
     Args:
-        folder: the folder of the model, or its name on the hub. Weights that it lacks are the same each time.
+        folder: the folder of the model, or its name on the hub.
         card: how it is asked.
         device: where to compute; None takes a GPU if there is one.
+        trained: False accepts a model that lacks weights; they are drawn at random, and are the same each time.
 
     Raises:
-        CheckpointError: it cannot be loaded.
+        CheckpointError: it cannot be loaded, or lacks weights.
     """
 
-    def __init__(self, folder: str | Path, card: SubModelCard, device: str | None = None) -> None:
+    def __init__(
+        self, folder: str | Path, card: SubModelCard, device: str | None = None, *, trained: bool = True
+    ) -> None:
         import torch
 
         from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder
 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            self._encoder = load_cross_encoder(folder, device=device, labels=1)
+            self._encoder = load_cross_encoder(folder, device=device, labels=1, trained=trained)
         self._encoder.max_seq_length = card.max_tokens
         self._lock = threading.Lock()
 

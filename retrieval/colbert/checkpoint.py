@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError, ValueOutOfBounds
 from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEncoder
+from knowgap.retrieval.hub import is_hub_name, loading_model, local_path, not_allowed
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.minilm import minilm_folder
@@ -82,10 +83,13 @@ def load_recorded_encoder(
     """Load the checkpoint that encoded an index, from where it is now; None if it is inside the index or where it was.
 
     Raises:
-        CheckpointError: it is absent, or not the one that encoded the passages.
+        CheckpointError: it is absent, or not the one that encoded the passages; or the index names one on the hub that
+            was never downloaded.
     """
     name, digest = manifest.checkpoint["name"], manifest.checkpoint["digest"]
-    folder = resolve_checkpoint(checkpoint or (path / _INSIDE if name == EMBEDDED else name))
+    if checkpoint is None and name == EMBEDDED:
+        checkpoint = (path / _INSIDE).absolute()
+    folder = resolve_checkpoint(checkpoint) if checkpoint else resolve_checkpoint(name, named_by=path)
     if checkpoint_digest(folder) != digest:
         raise CheckpointError(
             f"{folder}: not the checkpoint that encoded {path} ({name}); give that one, or build the index again"
@@ -177,26 +181,33 @@ def _write(folder: Path, projection: npt.NDArray[np.float32]) -> None:
     write_json(folder / "artifact.metadata", _METADATA | {"dim": len(projection), "checkpoint": EMBEDDED})
 
 
-def resolve_checkpoint(name: str | Path) -> Path:
+def resolve_checkpoint(name: str | Path, *, named_by: Path | None = None) -> Path:
     """The folder of a checkpoint; one that is named as on the Hugging Face hub is downloaded at its first use.
+
+    Args:
+        name: a folder, or a name on the hub.
+        named_by: the index that names it; then the network is not used, and only what was downloaded before is found.
+            None is a name that the user has given.
 
     Raises:
         CheckpointError: it is neither a folder nor a checkpoint that the hub gives.
     """
-    if Path(name).is_dir():
-        return Path(name).resolve()
-    text = str(name)
-    if text.count("/") != 1 or text.startswith((".", "/", "~")):
+    if folder := local_path(name):
+        return folder
+    text, offline = str(name), named_by is not None
+    if text.count("/") != 1 or not is_hub_name(text):
         raise CheckpointError(f"{text}: no such checkpoint folder, and not a hub name such as colbert-ir/colbertv2.0")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        folder = Path(snapshot_download(text, allow_patterns=list(_CHECKPOINT_FILES)))
-        if not any(folder.rglob("*.safetensors")):  # older models come as torch files, which hold weights only
+        folder = Path(snapshot_download(text, allow_patterns=list(_CHECKPOINT_FILES), local_files_only=offline))
+        if not offline and not any(folder.rglob("*.safetensors")):  # older models have torch files, with weights only
             folder = Path(snapshot_download(text, allow_patterns=[*_CHECKPOINT_FILES, *_TORCH_FILES]))
         return folder
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        if named_by is not None:
+            raise not_allowed(text, named_by) from error
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
             f"{text}: not a folder, and the hub does not give it ({reason}); give the path of a downloaded checkpoint"
@@ -221,9 +232,10 @@ def checkpoint_window(checkpoint: str | Path | None) -> Window:
         raise CheckpointError(f"{folder}: not a ColBERT checkpoint (doc_maxlen of {metadata.name}: {error})") from error
     if (folder / "tokenizer.json").is_file():
         return Window(tokenizer_of(folder), int(size), 3)
-    from transformers import AutoTokenizer
+    with loading_model(folder) as (source, arguments):
+        from transformers import AutoTokenizer
 
-    return Window(tokenizer_of(AutoTokenizer.from_pretrained(str(folder))), int(size), 3)
+        return Window(tokenizer_of(AutoTokenizer.from_pretrained(source, **arguments)), int(size), 3)
 
 
 def checkpoint_digest(folder: str | Path) -> str:

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
-from knowgap.retrieval.colbert.stock_runtime import colbert, quiet_transformers
+from knowgap.retrieval.colbert.stock_runtime import colbert
 from knowgap.retrieval.device import choose_device, half_precision, padded_batches, two_at_once
+from knowgap.retrieval.hub import loading_model, refuse_code
 from knowgap.retrieval.lru_cache import LRUCache
 from knowgap.retrieval.window import Window, tokenizer_of
 
@@ -55,8 +56,7 @@ class TokenEncoder:
         for name in ("config.json", "artifact.metadata"):
             if not (self.folder / name).is_file():
                 raise CheckpointError(f"{self.folder}: not a ColBERT checkpoint (it has no {name})")
-        if "auto_map" in json.loads((self.folder / "config.json").read_text(encoding="utf-8")):
-            raise CheckpointError(f"{self.folder}: its config.json asks to run code from the checkpoint; refused")
+        refuse_code(self.folder)
         settings = self.folder / SETTINGS
         self.settings: dict[str, Any] = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
         weights = self.folder / TOKEN_WEIGHTS
@@ -73,13 +73,9 @@ class TokenEncoder:
 
         from knowgap.retrieval.colbert.packed_weights import pack_linear_layers
 
-        path = str(self.folder.resolve())
-        try:
-            with quiet_transformers():
-                # Named after its own folder, colbert-ai never looks for the base model on the network.
-                self._model: Any = ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
-        except (OSError, RuntimeError, ValueError, KeyError, AssertionError) as error:
-            raise CheckpointError(f"{self.folder}: the checkpoint cannot be loaded ({error})") from error
+        with loading_model(self.folder) as (path, _):
+            # Named after its own folder, colbert-ai never looks for the base model on the network.
+            self._model: Any = ColBERT(path, ColBERTConfig(checkpoint=path, model_name=path))
         similarity = self._model.colbert_config.similarity
         if similarity != "cosine":
             raise CheckpointError(f"{self.folder}: trained for the similarity {similarity!r}, not for cosines")

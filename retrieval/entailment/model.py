@@ -11,7 +11,8 @@ from scipy.special import expit, softmax
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
 from knowgap.retrieval.device import bfloat16_on, choose_device
-from knowgap.retrieval.rerankers.cross_encoder import load_cross_encoder, loading_model, predict_logits
+from knowgap.retrieval.hub import loading_model
+from knowgap.retrieval.rerankers.cross_encoder import check_trained, load_cross_encoder, predict_logits
 from knowgap.retrieval.rerankers.reranker import PairScorer, cached
 
 _BATCH_SIZE = 16
@@ -53,10 +54,10 @@ def make_entailment(name: str | Path, *, device: str | None = None) -> Entailmen
         return EmbeddedEntailment()
     if outside := make("entailment model", name, EntailmentModel):
         return outside
-    with loading_model(name):
+    with loading_model(name) as (source, arguments):
         from transformers import AutoConfig
 
-        is_t5 = AutoConfig.from_pretrained(str(name)).is_encoder_decoder
+        is_t5 = AutoConfig.from_pretrained(source, **arguments).is_encoder_decoder
     return T5TrueNLI(name, device=device) if is_t5 else NLICrossEncoder(name, device=device)
 
 
@@ -69,7 +70,7 @@ class NLICrossEncoder(PairScorer):
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
-        CheckpointError: no such model, or its labels do not say which of them is entailment.
+        CheckpointError: no such model, one that lacks weights, or its labels do not say which of them is entailment.
     """
 
     def __init__(self, model: str | Path, *, device: str | None = None) -> None:
@@ -104,7 +105,7 @@ class T5TrueNLI(PairScorer):
         device: where to compute; None takes a GPU if there is one.
 
     Raises:
-        CheckpointError: no such model.
+        CheckpointError: no such model, or one that lacks weights.
     """
 
     def __init__(self, model: str | Path, *, device: str | None = None) -> None:
@@ -114,12 +115,13 @@ class T5TrueNLI(PairScorer):
         self.name = str(model)
         self.default_threshold = 0.5
         self._device = choose_device(device)
-        with loading_model(model):
+        with loading_model(model) as (source, arguments):
             from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
             dtype = torch.bfloat16 if bfloat16_on(self._device) else torch.float32
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(self.name)
-            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(self.name, dtype=dtype)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(source, **arguments)
+            self._model: Any = AutoModelForSeq2SeqLM.from_pretrained(source, dtype=dtype, **arguments)
+            check_trained(model, type(self._model), source, arguments)
         self._model.to(self._device).eval()
         no, yes = (self._tokenizer(answer, add_special_tokens=False)["input_ids"][:1] for answer in ("0", "1"))
         if not no or not yes or no == yes:

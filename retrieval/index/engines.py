@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
 from knowgap.plugins import make
+from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality
 from knowgap.retrieval.passage import Passage, Retriever
@@ -26,7 +27,12 @@ ENGINES = {
 
 
 def open_index(
-    path: str | Path, *, engine: str | None = None, quality: Quality | None = None, **options: Any
+    path: str | Path,
+    *,
+    engine: str | None = None,
+    quality: Quality | None = None,
+    allow_hub: Collection[str] = (),
+    **options: Any,
 ) -> Retriever:
     """Open an index of any engine.
 
@@ -35,6 +41,8 @@ def open_index(
         engine: the engine that it must have; None takes what the folder says.
         quality: how thoroughly a ColBERT index is searched: `fast`, `balanced`, `exact` or `SearchSettings`. None
             takes the engine's default.
+        allow_hub: names of models on the Hugging Face hub that may be fetched if the index names them; without that,
+            its encoder has to be a folder, or to have been fetched before.
         options: passed to the `open` of its engine.
 
     Raises:
@@ -58,13 +66,18 @@ def open_index(
     if engine not in (None, manifest.engine):
         raise UsageError(f"{path}: an index of the engine {manifest.engine}, not {engine}; leave the engine out")
     check_quality(path, [manifest.engine], quality)
+    if manifest.engine == "hybrid":
+        options["allow_hub"] = allow_hub
+    elif is_allowed(name := manifest.checkpoint.get("name", ""), allow_hub):
+        options = {"encoder" if manifest.engine == "dense" else "checkpoint": name, **options}
     return engine_class(manifest.engine).open(path, **options, **({} if quality is None else {"quality": quality}))
 
 
-def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
+def as_retriever(retriever: Any, *, quality: Quality | None = None, allow_hub: Collection[str] = ()) -> Any:
     """What searches: a retriever itself, the index in a folder, the index server of an http(s) URL, or None for None.
 
-    A text that is no folder may also name a retriever from outside; see `outside_retriever`.
+    A text that is no folder may also name a retriever from outside; see `outside_retriever`. `quality` and `allow_hub`
+    are those of `open_index`.
 
     Raises:
         IndexFolderError: the index in the folder cannot be opened.
@@ -74,7 +87,7 @@ def as_retriever(retriever: Any, *, quality: Quality | None = None) -> Any:
     if isinstance(retriever, (str, Path)) and not is_url:
         outside = outside_retriever(retriever)
         if outside is None:
-            return open_index(retriever, quality=quality)
+            return open_index(retriever, quality=quality, allow_hub=allow_hub)
         retriever = outside
     if quality is not None:
         raise UsageError(f"quality {str(quality)!r} goes with the folder of an index: open_index(folder, quality=…)")

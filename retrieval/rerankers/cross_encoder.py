@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +12,8 @@ import numpy.typing as npt
 
 from knowgap.errors import CheckpointError
 from knowgap.plugins import make
-from knowgap.retrieval.colbert.stock_runtime import quiet_transformers
 from knowgap.retrieval.device import choose_device, half_precision
+from knowgap.retrieval.hub import loading_model
 from knowgap.retrieval.rerankers.reranker import PairScorer, Reranker, cached, is_bge_base
 
 if TYPE_CHECKING:
@@ -34,14 +33,22 @@ class CrossEncoderReranker(PairScorer):
         device: where to compute; None takes a GPU if there is one.
         default_threshold: δ on the scale of this model. None means 3.0 for BGE-reranker-base (MIGRES' multi-hop
             setting), and none for any other, whose δ `knowgap compile --optimizer calibrate` finds.
+        trained: False accepts a model that lacks weights, as a training starts from; they are drawn at random.
 
     Raises:
-        CheckpointError: no such model, or one that gives more than one score per pair.
+        CheckpointError: no such model, one that lacks weights, or one that gives more than one score per pair.
     """
 
-    def __init__(self, model: str | Path, *, device: str | None = None, default_threshold: float | None = None) -> None:
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        device: str | None = None,
+        default_threshold: float | None = None,
+        trained: bool = True,
+    ) -> None:
         super().__init__()
-        self._model = load_cross_encoder(model, device=device, labels=1)
+        self._model = load_cross_encoder(model, device=device, labels=1, trained=trained)
         self.name = str(model)
         if default_threshold is None:
             default_threshold = 3.0 if is_bge_base(self.name) else None
@@ -73,18 +80,29 @@ def make_reranker(name: str | Path, *, device: str | None = None) -> Reranker:
     return make("reranker", name, Reranker) or CrossEncoderReranker(name, device=device)
 
 
-def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | None = None) -> Any:
+def load_cross_encoder(
+    model: str | Path, *, device: str | None, labels: int | None = None, trained: bool = True
+) -> Any:
     """Load a `sentence_transformers.CrossEncoder` by folder or hub name.
 
+    Args:
+        model: a folder, or a name on the hub.
+        device: where to compute; None takes a GPU if there is one.
+        labels: how many scores it must give to a pair; None is any number.
+        trained: refuse a model without some of its weights, such as a bi-encoder, whose scores would be random.
+
     Raises:
-        CheckpointError: no such model, or one that does not give as many scores per pair as `labels` says.
+        CheckpointError: no such model, or one that lacks weights, or that does not give so many scores to a pair.
     """
     import torch
 
-    with loading_model(model):
+    with loading_model(model) as (source, arguments):
         from sentence_transformers import CrossEncoder
 
-        encoder = CrossEncoder(str(model), device=choose_device(device), activation_fn=torch.nn.Identity())
+        place = choose_device(device)
+        encoder: Any = CrossEncoder(source, device=place, activation_fn=torch.nn.Identity(), **arguments)
+        if trained and not hasattr(encoder.transformers_model, "peft_config"):
+            check_trained(model, type(encoder.transformers_model), source, arguments)
     if labels is not None and encoder.num_labels != labels:
         raise CheckpointError(f"{model}: gives {encoder.num_labels} scores to a pair, where {labels} is needed")
     for module in encoder.modules():
@@ -93,16 +111,26 @@ def load_cross_encoder(model: str | Path, *, device: str | None, labels: int | N
     return encoder
 
 
-@contextmanager
-def loading_model(model: str | Path) -> Iterator[None]:
-    """Load a model of transformers without its progress bars and reports; raise `CheckpointError` if that fails."""
-    with quiet_transformers():
-        try:
-            yield
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-            message = f"{model}: cannot be loaded ({reason}); give a model folder, or a hub name like org/model"
-            raise CheckpointError(message) from error
+def check_trained(model: str | Path, network: Any, source: str, arguments: dict[str, Any]) -> None:
+    """Refuse a model without some of the weights of its network, which Transformers would fill at random.
+
+    Args:
+        model: its name, for the message.
+        network: its class in Transformers.
+        source: its folder or hub name.
+        arguments: of `from_pretrained`.
+
+    Raises:
+        CheckpointError: weights are missing, or have another shape.
+    """
+    # On the device `meta`, names and shapes are compared and no weights are read.
+    _, report = network.from_pretrained(source, device_map="meta", output_loading_info=True, **arguments)
+    missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
+    if missing:
+        raise CheckpointError(
+            f"{model}: not a model that scores pairs of texts: it lacks {len(missing)} of the weights of "
+            f"{network.__name__} ({missing[0]}{', …' if missing[1:] else ''}), so its scores would be random"
+        )
 
 
 def _in_full_precision(linear: torch.nn.Linear, inputs: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:

@@ -7,8 +7,11 @@ from support import OverlapRetriever
 
 from knowgap.compiling import evaluate, load, save
 from knowgap.lms.ra_isf.sub_models import load_sub_model
+from knowgap.lms.rq_rag.generator import TranscriptGenerator
 from knowgap.programs.ra_isf import RAISF
+from knowgap.programs.rq_rag import RQRAG
 from knowgap.retrieval.passage import Passage
+from tests.hub_recorder import recorded_hub
 from tests.lms.ra_isf.tiny import write_sub_model
 
 KINDS = {"know": "causal", "relevant": "cross_encoder", "decompose": "seq2seq"}
@@ -60,3 +63,17 @@ def test_results_name_the_models(models, examples, lm):
     origin = evaluate(program, examples[:1], ["exact_match"], lm=lm).provenance
     assert origin.sub_models["know"]["digest"] == models["know"].digest
     assert origin.sub_models["decompose"] == {"name": lm.model}
+
+
+def test_a_generator_on_the_hub_is_taken_if_it_is_allowed(tmp_path):
+    folder = save(
+        RQRAG(OverlapRetriever(CORPUS), generator=TranscriptGenerator("someone/model")), tmp_path / "artifact"
+    )
+    config = json.loads((folder / "config.json").read_text())
+    assert config["sub_models"] == {"generator": {"path": "someone/model", "digest": "someone/model"}}
+    with recorded_hub() as asked:
+        with pytest.warns(UserWarning, match="--allow-hub someone/model lets it be fetched"):
+            assert load(folder).parts().get("generator") is None
+        assert load(folder, allow_hub=["someone/model"]).generator.name == "someone/model"
+        assert load(folder, generator="someone/model").generator.name == "someone/model"
+    assert asked == []  # it is fetched at the first question

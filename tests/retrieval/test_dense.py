@@ -61,5 +61,5 @@ def test_encoders_that_cannot_be_used(tmp_path):
     with pytest.raises(CheckpointError, match="no such checkpoint folder"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=tmp_path / "absent")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CheckpointError, match="cannot be loaded as a bi-encoder"):
+    with pytest.raises(CheckpointError, match="empty: cannot be loaded"):
         DenseIndex.build(corpus(), tmp_path / "index", encoder=tmp_path / "empty")

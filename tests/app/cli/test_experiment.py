@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from knowgap.compiling.experiments.table import shipped_tables
@@ -35,6 +37,50 @@ def test_a_dry_run_asks_and_writes_nothing(knowgap):
     assert all(cell["money"] > 0 for cell in estimate.values())
     assert "with openai/some-model" in knowgap(*dry_run)[0]
     assert {path for path in knowgap.folder.iterdir() if path.name != "home"} == before - {knowgap.folder / "home"}
+
+
+TABLE = """title = "A stranger's table"
+{lm}
+[[columns]]
+dataset = "sample"
+metrics = ["f1"{metric}]
+task = "multi_hop"
+[[rows]]
+label = "plain"
+program = "rag"
+[[rows]]
+label = "theirs"
+program = "{program}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "left"),
+    [
+        ({"program": "theirs_one:Program", "metric": ""}, ["plain on sample"]),
+        ({"program": "direct", "metric": ', "theirs_two:metric"'}, []),
+        ({"program": "theirs_three:Program:TEXT", "metric": ', "theirs_three:metric"'}, []),
+    ],
+)
+def test_a_dry_run_imports_nothing_that_a_table_names(knowgap, table: dict[str, str], left: list[str]):
+    (knowgap.folder / "table.toml").write_text(TABLE.format(lm="", **table), encoding="utf-8")
+    for name in ("one", "two", "three"):
+        code = "import pathlib\npathlib.Path('ran').touch()\nraise RuntimeError('their code')\n"
+        (knowgap.folder / f"theirs_{name}.py").write_text(code, encoding="utf-8")
+    shown, remarks = knowgap("experiment", "table.toml", "--dry-run", "--json")
+    assert list(json.loads(shown)) == left
+    assert f"would import and run {table['program'] if left else 'theirs'}" in remarks
+    assert not (knowgap.folder / "ran").exists()
+    with pytest.raises(RuntimeError, match="their code"):
+        knowgap("experiment", "table.toml", "--dry-run", "--measure")
+    assert (knowgap.folder / "ran").exists()
+
+
+def test_a_table_names_a_model_on_the_hub(knowgap):
+    text = TABLE.format(lm='lm = "hf/someone/model"', program="direct", metric="")
+    (knowgap.folder / "table.toml").write_text(text, encoding="utf-8")
+    assert "--allow-hub someone/model lets it be fetched" in knowgap.refusal("experiment", "table.toml", "--dry-run")
+    knowgap("experiment", "table.toml", "--dry-run", "--allow-hub", "someone/model")
 
 
 @pytest.mark.parametrize(

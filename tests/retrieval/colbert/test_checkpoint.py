@@ -112,7 +112,8 @@ def test_names(checkpoint, tmp_path, monkeypatch):
         resolve_checkpoint(tmp_path / "absent")
     asked = []
 
-    def download(name, allow_patterns):
+    def download(name, allow_patterns, local_files_only=False):
+        assert not local_files_only
         asked.append((name, "*.bin" in allow_patterns))
         if name == "lab/gone":
             raise LocalEntryNotFoundError("offline")

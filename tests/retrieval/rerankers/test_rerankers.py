@@ -116,7 +116,7 @@ def test_default_thresholds(cross_encoder, tmp_path):
 
 
 def test_refuses_what_is_no_reranker(tmp_path):
-    with pytest.raises(CheckpointError, match="absent: cannot be loaded"):
+    with pytest.raises(CheckpointError, match="absent: no such folder"):
         CrossEncoderReranker(tmp_path / "absent")
     with pytest.raises(CheckpointError, match=r"config\.json"):
         CrossEncoderReranker(tmp_path)

@@ -1,0 +1,28 @@
+"""A Hugging Face hub that has nothing, and remembers what was asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import huggingface_hub
+import pytest
+
+
+@contextmanager
+def recorded_hub() -> Iterator[list[str]]:
+    """Answer every request to the hub with 404 during the block; yields the URLs that were asked for."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url))
+        return httpx.Response(404, headers={"X-Error-Code": "RepoNotFound"})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        huggingface_hub.set_client_factory(lambda: httpx.Client(transport=httpx.MockTransport(answer)))
+        try:
+            yield asked
+        finally:
+            huggingface_hub.set_client_factory(httpx.Client)

@@ -1,0 +1,169 @@
+"""Strangers' models: folders are not looked up on the hub, no code is run, and wrong or damaged ones are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgap.errors import CheckpointError, LanguageModelError
+from knowgap.lms.local.loading import load_model
+from knowgap.retrieval import ColBERTIndex, DenseIndex, HybridIndex, Passage, make_entailment, make_reranker, open_index
+from knowgap.retrieval.hub import check_allowed, is_allowed, model_source
+from tests.hub_recorder import recorded_hub
+from tests.lms.ra_isf.tiny import write_language_model
+from tests.retrieval.tiny import write_bi_encoder, write_colbert, write_cross_encoder, write_t5
+
+TEXTS = ["A lighthouse on the cape.", "Ada Venn built the bridge."]
+PASSAGES = [Passage(str(number), "", text) for number, text in enumerate(TEXTS)]
+PAIR = [("Who built it?", TEXTS[1])]
+FOLDERS: dict[str, Callable[[Path], object]] = {
+    "cross": lambda folder: write_cross_encoder(folder, TEXTS, labels=1),
+    "t5": lambda folder: write_t5(folder, TEXTS),
+    "bi": lambda folder: write_bi_encoder(folder, TEXTS),
+    "colbert": lambda folder: write_colbert(folder, TEXTS),
+    "lm": lambda folder: write_language_model(folder, "causal"),
+}
+USES: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "reranker": ("cross", lambda name: make_reranker(name).score(PAIR)),
+    "entailment": ("cross", lambda name: make_entailment(name).entails(PAIR)),
+    "T5": ("t5", lambda name: make_entailment(name).entails(PAIR)),
+    "dense": ("bi", lambda name: DenseIndex.build(PASSAGES, "dense-index", encoder=name).search(["bridge"], 1)),
+    "colbert": ("colbert", lambda name: ColBERTIndex.build(PASSAGES, "index", checkpoint=name).search(["bridge"], 1)),
+    "language model": ("lm", lambda name: load_model(name)),
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name, write in FOLDERS.items():
+        write(folder / name)
+    return folder
+
+
+@pytest.fixture
+def here(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with copies of the models; their names are those of repositories, too."""
+    for name in FOLDERS:
+        shutil.copytree(models / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def asked() -> Iterator[list[str]]:
+    with recorded_hub() as urls:
+        yield urls
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_folder_is_not_looked_up(here: Path, asked: list[str], use: str):
+    kind, load = USES[use]
+    load(kind)
+    assert asked == []
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_name_that_the_user_gives_is_looked_up(here: Path, asked: list[str], use: str):
+    _, load = USES[use]
+    with pytest.raises((CheckpointError, LanguageModelError), match="someone/model"):
+        load("someone/model")
+    assert any("someone/model" in url for url in asked)
+
+
+@pytest.mark.parametrize("use", ["reranker", "entailment", "T5", "dense", "colbert", "language model"])
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_of_a_model_is_not_run_and_nothing_is_asked(
+    here: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch, use: str, file: str
+):
+    kind, load = USES[use]
+    (here / kind / "evil.py").write_text(f"open({str(here / 'ran')!r}, 'w')\nclass Evil: pass\n", encoding="utf-8")
+    settings = json.loads((here / kind / file).read_text(encoding="utf-8"))
+    classes = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForCausalLM"), "evil.Evil")
+    settings |= {"auto_map": classes | {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}
+    settings |= {"model_type": "evil"} if file == "config.json" else {"tokenizer_class": "Evil"}
+    (here / kind / file).write_text(json.dumps(settings), encoding="utf-8")
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("the user is asked whether to run code"))
+    with suppress(CheckpointError, LanguageModelError):  # many load without their code
+        load(kind)
+    assert not (here / "ran").exists()
+    assert asked == []
+
+
+class _Payload:
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("ran",)
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "weights", [pickle.dumps(_Payload()), b"no weights at all", b""], ids=["pickle", "text", "empty"]
+)
+def test_weights_that_cannot_be_read_are_one_line(here: Path, asked: list[str], use: str, weights: bytes):
+    kind, load = USES[use]
+    (here / kind / "model.safetensors").unlink()
+    (here / kind / "pytorch_model.bin").write_bytes(weights)
+    with pytest.raises((CheckpointError, LanguageModelError), match=kind) as raised:
+        load(kind)
+    assert len(str(raised.value).splitlines()) == 1
+    assert not (here / "ran").exists()
+    assert asked == []
+
+
+@pytest.mark.parametrize("make", [make_reranker, make_entailment])
+@pytest.mark.parametrize("kind", ["bi", "lm", "t5"])
+def test_a_model_that_lacks_weights_is_refused(here: Path, make: Callable[[str], Any], kind: str):
+    if make is make_entailment and kind == "t5":
+        pytest.skip("which is an entailment model")
+    with pytest.raises(CheckpointError, match=f"{kind}: ") as raised:
+        make(kind)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_bi_encoder_is_no_reranker(here: Path):
+    with pytest.raises(CheckpointError, match=r"lacks \d+ of the weights of BertForSequenceClassification"):
+        make_reranker("bi")
+
+
+@pytest.mark.parametrize("engine", ["dense", "colbert", "hybrid"])
+def test_an_index_names_a_model_on_the_hub(here: Path, asked: list[str], engine: str):
+    (here / "someone").mkdir()
+    (here / ("bi" if engine == "dense" else "colbert")).rename(here / "someone" / "model")  # where it was built
+    if engine == "dense":
+        DenseIndex.build(PASSAGES, here / "index", encoder="someone/model")
+    elif engine == "colbert":
+        ColBERTIndex.build(PASSAGES, here / "index", checkpoint="someone/model")
+    else:
+        HybridIndex.build(PASSAGES, here / "index", parts={"bm25": {}, "colbert": {"checkpoint": "someone/model"}})
+    shutil.rmtree(here / "someone")
+    index: Any = open_index(here / "index")
+    with pytest.raises(CheckpointError, match="--allow-hub someone/model"):
+        index.search(["bridge"], 1)
+    assert asked == []
+    index = open_index(here / "index", allow_hub=["someone/model"])
+    with pytest.raises(CheckpointError, match="the hub does not give it"):
+        index.search(["bridge"], 1)
+    assert any("someone/model" in url for url in asked)
+
+
+def test_what_is_allowed(tmp_path: Path):
+    check_allowed(str(tmp_path), "an index", [])
+    check_allowed("org/model", "an index", ["org/model"])
+    assert not is_allowed("org/m", "org/model")
+    with pytest.raises(CheckpointError, match="an index names the model 'org/m'"):
+        check_allowed("org/m", "an index", "org/model")
+
+
+def test_a_path_that_is_not_there_is_not_taken_for_a_hub_name(asked: list[str], tmp_path: Path):
+    for name in ("./model", str(tmp_path / "model"), "a/b/c"):
+        with pytest.raises(CheckpointError, match="no such folder"):
+            model_source(name)
+    assert asked == []
