@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -159,12 +160,13 @@ class Guard:
 
     def _refusal(self, path: str, headers: Headers) -> Problem | None:
         if self._only_loopback:
-            host = headers.get("host", "").rsplit(":", 1)[0].strip("[]")
+            named = re.fullmatch(r"\[([^\[\]]+)\](?::\d*)?|([^:\[\]]+)(?::\d*)?", headers.get("host", ""))
+            host = (named[1] or named[2]) if named else headers.get("host", "")
             if not is_loopback(host):
                 return Problem(403, f"this server answers to 127.0.0.1 and localhost, not to {host!r}")
         if self._key is not None and path not in ("/", "/healthz"):
-            sent = headers.get("authorization", "").removeprefix("Bearer ")
-            if not secrets.compare_digest(sent.encode(), self._key.encode()):
+            scheme, _, sent = headers.get("authorization", "").partition(" ")
+            if scheme.lower() != "bearer" or not secrets.compare_digest(sent.strip().encode(), self._key.encode()):
                 return Problem(401, "send the key of this server: Authorization: Bearer KEY")
         return None
 
@@ -172,6 +174,6 @@ class Guard:
 def is_loopback(host: str) -> bool:
     """Return whether a name or an address is this machine's own, which other machines do not reach."""
     try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
