@@ -102,12 +102,13 @@ class Converter:
         by_size = len(content) / 2**20 * self._budget.mib * (4 if kind == "Excel" else 1)
         process, started = self._running(), time.monotonic()
         self._left += by_size
+        allowed = self._budget.file + by_size
+        seconds = min(allowed, self._left)
         try:
-            seconds = min(self._budget.file + by_size, self._left)
             answer = self._ask(process, name, kind, content, seconds, waiting)
             self._left += self._budget.share
         except TimeoutError as error:
-            if seconds < self._budget.file + by_size:
+            if seconds < allowed:
                 raise NotNow(used_up) from error
             reason = f"takes longer than the {seconds:.3g} seconds that a file of its size may take"
             raise Unreadable(f"{reason}; save it in another format, or in parts") from error
