@@ -74,7 +74,7 @@ def test_answers_with_a_preset_and_embedded_scorers(indexed, words: list[str]):
         ([*ASK, "--preset", "closed_domain"], "unknown preset of migres 'closed_domain'"),
         ([*ASK, "--program", "rag", "--part", "reranker=embedded"], "the program rag has no reranker"),
         ([*ASK, "--program", "rag", "--part", "entailment=embedded"], "the program rag has no entailment"),
-        ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: cannot be loaded"),
+        ([*ASK, "--part", "reranker=no/such/model"], "no/such/model: no such folder"),
         ([*ASK, "--lm", "openai/none", "--api-base", "http://127.0.0.1:9/v1"], "127.0.0.1:9"),
         ([*ASK, "--program", "idx"], "idx is not an artifact"),
         ([*ASK, "--part", "reranker"], "--part reranker: write it as NAME=VALUE"),

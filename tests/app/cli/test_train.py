@@ -176,7 +176,7 @@ def test_a_generator_learns_from_transcripts_of_a_teacher(monkeypatch, tmp_path:
         (["reranker", "--set", "epoch=2"], "unknown training setting 'epoch': did you mean 'epochs'?"),
         (["reranker", "--set", "measured_on=train"], "measured_on = 'train': must be 'dev', 'test' or 'none'"),
         (["reranker", "--set", "negatives=5000"], "5000 negatives for a question: there are only"),
-        (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: cannot be loaded"),
+        (["reranker", "--model", "nowhere/at/all"], "nowhere/at/all: no such folder"),
         (["colbert", "--model", "somewhere", "--set", "dim=32"], "goes with the embedded base"),
         (["colbert", "--set", "dim=20"], "dim = 20"),
         (["ra-isf", "--model", "embedded"], "writes no text"),
