@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -253,12 +255,58 @@ def quiet_dspy(cache_dir: str | Path | None = None) -> None:
     cache_replies(cache_dir)
 
 
+class _OneThread:
+    """A cache on disk that one thread of the process uses: diskcache opens 16 databases in each thread that asks it."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+        self._thread: ThreadPoolExecutor | None = None
+        self._pid = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> Any:
+        """The value of a key, or None."""
+        return self._do(self._cache.get, key)
+
+    def set(self, key: str, value: Any) -> bool:
+        """Keep a value; returns whether it was kept."""
+        return self._do(self._cache.set, key, value)
+
+    def delete(self, key: str) -> bool:
+        """Remove a key; returns whether it was there."""
+        return self._do(self._cache.delete, key)
+
+    def __contains__(self, key: str) -> bool:
+        return self._do(self._cache.__contains__, key)
+
+    def close(self) -> None:
+        """Close the databases; another use opens them again."""
+        self._do(self._cache.close)
+        with self._lock:
+            if self._thread is not None:
+                self._thread.shutdown()
+            self._thread = None
+
+    def _do(self, function: Callable[..., Any], *args: Any) -> Any:
+        with self._lock:
+            if self._thread is None or self._pid != os.getpid():  # a forked process has no threads
+                self._thread, self._pid = ThreadPoolExecutor(1, "knowgap-cache"), os.getpid()
+            asked = self._thread.submit(function, *args)
+        return asked.result()
+
+
 class _EndpointCache(Cache):
     """DSPy's cache, apart for each endpoint: two servers may serve different models under one name.
 
     How long and how often an endpoint is waited for makes no difference. A damaged cache is a `UsageError` that names
     its folder.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.enable_disk_cache:
+            self.disk_cache.close()  # what this thread opened; the cache's own thread opens it again
+            self.disk_cache = _OneThread(self.disk_cache)
 
     def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
         try:

@@ -1,6 +1,8 @@
 """Language models by name and options, the check that one answers, and a quiet DSPy."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import dspy
 import pytest
@@ -93,6 +95,28 @@ def test_replies_are_cached_apart_for_each_endpoint(server, tmp_path):
     dspy.cache.disk_cache.close()
     for lm in lms:
         lm.close()
+
+
+def test_threads_share_the_files_of_the_cache(tmp_path):
+    quiet_dspy(tmp_path / "cache")
+
+    def use(number):
+        dspy.cache.put({"prompt": number}, {"reply": number})
+        dspy.cache.reset_memory_cache()
+        return dspy.cache.get({"prompt": number})
+
+    def opened():
+        names = [os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir()]
+        return sum(name.startswith(str(tmp_path)) for name in names)
+
+    counts = []
+    for threads in (1, 12):
+        with ThreadPoolExecutor(threads) as pool:
+            assert list(pool.map(use, range(50))) == [{"reply": number} for number in range(50)]
+            counts.append(opened())
+    assert counts[0] == counts[1] > 0
+    dspy.cache.disk_cache.close()
+    assert opened() == 0
 
 
 def test_the_likely_causes_of_unreadable_replies():
