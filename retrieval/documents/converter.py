@@ -21,9 +21,10 @@ from typing import Any
 
 from typing_extensions import Self
 
-from knowgap.retrieval.documents.conversion import MEMORY, NotNow, Unreadable, convert
+from knowgap.retrieval.documents.conversion import MEMORY, convert
 from knowgap.retrieval.documents.sources import Source
 from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds in which the process is to have started, before the time of a file begins
@@ -222,7 +223,7 @@ def _limit_time(seconds: float) -> None:
 def _answer(splitter: Splitter, name: str, kind: str, content: bytes) -> dict[str, Any]:
     try:
         text = convert(kind, content)
-        markdown = kind not in ("text", "PDF")
+        markdown = kind not in ("text", "reStructuredText", "PDF")
         by_name = kind in ("PowerPoint", "Excel")  # the first slide or sheet is not the whole
         pieces = splitter.split_file(name, text, markdown=markdown, unit=_UNITS.get(kind, ""), by_name=by_name)
         if not pieces:

@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from knowgap.errors import DataError
-from knowgap.retrieval.documents.conversion import NotNow, Unreadable
 from knowgap.retrieval.documents.converter import Converter
 from knowgap.retrieval.documents.sources import FileRecord, Source
 from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 from knowgap.storage.progress import Progress, no_progress
 
 KINDS = {
-    **dict.fromkeys((".txt", ".text", ".rst"), "text"),
+    **dict.fromkeys((".txt", ".text"), "text"),
+    ".rst": "reStructuredText",
     **dict.fromkeys((".md", ".markdown"), "Markdown"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
     ".pdf": "PDF",

@@ -15,8 +15,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.documents.conversion import Text
 from knowgap.retrieval.documents.sources import Source
+from knowgap.retrieval.documents.text import Text
 from knowgap.retrieval.passage import Passage, part_id
 from knowgap.retrieval.window import Window, embedded_window
 
@@ -111,13 +111,15 @@ class Splitter:
         Args:
             file: its name, with the folders that it is in.
             text: what it says.
-            markdown: whether headings become part of the titles.
+            markdown: whether it is Markdown; headings, those of Markdown or the given ones, become part of the titles.
             unit: what the numbers of its pages count: "page" or "slide".
             by_name: whether every title begins with the name of the file, even if one heading stands above all others.
         """
         name = text.title or PurePosixPath(file).stem
-        if markdown:
-            pieces = self._split_sections(name, text.text, by_name=by_name or bool(text.title))
+        if markdown or text.headings:
+            sections = _find_sections(text.text, _headings(text.text) if markdown else text.headings)
+            body = text.text if markdown else _unwrap(text.text)
+            pieces = self._split_sections(name, body, sections, by_name=by_name or bool(text.title), markdown=markdown)
         else:
             pieces = self._cut(self._title([name]), _unwrap(text.text), 0, markdown=False)
         placed = []
@@ -126,21 +128,22 @@ class Splitter:
             placed.append((piece, Source(file, piece.start, piece.end, unit if first else "", first, last)))
         return placed
 
-    def _split_sections(self, name: str, markdown: str, *, by_name: bool) -> Iterator[tuple[str, str, int, int]]:
-        sections = _find_sections(markdown)
+    def _split_sections(
+        self, name: str, text: str, sections: list[_Section], *, by_name: bool, markdown: bool
+    ) -> Iterator[tuple[str, str, int, int]]:
         tops = {section.headings[0] for section in sections if section.headings}
-        parts = [] if not by_name and len(tops) == 1 and not markdown[: sections[0].end].strip() else [name]
+        parts = [] if not by_name and len(tops) == 1 and not text[: sections[0].end].strip() else [name]
         for number, section in enumerate(sections):
             title = self._title(_distinct([*parts, *section.headings]))
             start = section.start
             if section.headings and section.headings[-1] not in title:
                 start = section.heading_start
-            if not markdown[start : section.end].strip():
+            if not text[start : section.end].strip():
                 following = sections[number + 1] if number + 1 < len(sections) else None
                 if not section.headings or (following is not None and self._repeats(section, following, parts)):
                     continue
                 start = section.heading_start
-            yield from self._cut(title, markdown[start : section.end], start, markdown=True)
+            yield from self._cut(title, text[start : section.end], start, markdown=markdown)
 
     def _repeats(self, section: _Section, following: _Section, parts: list[str]) -> bool:
         """Whether the title of the section that follows has the heading of a section without a text."""
@@ -249,16 +252,16 @@ class _Section:
     end: int
 
 
-def _find_sections(markdown: str) -> list[_Section]:
-    """The sections of a Markdown text, in order; together with their headings they are the whole text."""
+def _find_sections(text: str, headings: Iterable[tuple[int, str, int, int]]) -> list[_Section]:
+    """The sections of a text, in order; together with their headings they are the whole text."""
     sections: list[_Section] = []
     above: list[tuple[int, str]] = []
     heading_start = start = 0
-    for level, heading, first, after in _headings(markdown):
-        sections.append(_Section(tuple(text for _, text in above), heading_start, start, first))
+    for level, heading, first, after in headings:
+        sections.append(_Section(tuple(words for _, words in above), heading_start, start, first))
         above = [*(upper for upper in above if upper[0] < level), (level, heading)]
         heading_start, start = first, after
-    sections.append(_Section(tuple(text for _, text in above), heading_start, start, len(markdown)))
+    sections.append(_Section(tuple(words for _, words in above), heading_start, start, len(text)))
     return sections
 
 

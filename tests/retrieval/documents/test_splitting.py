@@ -8,8 +8,8 @@ import random
 import pytest
 
 from knowgap.errors import ValueOutOfBounds
-from knowgap.retrieval.documents.conversion import Text
 from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.documents.text import Text
 from knowgap.retrieval.passage import Passage, document_id
 from knowgap.retrieval.window import embedded_window
 

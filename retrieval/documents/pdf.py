@@ -1,0 +1,189 @@
+"""Text of PDF files with their headings, without running heads and page numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from knowgap.retrieval.documents.text import Heading, Text, Unreadable
+
+_LINE_END_HYPHEN = "\ufffe"  # PDFium's, together with the end of the line
+_EDGE = 2  # lines at the top and at the bottom of a page among which running heads are looked for
+_ROMAN = "i"  # a page number in Roman digits
+_REPEATED = 3  # pages on which a line is a running head
+_LARGER = 1.12  # times the size of most letters, from which on a line is a heading
+_LONGEST_HEADING = 120  # characters
+_FILE_NAME = re.compile(r"\.\w{2,4}$|^Microsoft |^untitled$", re.IGNORECASE)
+
+
+@dataclass
+class _Line:
+    text: str
+    size: float
+    page: int
+
+
+def read_pdf(content: bytes, most: int) -> Text:
+    """The text of a PDF file, up to about `most` characters.
+
+    The headings are those of its outline, where its pages have them; else the lines that are larger than most. A line
+    at the top or bottom of pages that stands on three of them or more, a page number in it apart, is a running head:
+    its first one stays, and page numbers do not.
+    """
+    import pypdfium2
+
+    try:
+        document = pypdfium2.PdfDocument(content)
+    except pypdfium2.PdfiumError as error:
+        reason = "is encrypted" if "assword" in str(error) else "is damaged, or not a PDF file"
+        raise Unreadable(reason) from error
+    pages, length = [], 0
+    for number, page in enumerate(document, start=1):
+        lines = _lines_of(page, number)
+        pages.append(lines)
+        length += sum(len(line.text) + 1 for line in lines)
+        if length > most:
+            break
+    if not length:
+        raise Unreadable(f"has {len(document)} pages without text (pictures of pages need character recognition first)")
+    lines = _without_running_heads(pages)
+    chosen = _outlined(document, lines) or _larger(lines)
+    title = document.get_metadata_dict().get("Title", "").strip()
+    return _assembled(lines, chosen, "" if _FILE_NAME.search(title) or " " not in title else title)
+
+
+def _lines_of(page: Any, number: int) -> list[_Line]:
+    words = page.get_textpage()
+    lines, position = [], 0
+    for part in words.get_text_range().split("\n"):
+        text = part.rstrip("\r").replace(_LINE_END_HYPHEN, "")
+        if text.strip():
+            at = position + len(part[: len(part) - len(part.lstrip())].encode("utf-16-le")) // 2
+            lines.append(_Line(text.strip(), _size(words, at), number))
+        position += len(part.encode("utf-16-le")) // 2 + 1
+    words.close()
+    page.close()
+    return lines
+
+
+def _size(words: Any, at: int) -> float:
+    """The size in points of the letter at a position of the text."""
+    from pypdfium2 import raw
+
+    index, matrix = raw.FPDFText_GetCharIndexFromTextIndex(words, at), raw.FS_MATRIX()
+    if index < 0 or not raw.FPDFText_GetMatrix(words, index, ctypes.byref(matrix)):
+        return 0.0
+    return round(raw.FPDFText_GetFontSize(words, index) * (matrix.b**2 + matrix.d**2) ** 0.5 * 2) / 2
+
+
+def _without_running_heads(pages: list[list[_Line]]) -> list[_Line]:
+    body = _most_letters(line for lines in pages for line in lines)
+    edges = [{*range(min(_EDGE, len(lines))), *range(max(0, len(lines) - _EDGE), len(lines))} for lines in pages]
+    seen: Counter[str] = Counter()
+    for lines, edge in zip(pages, edges, strict=True):
+        seen.update({key for n in edge for key in _keys(lines[n])})
+    kept: list[_Line] = []
+    told: set[str] = set()
+    for lines, edge in zip(pages, edges, strict=True):
+        for n, line in enumerate(lines):
+            repeated = {key for key in _keys(line) if seen[key] >= _REPEATED} if n in edge else set()
+            if repeated and line.size <= _LARGER * body:
+                if told & repeated or not re.search(r"[^\W\d_]", line.text) or _ROMAN in repeated:
+                    continue
+                told |= repeated
+            kept.append(line)
+    return kept
+
+
+def _most_letters(lines: Iterable[_Line]) -> float:
+    """The size of most letters."""
+    letters: Counter[float] = Counter()
+    for line in lines:
+        letters[line.size] += len(line.text)
+    return letters.most_common(1)[0][0]
+
+
+def _keys(line: _Line) -> set[str]:
+    """What is the same of a running head on each page: its words, with a number that counts the pages or without."""
+    text = " ".join(line.text.split())
+    if re.fullmatch(r"[-–—\s]*[ivxlc]+[-–—\s]*", text):
+        return {_ROMAN}
+    numbers = [*re.finditer(r"\d{1,6}", text)]
+    counted = (f"{text[: n.start()]}#{int(n[0]) - line.page}{text[n.end() :]}" for n in (*numbers[:1], *numbers[-1:]))
+    return {text, *counted}
+
+
+def _outlined(document: Any, lines: list[_Line]) -> dict[int, tuple[int, int]]:
+    """By number of its first line, how many lines a heading has and its level; empty if the pages lack the headings."""
+    by_page: dict[int, list[int]] = {}
+    for n, line in enumerate(lines):
+        by_page.setdefault(line.page, []).append(n)
+    entries, found = 0, {}
+    last = -1
+    for entry in document.get_toc():
+        target = entry.get_dest()
+        index = target.get_index() if target is not None else None
+        title = _letters(entry.get_title())
+        if index is None or not title:
+            continue
+        entries += 1
+        for n in (n for n in by_page.get(index + 1, ()) if n > last):
+            count = next((c for c in (1, 2, 3) if _is_heading(lines[n : n + c], title)), 0)
+            if count:
+                found[n], last = (count, min(6, entry.level + 1)), n + count - 1
+                break
+    return found if len(found) >= max(2, entries / 2) else {}
+
+
+def _letters(text: str) -> str:
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def _is_heading(lines: list[_Line], title: str) -> bool:
+    """Whether lines are an entry of the outline, perhaps with a number before it."""
+    found = _letters("".join(line.text for line in lines))
+    rest = found.removesuffix(title)
+    return found.endswith(title) and (not rest or (len(rest) <= 12 and any(map(str.isdigit, rest))))
+
+
+def _larger(lines: list[_Line]) -> dict[int, tuple[int, int]]:
+    """Lines larger than most, as `_outlined` has them; none where a quarter of the text is larger, as on slides."""
+    body = _most_letters(lines)
+    sizes = sorted({line.size for line in lines if line.size > _LARGER * body}, reverse=True)
+    larger = sum(len(line.text) for line in lines if line.size in sizes)
+    if not body or larger > sum(len(line.text) for line in lines) / 4:
+        return {}
+    found, n = {}, 0
+    while n < len(lines):
+        count = 1
+        if lines[n].size in sizes:
+            while n + count < len(lines) and (lines[n + count].size, lines[n + count].page) == (
+                lines[n].size,
+                lines[n].page,
+            ):
+                count += 1
+            words = " ".join(line.text for line in lines[n : n + count])
+            if len(words) <= _LONGEST_HEADING and len(re.findall(r"[^\W\d_]", words)) > 2:
+                found[n] = (count, min(6, sizes.index(lines[n].size) + 1))
+        n += count
+    return found
+
+
+def _assembled(lines: list[_Line], chosen: dict[int, tuple[int, int]], title: str) -> Text:
+    texts, pages, headings, starts, length = [], [], [], [], 0
+    for line in lines:
+        if not pages or pages[-1][1] != line.page:
+            pages.append((length, line.page))
+        starts.append(length)
+        texts.append(line.text)
+        length += len(line.text) + 1
+    for n, (count, level) in chosen.items():
+        words = " ".join(texts[n : n + count])
+        headings.append(
+            Heading(level, words, starts[n], min(length, starts[n + count - 1] + len(texts[n + count - 1])))
+        )
+    return Text("\n".join(texts), title, pages, headings)

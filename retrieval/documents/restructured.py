@@ -1,0 +1,73 @@
+"""Text and headings of reStructuredText."""
+
+from __future__ import annotations
+
+import re
+
+from knowgap.retrieval.documents.text import Heading, Text
+
+_ROLE = re.compile(r"(?::[\w:.+-]+:)?`([^`<>]+?)(?:\s*<[^`<>]+>)?`_{0,2}")
+_LEADING = re.compile(r"( *)\.\. (?:toctree|contents|sectnum|index|highlight|currentmodule|meta)::")
+_TARGET = re.compile(r" *\.\. _[^:]+:.*$|__ .*$|:orphan:\s*$")
+_QUIET = {
+    "report_level": 5,
+    "halt_level": 5,
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    "doctitle_xform": False,
+    "syntax_highlight": "none",
+}
+
+
+def read_restructured(text: str) -> Text:
+    """The source without tables of contents, targets and roles, with its headings, which docutils finds.
+
+    Without docutils it is read as plain text, which is noted.
+    """
+    try:
+        from docutils import nodes
+        from docutils.core import publish_doctree
+    except ImportError:
+        return Text(text, note="is read without its headings, which need `pip install 'knowgap[documents]'`")
+    lines = _cleaned(text.replace("\r\n", "\n").split("\n"))
+    source, headings = "\n".join(lines), []
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    at = 0
+    for section in publish_doctree(source, settings_overrides=_QUIET).findall(nodes.section):
+        title, level, above = section[0], 0, section
+        while isinstance(above, nodes.section):
+            level, above = level + 1, above.parent
+        wanted = (title.rawsource or title.astext()).strip()
+        found = next(
+            (n for n in range(at, len(lines) - 1) if lines[n].strip() == wanted and _is_rule(lines[n + 1])), None
+        )
+        if found is None:
+            continue
+        over = found > 0 and _is_rule(lines[found - 1]) and lines[found - 1].strip() == lines[found + 1].strip()
+        end = min(len(source), starts[found + 2])
+        headings.append(Heading(min(6, level), title.astext(), starts[found - over], end))
+        at = found + 2
+    return Text(source, headings=headings)
+
+
+def _is_rule(line: str) -> bool:
+    line = line.strip()
+    return len(line) > 1 and not line[0].isalnum() and line == line[0] * len(line)
+
+
+def _cleaned(lines: list[str]) -> list[str]:
+    """The lines without directives and targets that only lead around, and with the text alone of roles and links."""
+    kept, inside = [], -1
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if inside >= 0 and (not line.strip() or indent > inside):
+            continue
+        inside = -1
+        if leading := _LEADING.match(line):
+            inside = len(leading[1])
+        elif not _TARGET.match(line):
+            kept.append(_ROLE.sub(r"\1", line).replace("``", "`").replace("\\ ", ""))
+    return kept

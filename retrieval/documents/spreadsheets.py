@@ -1,0 +1,136 @@
+"""Text of Excel files: each row with the names of its columns, and numbers and dates as they are shown."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from knowgap.retrieval.documents.text import Text
+
+_FIRST = 20  # rows among which the one with the names of the columns is looked for
+_YEARS = range(1800, 2101)  # a column may be named by one
+_OF_THE_READER = {"mm-dd-yy", "m/d/yy h:mm"}  # formats that Excel shows in the order of the reader's country
+_LITERAL = re.compile(r'\[[^\]]*\]|"[^"]*"|\\.|_.|\*.')
+_DATE_CODES = re.compile(r"y+|m+|d+|h+|s+|am/pm|a/p|.", re.IGNORECASE | re.DOTALL)
+
+
+def read_sheets(content: bytes) -> Text:
+    """Every sheet under its name as a heading; a row is a line such as `town: Tarn; founded: 1931-05-02`.
+
+    The first row that has a text in at least half as many cells as the widest of the first rows, and nothing but
+    texts and years, has the names of the columns. Rows above it, and those of a sheet without such a row, are read
+    without names.
+    """
+    import openpyxl
+
+    book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
+    parts = []
+    for sheet in book.worksheets:
+        sheet.reset_dimensions()  # those that a file states may be wrong
+        rows = (row for row in map(_row, sheet.iter_rows()) if row)
+        if lines := "\n".join(_lines(rows)):
+            parts.append(f"## {' '.join(sheet.title.split())}\n\n{lines}")
+    return Text("\n\n".join(parts))
+
+
+def _row(cells: Any) -> dict[int, Any]:
+    """The cells with a value, by column from 0."""
+    return {column: cell for column, cell in enumerate(cells) if cell.value is not None and str(cell.value).strip()}
+
+
+def _lines(rows: Iterator[dict[int, Any]]) -> Iterator[str]:
+    first = list(islice(rows, _FIRST))
+    width = max(map(len, first), default=0)
+    at = next((n for n, row in enumerate(first) if len(row) >= max(1, width / 2) and _are_names(row)), None)
+    names = {} if at is None or len(first) < 2 else {column: _shown(cell) for column, cell in first[at].items()}
+    for number, row in enumerate(first):
+        if not names or number < (at or 0):
+            yield _line(row, {})
+        elif number > (at or 0):
+            yield _line(row, names)
+    if names and at is not None and at == len(first) - 1:
+        yield _line(first[at], {})
+    for row in rows:
+        yield _line(row, names)
+
+
+def _are_names(row: dict[int, Any]) -> bool:
+    values = [cell.value for cell in row.values()]
+    years = [value for value in values if isinstance(value, int) and value in _YEARS]
+    texts = [value for value in values if isinstance(value, str) and len(value) < 100]
+    return bool(texts) and len(texts) + len(years) == len(values)
+
+
+def _line(row: dict[int, Any], names: dict[int, str]) -> str:
+    cells = ((names.get(column), _shown(cell)) for column, cell in row.items())
+    return "; ".join(f"{name}: {shown}" if name else shown for name, shown in cells)
+
+
+def _shown(cell: Any) -> str:
+    """The value of a cell as the sheet shows it."""
+    value, code = cell.value, _LITERAL.sub(_spelled, str(cell.number_format or "")).split(";")[0]
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return _date(value, code)
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, (int, float)) and code.strip().endswith("%"):
+        return f"{value:.{len(code.strip(' %').partition('.')[2])}%}"
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return " ".join(str(value).split())
+
+
+def _spelled(found: re.Match[str]) -> str:
+    """What a part of a number format that stands for itself shows; letters in it are no codes."""
+    part = found[0]
+    return part.strip('"\\') if part[0] in '"\\' and not re.search(r"[A-Za-z]", part) else ""
+
+
+def _date(value: Any, code: str) -> str:
+    """A date or time in the format of its cell; as ISO 8601 has it where the format names neither."""
+    is_time = isinstance(value, datetime.time)
+    midnight = isinstance(value, datetime.datetime) and value.time() == datetime.time()
+    codes = _DATE_CODES.findall(code)
+    starts = {each[0].lower() for each in codes}
+    if is_time and ("y" in starts or "h" not in starts):
+        return value.isoformat()
+    if not is_time and (code in _OF_THE_READER or starts.isdisjoint("yd")):
+        exact = "minutes" if code in _OF_THE_READER else "auto"
+        return value.date().isoformat() if midnight else value.isoformat(" ", exact)
+    if is_time:
+        value = datetime.datetime.combine(datetime.date(1900, 1, 1), value)
+    noon = any(each.lower() in ("am/pm", "a/p") for each in codes)
+    hour = getattr(value, "hour", 0)
+    after = getattr(value, "minute", 0)
+    shown, before = [], ""
+    for number, each in enumerate(codes):
+        low = each.lower()
+        following = next((c[0].lower() for c in codes[number + 1 :] if c[0].isalpha()), "")
+        if low[0] == "m" and (before == "h" or following == "s"):
+            shown.append(f"{after:0{len(low)}d}")
+        elif low[0] == "h":
+            shown.append(f"{(hour % 12 or 12) if noon else hour:0{len(low)}d}")
+        elif low[0] == "s" and set(low) == {"s"}:
+            shown.append(f"{getattr(value, 'second', 0):0{len(low)}d}")
+        elif low in ("am/pm", "a/p"):
+            shown.append("PM" if hour >= 12 else "AM")
+        elif low[0] in "ymd" and set(low) == {low[0]}:
+            shown.append(_part(value, low))
+        else:
+            shown.append(each)
+        before = low[0] if low[0].isalpha() else before
+    return "".join(shown).strip()
+
+
+def _part(value: Any, code: str) -> str:
+    """A year, month or day as its code says."""
+    if code[0] == "y":
+        return f"{value.year % 100:02d}" if len(code) < 3 else f"{value.year:04d}"
+    number = value.month if code[0] == "m" else value.day
+    if len(code) < 3:
+        return f"{number:0{len(code)}d}"
+    return value.strftime(("%b" if len(code) == 3 else "%B") if code[0] == "m" else ("%a" if len(code) == 3 else "%A"))

@@ -1,0 +1,42 @@
+"""What a converter makes of a file, and how it says that a file cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Unreadable(Exception):
+    """A file has no text that can be read; the message says why, in a few words."""
+
+
+class NotNow(Unreadable):
+    """A file cannot be read as things are; another time, or with another library, it may be."""
+
+
+class Heading(NamedTuple):
+    """A heading: its level from 1, its words, and where it begins and ends in the text."""
+
+    level: int
+    words: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of a file as Markdown or plain text.
+
+    Args:
+        text: what the file says.
+        title: its own title; empty if it has none.
+        pages: where each page begins: (position in the text, number), ascending.
+        headings: the headings of plain text, in order; those of Markdown are found in the text.
+        note: what is to be known about how it was read; empty for nothing.
+    """
+
+    text: str
+    title: str = ""
+    pages: list[tuple[int, int]] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    note: str = ""

@@ -1,0 +1,130 @@
+"""Markdown of HTML, without what leads around a site, scripts and hidden elements."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Any
+
+from knowgap.retrieval.documents.text import Text
+
+NESTED = "is nested too deeply for headings and tables; read as plain text"
+
+_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+_UNSEEN = ["script", "style", "template", "head", "title", "hr"]
+_ROLES = ["navigation", "search", "contentinfo"]
+_BLOCKS = ["div", "table", "ul", "ol", "p", "dl", "header", "section", "td"]
+_NAMED = re.compile(
+    r"(?:^|[-_])(?:nav|navbar|navigation|menu|breadcrumbs?|sidebar|sphinxsidebar|toc|related|footer)\d*$"
+)
+_NOT_IN_CELLS = ["table", "h1", "h2", "h3", "pre"]  # a table that contains one of them lays out a page
+_STEP = re.compile(r"\W*(?:next|prev|previous|up|home|contents|index|top|back)\b", re.IGNORECASE)
+_STEPS = {"next", "prev", "previous", "up", "index", "contents", "start", "home", "top"}
+_PERMALINK = {"¶", "#", "§", "🔗"}
+_SHORT = 400  # characters: the most that a bar with "next" and "previous" has
+_LEVELS = 8  # of elements around a link that are looked at
+_LINKED = 0.8  # share of the letters of an element that are in links, from which on it only leads elsewhere
+
+
+def read_html(content: bytes) -> Text:
+    """Markdown of a page; of links and pictures, the text alone.
+
+    Navigation, footers of the page, lists of links to its own headings, and permalinks are left out, unless nothing
+    else is on the page.
+    """
+    from bs4 import BeautifulSoup
+    from bs4.element import Declaration, ProcessingInstruction
+
+    soup = BeautifulSoup(content, "html.parser")
+    title = soup.title.get_text(" ", strip=True) if soup.title else ""
+    unseen = [
+        *soup(["script", "style", "template", "head", "title", "hr"]),
+        *soup(style=_HIDDEN),
+        *soup(hidden=_not_found),
+    ]
+    for element in unseen:
+        element.decompose()
+    for picture in soup("img"):
+        picture.replace_with(str(picture.get("alt") or ""))
+    for declaration in soup(string=lambda text: isinstance(text, (Declaration, ProcessingInstruction))):
+        declaration.extract()
+    for link in soup("a"):
+        if link.get_text(strip=True) in _PERMALINK:
+            link.decompose()
+    try:
+        leading = {id(element): element for element in _candidates(soup) if _leads_around(element)}
+        texts = (text for text in soup(string=True) if text.strip())
+        if any(not any(id(parent) in leading for parent in text.parents) for text in texts):
+            for element in leading.values():
+                element.decompose()
+        for table in soup("table"):
+            if table.find(_NOT_IN_CELLS) is not None:
+                _dissolve(table)
+        return Text(_markdown(soup), title)
+    except RecursionError:
+        return Text(soup.get_text("\n", strip=True), title, note=NESTED)
+
+
+def _markdown(soup: Any) -> str:
+    from markdownify import ATX, MarkdownConverter
+
+    converter = MarkdownConverter(
+        heading_style=ATX,
+        strip=["a"],
+        escape_misc=False,
+        escape_asterisks=False,
+        escape_underscores=False,
+        table_infer_header=True,
+    )
+    return converter.convert_soup(soup).strip()
+
+
+def _not_found(hidden: str | None) -> bool:
+    """Whether the attribute `hidden` hides an element for good; a search in the page opens those "until-found"."""
+    return hidden is not None and hidden.strip().lower() != "until-found"
+
+
+def _dissolve(table: Any) -> None:
+    """Make blocks of the cells of a table that only lays out a page."""
+    cells = [each for each in table(["tr", "td", "th", "tbody", "thead"]) if each.find_parent("table") is table]
+    for element in [table, *cells]:
+        element.name = "div"
+
+
+def _is_step(link: Any) -> bool:
+    """Whether a link leads to the page before or after this one, or the like."""
+    return not _STEPS.isdisjoint(link.get_attribute_list("rel")) or bool(_STEP.match(link.get_text()))
+
+
+def _candidates(soup: Any) -> list[Any]:
+    """The elements that may lead around: those that say so by their names, and what is around links."""
+    found = {
+        id(each): each
+        for each in [*soup(["nav", "footer"]), *soup(role=_ROLES), *soup(class_=_NAMED), *soup(id=_NAMED)]
+    }
+    for link in soup("a", href=True):
+        found |= {id(each): each for each in islice(link.parents, _LEVELS) if each.name in _BLOCKS}
+    return list(found.values())
+
+
+def _leads_around(element: Any) -> bool:
+    """Whether an element leads to other pages or places of this one, or is the footer of the page."""
+    if element.name == "nav" or element.get("role") in _ROLES:
+        return True
+    if element.name == "footer":
+        return element.find_parent(["article", "blockquote", "figure", "section"]) is None
+    names = [*element.get_attribute_list("class"), element.get("id"), element.name]
+    named = any(_NAMED.search(str(name)) for name in names if name)
+    links = element("a", href=True)
+    if not links and not named:
+        return False
+    letters = len(element.get_text("", strip=True))
+    if named and "footer" in " ".join(map(str, filter(None, names))).lower():
+        return letters <= _SHORT and element.find("footer") is None and not element.find(["h1", "h2", "h3", "p", "pre"])
+    linked = sum(len(link.get_text("", strip=True)) for link in links)
+    if named:
+        return linked >= letters / 2
+    if letters <= _SHORT and linked >= letters / 3 and sum(map(_is_step, links)) > 1:
+        return True
+    inside = [link for link in links if str(link["href"]).startswith("#")]
+    return len(links) > 2 and len(inside) == len(links) and linked >= _LINKED * letters

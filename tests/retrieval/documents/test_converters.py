@@ -1,0 +1,175 @@
+"""What converters keep of real pages, books and sheets, and what they leave out."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import sys
+
+import pytest
+from document_files import pdf, sheet
+
+from knowgap.retrieval.documents.conversion import convert
+from knowgap.retrieval.documents.splitting import Splitter
+from knowgap.retrieval.documents.text import Text
+from knowgap.retrieval.window import embedded_window
+
+SPLITTER = Splitter(embedded_window())
+
+
+def passages(text: Text, *, markdown: bool = False) -> list[tuple[str, str]]:
+    pieces = SPLITTER.split_file("file", text, markdown=markdown, unit="")
+    return [(piece.passage.title, piece.passage.text) for piece, _ in pieces]
+
+
+PAGE = """<title>Orle</title>
+<nav><a href=/>Home</a> <a href=/about>About us</a></nav>
+<div class="nav-panel">Next: <a href=b.html rel=next>Tarn</a>, Up: <a href=. rel=up>Towns</a></div>
+<ul id=toc><li><a href="#b">Bridge</a></li></ul>
+<div role=navigation>Search</div>
+<h1 id=b>Bridge<a class=headerlink href="#b">¶</a></h1>
+<p>Built by <a href=venn.html>Ada Venn</a> for my_town*2; see <a href="#x">below</a>.</p>
+<article><p>Quoted.</p><footer>Said by Ada.</footer></article>
+<footer>Copyright 2024 <a href=/imprint>Imprint</a></footer>
+"""
+
+
+def test_what_leads_around_a_site_is_no_passage():
+    assert passages(convert("HTML", PAGE.encode()), markdown=True) == [
+        ("Orle / Bridge", "Built by Ada Venn for my_town*2; see below.\n\nQuoted.\n\nSaid by Ada.")
+    ]
+
+
+def test_a_page_that_only_leads_around_is_read():
+    page = b"<nav><a href=/orle>The town of Orle</a> <a href=/tarn>Tarn</a></nav>"
+    assert convert("HTML", page).text == "The town of Orle Tarn"
+
+
+def test_a_table_that_lays_out_a_page_is_no_table_and_a_first_row_is_a_header():
+    inner = "<table><tr><td>town</td><td>river</td></tr><tr><td>Tarn</td><td>Isk</td></tr></table>"
+    page = f"<table><tr><td><h2>Towns</h2>{inner}</td><td><p>Beside.</p></td></tr></table>"
+    text = convert("HTML", page.encode()).text
+    assert text == "## Towns\n\n| town | river |\n| --- | --- |\n| Tarn | Isk |\n\nBeside."
+
+
+def book(outline: bool, pages: int = 5) -> bytes:
+    """A PDF with a running head, page numbers, and a heading in larger letters on each page."""
+    from reportlab.pdfgen.canvas import Canvas
+
+    file = io.BytesIO()
+    canvas = Canvas(file)
+    canvas.setTitle("The bridges of Orle")
+    for number in range(1, pages + 1):
+        canvas.setFont("Helvetica", 10)
+        canvas.drawString(50, 800, f"Orle County Council · {number}")
+        if outline:
+            canvas.bookmarkPage(f"p{number}")
+            canvas.addOutlineEntry(f"Bridge number {number}", f"p{number}", level=0)
+        else:
+            canvas.setFont("Helvetica", 18)
+        canvas.drawString(50, 760, f"{number}. Bridge number {number}")
+        canvas.setFont("Helvetica", 10)
+        name = "ABCDE"[number - 1]
+        for line in range(6):
+            canvas.drawString(50, 700 - 14 * line, f"Line {line} says that bridge {name} was built by Ada Venn.")
+        canvas.drawString(300, 40, str(number))
+        canvas.showPage()
+    canvas.save()
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("outline", [True, False])
+def test_a_pdf_has_its_headings_and_no_running_heads(outline: bool):
+    found = passages(convert("PDF", book(outline)))
+    assert [title for title, _ in found[-5:]] == [
+        f"The bridges of Orle / {n}. Bridge number {n}" for n in range(1, 6)
+    ]  # fmt: skip
+    text = "\n".join(text for _, text in found)
+    assert text.count("Orle County Council") == 1
+    assert all(text.count(f"bridge {n} was built") == 6 for n in "ABCDE")
+    assert not [line for line in text.splitlines() if line.strip().isdigit()]
+
+
+def test_lines_that_open_few_pages_and_the_numbers_of_a_table_stay():
+    pages = [["Minutes", "The council met.", "12"], ["Minutes", "The council met again.", "13 votes"]]
+    assert convert("PDF", pdf(pages)).text == "Minutes\nThe council met.\n12\nMinutes\nThe council met again.\n13 votes"
+
+
+RST = """.. _start:
+
+=====
+Guide
+=====
+
+Intro with :ref:`a link <start>` and ``code``.
+
+.. toctree::
+   :maxdepth: 2
+
+   other
+
+Install
+-------
+
+.. unknown:: directive
+
+   Text that no reader knows.
+
+.. code:: sh
+
+   Not a heading
+   -------------
+"""
+
+
+def test_restructured_text_has_its_headings():
+    found = passages(convert("reStructuredText", RST.encode()))
+    assert [title for title, _ in found] == ["Guide", "Guide / Install"]
+    assert found[0][1] == "Intro with a link and `code`."
+    assert "Text that no reader knows." in found[1][1]
+    assert "Not a heading" in found[1][1]
+
+
+def test_restructured_text_reads_no_other_files_and_is_read_without_docutils(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("hidden words", encoding="utf-8")
+    source = f"Guide\n=====\n\n.. include:: {secret}\n\n.. raw:: html\n   :file: {secret}\n\nText.\n"
+    made = convert("reStructuredText", source.encode())
+    assert [heading.words for heading in made.headings] == ["Guide"]
+    assert "hidden words" not in made.text
+    monkeypatch.setitem(sys.modules, "docutils", None)
+    made = convert("reStructuredText", RST.encode())
+    assert made.text == RST
+    assert made.note == "is read without its headings, which need `pip install 'knowgap[documents]'`"
+
+
+def formatted() -> bytes:
+    from openpyxl import Workbook
+
+    book, file = Workbook(), io.BytesIO()
+    page = book.active
+    page.title = "Towns"
+    page.append(["The towns of the Isk valley"])
+    page.append([])
+    page.append(["town", "founded", "opened", "share", 2024])
+    page.append(["Tarn", datetime.datetime(1931, 5, 2), datetime.datetime(2020, 1, 2, 15, 4), 0.125, 7.5])
+    page.append(["Orle", datetime.datetime(1902, 11, 30), None, 1, None])
+    page["B4"].number_format = page["B5"].number_format = "d. mmmm yyyy"
+    page["C4"].number_format = "yyyy-mm-dd h:mm AM/PM"
+    page["D4"].number_format = page["D5"].number_format = "0.0%"
+    book.create_sheet("Empty")
+    book.save(file)
+    return file.getvalue()
+
+
+def test_cells_are_read_as_they_are_shown():
+    assert convert("Excel", formatted()).text == (
+        "## Towns\n\nThe towns of the Isk valley\n"
+        "town: Tarn; founded: 2. May 1931; opened: 2020-01-02 3:04 PM; share: 12.5%; 2024: 7.5\n"
+        "town: Orle; founded: 30. November 1902; share: 100.0%"
+    )
+
+
+def test_a_sheet_of_numbers_or_of_one_row_has_no_names():
+    assert convert("Excel", sheet("S", [[1, 2], [3, 4]])).text == "## S\n\n1; 2\n3; 4"
+    assert convert("Excel", sheet("S", [["a", "b"]])).text == "## S\n\na; b"
