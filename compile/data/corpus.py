@@ -104,6 +104,9 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Passage]]:
     for record in read_records(path):
         row = record.read(_Row)
         title, text = row.title.strip(), row.text.strip()
+        if not title and "\n" in text and "contents" in record.data:  # FlashRAG's: the title, in a line of its own
+            title, text = (part.strip() for part in text.split("\n", 1))
+            title = title.strip('"')
         if not title and not text:
             raise record.error("is blank, and so is the title", "text")
         yield record.line, Passage(id=row.id or str(record.line), title=title, text=text)

@@ -29,12 +29,13 @@ def _as_answers(value: Any) -> Any:
 
 
 def _as_objects(key: str) -> BeforeValidator:
-    """Let a list hold strings in place of objects that have nothing but this key."""
-    return BeforeValidator(
-        lambda value: (
-            [{key: each} if isinstance(each, str) else each for each in value] if isinstance(value, list) else value
-        )
-    )
+    """Let a list hold strings in place of objects that have nothing but this key, and be one such string itself."""
+
+    def read(value: Any) -> Any:
+        items = ([value] if value.strip() else []) if isinstance(value, str) else value
+        return [{key: each} if isinstance(each, str) else each for each in items] if isinstance(items, list) else items
+
+    return BeforeValidator(read)
 
 
 class _Step(Fields):
@@ -79,6 +80,9 @@ class _Document(Fields):
 class OwnQuestion(Question):
     """Users' own questions, with the fields that `knowgap.compiling.data` documents."""
 
+    answer: Annotated[list[str], BeforeValidator(_as_answers)] = Field(
+        validation_alias=AliasChoices("answer", "short_answers")
+    )
     context: Annotated[list[_Document], _as_objects("text")] = Field([])
 
     def _more(self, pool: PassagePool) -> dict[str, Any]:

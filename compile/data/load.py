@@ -182,7 +182,7 @@ def _find_files(folder: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, suffix = _split_name(path)
-        if suffix not in (".json", ".jsonl", ".tsv") or _NOT_QUESTIONS.fullmatch(stem):
+        if suffix not in (".json", ".jsonl", ".tsv", ".csv") or _NOT_QUESTIONS.fullmatch(stem):
             continue
         words = [word for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
         split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
@@ -191,7 +191,7 @@ def _find_files(folder: Path) -> dict[str, Path]:
             raise DataError(f"{files[split].name} and {path.name} both hold {what}: name one of them", path=folder)
         files[split] = path
     if not files:
-        raise DataError("holds no data files (.json, .jsonl, .tsv)", path=folder)
+        raise DataError("holds no data files (.json, .jsonl, .tsv, .csv)", path=folder)
     if _UNDIVIDED in files and len(files) > 1:
         raise DataError(f"{files[_UNDIVIDED].name}: its name tells no split (train, dev or test)", path=folder)
     return files

@@ -14,6 +14,7 @@ import codecs
 import csv
 import functools
 import gzip
+import itertools
 import json
 import zlib
 from collections.abc import Iterator
@@ -129,11 +130,12 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
 def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
     """Yield the records of a file, decoded one after another.
 
-    It is a table with tabs and a header if its name ends in `.tsv`, else a JSON array or JSON Lines, whichever the
-    first visible character shows. Of a file that holds an object, `key` names the array in it (`{"Data": [...]}`).
+    It is a table with a header if its name ends in `.tsv` or `.csv` (with commas or semicolons), else a JSON array or
+    JSON Lines, whichever the first visible character shows. Of a file that holds an object, `key` names the array in
+    it (`{"Data": [...]}`).
     """
     read = _read_lines_of_json
-    if path.name.removesuffix(".gz").endswith(".tsv"):
+    if path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv")):
         read = _read_table
     elif key is not None or _starts_array(path):
         read = functools.partial(_read_array, key=key)
@@ -220,17 +222,19 @@ def _starts_array(path: Path) -> bool:
 
 
 def _read_table(path: Path) -> Iterator[Record]:
-    """The rows of a table, which are quoted as in CSV; values are strings."""
+    """The rows of a table, which are quoted as in CSV; values are strings, and names of a `.csv` are in lower case."""
     header: list[str] | None = None
     lines = (line + "\n" for _, line in read_lines(path))
-    rows = csv.reader(lines, delimiter="\t", strict=True)
+    first, tabs = next(lines, ""), path.name.removesuffix(".gz").endswith(".tsv")
+    mark = "\t" if tabs else max(",;", key=first.count)
+    rows = csv.reader(itertools.chain([first], lines), delimiter=mark, strict=True)
     try:
         for row in rows:
             if header is None:
-                header = row
+                header = row if tabs else [name.strip().lower() for name in row]
             elif row:
                 if len(row) != len(header):
                     raise DataError(f"has {len(row)} cells, not {len(header)}", path=path, line=rows.line_num)
                 yield Record(dict(zip(header, row, strict=True)), path, rows.line_num)
     except csv.Error as error:
-        raise DataError(f"is not a tab-separated row: {error}", path=path, line=rows.line_num) from error
+        raise DataError(f"is not a row of a table: {error}", path=path, line=rows.line_num) from error

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import dspy
 
-from knowgap.compiling.data import layouts
+from knowgap.compiling.data import layouts, toolkits
 from knowgap.compiling.data.dataset import PassagePool, question_id
 from knowgap.compiling.data.records import Record, read_records, stream_keys
 from knowgap.errors import DataError, UsageError
@@ -119,6 +119,28 @@ LAYOUTS: dict[str, Layout] = {
         "questions of search-engine users (official JSON Lines, no passages)",
         layouts.NQOpen,
         lambda record: record.keys() == {"question", "answer"} and isinstance(record["answer"], list),
+    ),
+    "flashrag": Layout(
+        "any data set in FlashRAG's layout (JSON Lines with golden_answers, no passages)",
+        toolkits.FlashRAG,
+        _has("question", "golden_answers"),
+    ),
+    "dpr": Layout(
+        "questions with positive and negative passages (DPR's JSON)",
+        toolkits.DPR,
+        _has("question", "answers", "positive_ctxs"),
+    ),
+    "kilt": Layout(
+        "knowledge-intensive tasks over Wikipedia (KILT's JSON Lines, no passages)",
+        layouts.Question,
+        _has("input", "output"),
+        toolkits.kilt_records,
+    ),
+    "squad": Layout(
+        "questions on paragraphs of Wikipedia (official JSON, versions 1.1 and 2.0)",
+        toolkits.SQuAD,
+        lambda record: record.keys() <= {"data", "version"} and "data" in record,
+        toolkits.squad_records,
     ),
     "jsonl": Layout(
         "your own questions (JSON Lines: question, answer, …)", layouts.OwnQuestion, _has("question", "answer")

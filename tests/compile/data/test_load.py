@@ -105,7 +105,7 @@ def test_limit_and_sampling(own):
         *((name, {}, DataError, "no such file") for name in ("absent.json", "hotpotqa:absent.json")),
         ("sample", {"split": "tests"}, UnknownName, "unknown split 'tests'"),
         ({"tests": "a.json"}, {}, UnknownName, "unknown split 'tests'"),
-        ("own", {"layout": "squad"}, UnknownName, "unknown layout 'squad'"),
+        ("own", {"layout": "quoref"}, UnknownName, "unknown layout 'quoref'"),
         ("own", {"limit": 0}, ValueOutOfBounds, "limit 0"),
         *(("own", {"sampling": name}, UsageError, "first-N or random-N") for name in ("last-5", "first", "first-0")),
     ],
@@ -145,7 +145,7 @@ def test_every_field(tmp_path):
 BAD = {
     "question": [None, "  ", 3],
     "answer": [None, "", [], ["a", 1], {"a": 1}],
-    "context": ["text", [{"title": "no text"}]],
+    "context": [5, [{"title": "no text"}]],
     "gold_ids": [5],
     "id": [True],
     "evidences": [[["a", "b"]]],
