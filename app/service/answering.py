@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any
 
 import dspy
@@ -13,13 +13,18 @@ import prometheus_client as prometheus
 from dspy.utils.exceptions import LMError
 
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
+from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.prediction import cite_answer
 from knowgap.programs.streaming import Recorded
+from knowgap.programs.trace.steps import Refined
+from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Cost, Trace, describe_step
 from knowgap.retrieval.passage import Passage
 from knowgap.service.requests import Patience, Problem
+from knowgap.signatures.types import SubAnswer
 
 _MAX_QUESTION = 32_768  # characters
+MAX_SAID = 20  # earlier questions and answers
 _READY = Passage("ready", "Ready", "It is ready.")
 
 
@@ -28,7 +33,10 @@ class StepTold(dict[str, Any]):
 
 
 class Answer(dict[str, Any]):
-    """An answer, JSON-ready: `question`, `answer`, `passages`, `cost`, and `citations` if they are wanted."""
+    """An answer, JSON-ready: `question`, `answer`, `passages`, `cost`.
+
+    It has `citations` and `story` if they are wanted, and `understood_as` for a follow-up question.
+    """
 
 
 class Answering:
@@ -77,7 +85,13 @@ class Answering:
             reranker.score([("ready", _READY.text)])
 
     async def answer(
-        self, question: str, gone: Callable[[], Awaitable[object]], *, steps: bool = False, citations: bool = True
+        self,
+        question: str,
+        gone: Callable[[], Awaitable[object]],
+        *,
+        said: Sequence[SubAnswer] = (),
+        steps: bool = False,
+        citations: bool = True,
     ) -> AsyncGenerator[StepTold | Answer, None]:
         """Answer a question; the last item is the `Answer`.
 
@@ -86,7 +100,8 @@ class Answering:
         Args:
             question: the question.
             gone: returns when nobody waits for the answer any more.
-            steps: yield the steps as well, as they happen.
+            said: earlier questions and answers; with any, a call of the language model completes the question first.
+            steps: yield the steps as well, as they happen; the answer has their story.
             citations: find the passages that support the answer, which may take longer than all other computing.
 
         Raises:
@@ -101,7 +116,7 @@ class Answering:
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
         try:
-            async with contextlib.aclosing(self._items(question, gone, steps, citations)) as items:
+            async with contextlib.aclosing(self._items(question, gone, said, steps, citations)) as items:
                 async for item in items:
                     if isinstance(item, Answer):
                         outcome = "answered"
@@ -117,43 +132,58 @@ class Answering:
             self._in_progress.dec()
             self._questions.labels(outcome).inc()
 
+    async def _call(self, program: Any, question: str) -> Any:
+        with dspy.context(lm=self._lm):
+            return await program.acall(question=question)
+
     async def _predict(self, question: str) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
-        with dspy.context(lm=self._lm):
-            prediction = await self._program.acall(question=question)
-        yield prediction
+        yield await self._call(self._program, question)
 
     async def _items(
-        self, question: str, gone: Callable[[], Awaitable[object]], steps: bool, citations: bool
+        self,
+        question: str,
+        gone: Callable[[], Awaitable[object]],
+        said: Sequence[SubAnswer],
+        steps: bool,
+        citations: bool,
     ) -> AsyncGenerator[StepTold | Answer, None]:
-        told = Trace(program=self._program.name, question=question)
-        with dspy.context(lm=self._lm):
-            stream = self._program.arecorded(question=question) if steps else self._predict(question)
         try:
-            async with contextlib.aclosing(stream), Patience(gone, self._deadline) as patience:
-                while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
-                    told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
-                    step = recorded.step
-                    yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
-                yield await asyncio.to_thread(self._answer, question, recorded, citations)
+            async with Patience(gone, self._deadline) as patience:
+                completed = None
+                if said:
+                    completed = await patience.wait_for(self._call(FollowUp(said), question))
+                    step = Refined(action="understood as", query=completed.answer)
+                    yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
+                asked = completed.answer if completed else question
+                told = Trace(program=self._program.name, question=asked)
+                with dspy.context(lm=self._lm):
+                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked)
+                async with contextlib.aclosing(stream):
+                    while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
+                        told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
+                        step = recorded.step
+                        yield StepTold(step.model_dump(mode="json"), text=describe_step(told, step))
+                yield await asyncio.to_thread(self._answer, question, recorded, completed, steps, citations)
         except LMError as error:
             raise Problem.of(as_language_model_error(error, self._lm)) from error
         except (Exception, KeyboardInterrupt) as error:
             raise Problem.of(error) from error
 
-    def _answer(self, question: str, prediction: Any, citations: bool) -> Answer:
+    def _answer(self, question: str, prediction: Any, completed: Any, story: bool, citations: bool) -> Answer:
         """The answer; the entailment model checks its citations here."""
         cost: Cost = prediction.trace.cost
         if cost.all_unreadable:
             raise unreadable_replies(self._lm, cost.lm_calls, cost.cut)
-        answer = Answer(
-            question=question,
-            answer=prediction.answer,
-            passages=[passage.to_dict() for passage in prediction.passages],
-            cost=cost.model_dump(mode="json"),
-        )
+        answer = Answer(question=question, answer=prediction.answer)
+        answer["passages"] = [passage.to_dict() for passage in prediction.passages]
+        if completed is not None:
+            answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
+        answer["cost"] = cost.model_dump(mode="json")
         if citations:
             answer["citations"] = [citation.to_dict() for citation in prediction.citations]
+        if story:
+            answer["story"] = Story.of(prediction.trace).model_dump(mode="json")
         return answer
 
 

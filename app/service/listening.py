@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -14,8 +17,36 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from knowgap.errors import UsageError
 
-_MAX_CONNECTIONS = 256
-_HEAD_TIMEOUT = 10.0  # seconds
+try:
+    import resource
+except ImportError:  # a system without such limits
+    resource = None
+
+_LOG = logging.getLogger(__name__)
+_MAX_CONNECTIONS = 2048
+_FILES_PER_CONNECTION = 4
+"""So many of the files that the process may open stand for a connection; the others are the index's and the model's."""
+_BACKLOG = 256
+_HEAD_TIMEOUT, _BODY_TIMEOUT = 10.0, 60.0
+"""Seconds within which the head of a request is due, and its body after that."""
+_FILES = 65_536
+"""Open files that are asked for where the system names no limit."""
+_QUIET = 60.0
+"""Seconds between two lines of the log about connections that cannot be accepted."""
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as the system allows it."""
+    if resource is not None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = _FILES if most == resource.RLIM_INFINITY else most
+        with suppress(OSError, ValueError):  # a system that takes less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _most_connections() -> int:
+    files = _FILES if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return min(_MAX_CONNECTIONS, files // _FILES_PER_CONNECTION if files > 0 else _MAX_CONNECTIONS)
 
 
 class HTTPServer(uvicorn.Server):
@@ -27,19 +58,20 @@ class HTTPServer(uvicorn.Server):
 
     def __init__(self, application: Any, *, host: str, port: int, grace: float) -> None:
         try:
-            self._socket = socket.create_server((host, port), backlog=_MAX_CONNECTIONS)
+            self._socket = socket.create_server((host, port), backlog=_BACKLOG)
         except (OSError, OverflowError) as error:
             raise UsageError(f"cannot listen on {host}:{port} ({error}); choose another port") from error
         self.url = "http://{}:{}".format(*self._socket.getsockname())
+        most = _most_connections()
         config = uvicorn.Config(
             application,
-            http=_Protocol,
+            http=functools.partial(_Protocol, incomplete={}, most=most // 2),  # pyright: ignore[reportArgumentType]  # any factory
             lifespan="off",
             ws="none",
             log_config=None,
             log_level="critical",
             access_log=False,
-            limit_concurrency=_MAX_CONNECTIONS,
+            limit_concurrency=most,
             timeout_graceful_shutdown=grace,  # pyright: ignore[reportArgumentType]  # takes fractions of a second
         )
         super().__init__(config)
@@ -48,6 +80,7 @@ class HTTPServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen, and say so."""
+        asyncio.get_running_loop().set_exception_handler(_AcceptFailures())
         await super().startup(sockets)
         self._announce()
 
@@ -81,29 +114,69 @@ class HTTPServer(uvicorn.Server):
         self.stop()
 
 
-class _Protocol(H11Protocol):
-    """Closes a connection on which the head of a request is due for too long; uvicorn would wait for ever."""
+class _AcceptFailures:
+    """Logs a minute's connections that cannot be accepted in one line; asyncio would write hundreds a second."""
 
-    _timer: asyncio.TimerHandle | None = None
+    _quiet_until = 0.0
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not str(context.get("message", "")).startswith("socket.accept()"):
+            loop.default_exception_handler(context)
+        elif loop.time() >= self._quiet_until:
+            self._quiet_until = loop.time() + _QUIET
+            _LOG.error("no connection can be accepted: %s", context.get("exception"))
+
+
+class _Protocol(H11Protocol):
+    """Closes connections on which a request is not complete in time, or while too many others wait as well.
+
+    uvicorn would wait for ever, and clients that send half a request would keep all others out.
+
+    Args:
+        incomplete: the connections of the server without a whole request, the one that has waited longest first.
+        most: how many of them stay open.
+    """
+
+    def __init__(self, *args: Any, incomplete: dict[_Protocol, asyncio.TimerHandle], most: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._incomplete, self._most = incomplete, most
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        self._expect_head()
+        self._watch()
+
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._watch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._expect_head()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._forget()
 
-    def _expect_head(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self.loop.call_later(_HEAD_TIMEOUT, self._close_unless_asked)
+    def _watch(self) -> None:
+        """Begin to wait for a request where one is due, and end it where one is complete."""
+        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
+            self._forget()
+        elif self not in self._incomplete:
+            self._incomplete[self] = self.loop.call_later(_HEAD_TIMEOUT, self._close_without_head)
+            if len(self._incomplete) > self._most:
+                next(iter(self._incomplete)).close()
 
-    def _close_unless_asked(self) -> None:
+    def _close_without_head(self) -> None:
         if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
+            self.close()
+        else:
+            self._incomplete[self] = self.loop.call_later(_BODY_TIMEOUT, self.close)
+
+    def close(self) -> None:
+        """Close the connection, and count it no longer."""
+        self._forget()
+        self.transport.close()
+
+    def _forget(self) -> None:
+        if (timer := self._incomplete.pop(self, None)) is not None:
+            timer.cancel()

@@ -15,15 +15,38 @@ from knowgap.service.requests import Problem
 from knowgap.version import __version__
 
 try:
+    import anyio
     from mcp.server import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.stdio import stdio_server
+    from mcp.shared.message import SessionMessage
+    from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError
 except ImportError as error:
     raise MissingDependency(f"{error.name} is not installed; `pip install 'knowgap[mcp,serve]'`") from error
 
 
 def run_tools(program: Program, lm: dspy.BaseLM) -> None:
     """Serve the tools until the client closes standard input."""
-    make_server(program, lm).run("stdio")
+    anyio.run(_run, make_server(program, lm))
+
+
+async def _run(server: MCPServer[Any]) -> None:
+    """Run a server over standard input and output; unlike its own `run`, reply to lines that are no message."""
+    async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
+        send, receive = anyio.create_memory_object_stream[Any](0)
+
+        async def pass_on() -> None:
+            async with send:
+                async for message in incoming:
+                    if isinstance(message, Exception):
+                        told = ErrorData(code=PARSE_ERROR, message="this line is no message of JSON-RPC")
+                        await outgoing.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=told)))
+                    else:
+                        await send.send(message)
+
+        tasks.start_soon(pass_on)
+        inner = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]  # no public way to give it streams
+        await inner.run(receive, outgoing, inner.create_initialization_options())
 
 
 def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:

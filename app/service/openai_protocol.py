@@ -1,9 +1,11 @@
 """OpenAI's chat completions, answered by a program.
 
-The question is the text of the last message, which must be the user's. A program has no memory of a conversation:
-earlier messages are not read, and the reply says how many there were. Settings of sampling have no effect; the program
+The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
+that the assistant has answered, one call of the language model completes the question by the last twenty of them.
+Other messages are not read, and the reply says how many there were. Settings of sampling have no effect; the program
 has its own. A streamed reply tells the steps as `reasoning_content`, then the answer. Beside OpenAI's fields, a reply
-has `knowgap`: passages, citations, cost, and `unread_messages`. `"citations": false` in the request leaves these out.
+has `knowgap`: passages, citations, cost, `unread_messages`, and `understood_as` for a completed question.
+`"citations": false` in the request leaves the citations out.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from itertools import pairwise
 from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, Field
 
-from knowgap.service.answering import Answer, StepTold
+from knowgap.service.answering import MAX_SAID, Answer, StepTold
 from knowgap.service.requests import Problem
+from knowgap.signatures.types import SubAnswer
 
 
 class _Part(BaseModel):
@@ -28,6 +32,9 @@ class _Part(BaseModel):
 class _Message(BaseModel):
     role: str
     content: str | list[_Part] | None = None
+
+    def parts(self) -> list[_Part]:
+        return [_Part(type="text", text=self.content)] if isinstance(self.content, str) else self.content or []
 
 
 class _StreamOptions(BaseModel):
@@ -54,10 +61,20 @@ class ChatRequest(BaseModel):
         last = self.messages[-1]
         if last.role != "user":
             raise ValueError(f"the last message is the question: its role must be 'user', not {last.role!r}")
-        parts = [_Part(type="text", text=last.content)] if isinstance(last.content, str) else last.content or []
+        parts = last.parts()
         if others := sorted({part.type for part in parts} - {"text"}):
             raise ValueError(f"a question is a text: leave out {', '.join(others)}")
         return "\n".join(part.text for part in parts)
+
+    def said(self) -> list[SubAnswer]:
+        """Earlier questions of the user that the assistant has answered, the oldest first."""
+        texts = [(message.role, "\n".join(part.text for part in message.parts())) for message in self.messages[:-1]]
+        answered = [
+            SubAnswer(question=asked, answer=answer)
+            for (first, asked), (second, answer) in pairwise(texts)
+            if (first, second) == ("user", "assistant") and asked.strip() and answer.strip()
+        ]
+        return answered[-MAX_SAID:]
 
 
 def completion(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
@@ -102,8 +119,8 @@ def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    kept = {name: answer[name] for name in ("passages", "citations", "cost") if name in answer}
-    return {**kept, "unread_messages": len(asked.messages) - 1}
+    kept = {name: answer[name] for name in ("understood_as", "passages", "citations", "cost") if name in answer}
+    return {**kept, "unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
 
 
 def _chunk(head: Mapping[str, Any], delta: Mapping[str, Any], finish_reason: str | None = None, **more: Any) -> bytes:

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import Self
 
-from knowgap.errors import KnowgapError, LanguageModelUnreachable, UsageError
+from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
 
 _LOG = logging.getLogger(__name__)
 _MAX_BODY = 4 << 20  # bytes
@@ -41,24 +41,36 @@ class Problem(Exception):
     Args:
         status: the status code of HTTP; 499 if nobody waits for the answer, and the others as `server` lists them.
         message: one line.
+        id: the name under which the log has the cause, where it does.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, id: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status, self.message, self.id = status, message, id
 
     @classmethod
     def of(cls, error: BaseException) -> Problem:
-        """Find the status for an error; one that was not foreseen is written to the log, and its text is not told."""
-        if isinstance(error, Problem):
-            return error
-        for kind, status in ((UsageError, 400), (LanguageModelUnreachable, 502), (KnowgapError, 500)):
-            if isinstance(error, kind):
-                return cls(status, str(error))
+        """Find the status for an error.
+
+        The cause of a failure is written to the log, and the client is told under which name, since it may hold
+        addresses, keys and options of the one who runs the server.
+        """
+        if isinstance(error, UsageError):
+            return cls(400, str(error))
         if isinstance(error, KeyboardInterrupt):  # all calls were stopped
             return cls(503, "the server ends")
-        _LOG.error("a request failed", exc_info=error)
-        return cls(500, "the request failed; the server's log says why")
+        status = error.status if isinstance(error, Problem) else 500
+        if isinstance(error, Problem) and (status not in (500, 502, 504) or error.id):
+            return error
+        told = str(error) if status == 504 else "the request failed"
+        if isinstance(error, LanguageModelError):
+            status = 502 if isinstance(error, LanguageModelUnreachable) else 500
+            told = f"the language model {'does not answer' if status == 502 else 'gives no answer'}"
+        name = secrets.token_hex(4)
+        _LOG.error(
+            "request %s failed: %s", name, error, exc_info=None if isinstance(error, (KnowgapError, cls)) else error
+        )
+        return cls(status, f"{told}; the log of the server has the cause under {name}", name)
 
     @property
     def outcome(self) -> str:
@@ -68,7 +80,8 @@ class Problem(Exception):
     def record(self) -> dict[str, Any]:
         """Return the body of the response."""
         kind = _TYPES.get(self.status, "server_error" if self.status >= 500 else "invalid_request_error")
-        return {"error": {"message": self.message, "type": kind, "param": None, "code": self.status}}
+        record = {"message": self.message, "type": kind, "param": None, "code": self.status}
+        return {"error": {**record, "id": self.id} if self.id else record}
 
     def response(self) -> Response:
         """Return the response."""

@@ -26,6 +26,8 @@ from knowgap.retrieval.passage import Hit, Retriever
 from knowgap.service.requests import Patience, Problem
 
 _AT_ONCE = 8  # searches; others wait
+_MAX_SEARCHES = 80
+"""Searches in progress and waiting; further ones are refused, so that connections are left for other addresses."""
 _Query = Annotated[str, Field(max_length=32_768)]
 
 
@@ -50,7 +52,7 @@ class Searching:
 
     def __init__(self, retriever: Retriever, metrics: prometheus.CollectorRegistry, *, deadline: float) -> None:
         self._retriever, self._deadline = retriever, deadline
-        self._free = asyncio.Semaphore(_AT_ONCE)
+        self._free, self._in_progress = asyncio.Semaphore(_AT_ONCE), 0
         self._searches = prometheus.Counter(
             "knowgap_searches", "Requests to search, by what became of them.", ["outcome"], registry=metrics
         )
@@ -71,7 +73,10 @@ class Searching:
         `gone` returns when nobody waits for the answer any more. A `Problem` says why there is no answer.
         """
         outcome = "answered"
+        self._in_progress += 1
         try:
+            if self._in_progress > _MAX_SEARCHES:
+                raise Problem(429, "as many searches wait as may; search again later")
             async with Patience(gone, self._deadline) as patience:
                 return await patience.wait_for(self._in_a_thread(asked))
         except (Exception, KeyboardInterrupt) as error:
@@ -79,6 +84,7 @@ class Searching:
             outcome = problem.outcome
             raise problem from error
         finally:
+            self._in_progress -= 1
             self._searches.labels(outcome).inc()
 
     async def _in_a_thread(self, asked: SearchRequest) -> bytes:

@@ -3,8 +3,10 @@
     GET  /                       a page to ask on
     POST /v1/ask                 {"question": "…"}: {"question", "answer", "passages", "citations", "cost"}
                                  {"question": "…", "stream": true}: server-sent events: `step` for each step of the
-                                 trace as it happens, then `answer` or `error`
+                                 trace as it happens, then `answer`, with the `story` of the steps, or `error`
                                  {"question": "…", "citations": false}: sooner, without the citations
+                                 {"question": "…", "said": [{"question", "answer"}, …]}: a follow-up question, which is
+                                 completed by what was said; the answer has `understood_as`
     POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`
     GET  /v1/models              the program, as a model of that protocol
     GET, POST /search            the passages for one query or many: see `searching`
@@ -16,9 +18,9 @@ Without a program, there are only the last three; without an index, there is no 
 Errors are `{"error": {"message", "type", "param", "code"}}`: 400 for a request that is not as above, 401 without the
 key, 403 for the name of another host, 404 for another address or model, 413 if the body is too large, 415 if it is not
 JSON, 429 if as many questions are being answered as may be, 500 if answering fails, 502 if the language model does not
-answer, and 504 if there is no answer before the deadline. If too many connections are open, the answer is 503 in plain
-text. A client that disconnects ends the work on its question: no call to the language model or the index begins after
-that.
+answer, and 504 if there is no answer before the deadline. These three have an `id`, too, under which the log has the
+cause. If too many connections are open, the answer is 503 in plain text. A client that disconnects ends the work on its
+question: no call to the language model or the index begins after that.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import Annotated, Any
 
 import dspy
 import orjson
 import prometheus_client as prometheus
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -45,11 +47,13 @@ from starlette.types import Receive, Scope, Send
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
 from knowgap.retrieval.passage import Retriever
-from knowgap.service.answering import Answer, Answering, StepTold
+from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold
+from knowgap.service.examples import example_questions
 from knowgap.service.listening import HTTPServer
 from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
 from knowgap.service.searching import Searching, SearchRequest
+from knowgap.signatures.types import SubAnswer
 
 
 class AskRequest(BaseModel):
@@ -60,6 +64,7 @@ class AskRequest(BaseModel):
     question: str
     stream: bool = False
     citations: bool = True
+    said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
 
 
 class Server(HTTPServer):
@@ -76,6 +81,7 @@ class Server(HTTPServer):
         key: what clients send as `Authorization: Bearer KEY`; None asks for none, and then a server on a loopback
             address answers only to loopback names, so that no page of another site reaches it through a browser.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
+        examples: questions that the page offers to begin with; without any, some are made of the titles of the index.
 
     Attributes:
         name: the program's name, which stands for a model's; None without a program.
@@ -96,6 +102,7 @@ class Server(HTTPServer):
         port: int = 8894,
         key: str | None = None,
         grace: float = 60.0,
+        examples: Sequence[str] = (),
     ) -> None:
         if program is None and index is None:
             raise UsageError("a server needs a program or an index to serve")
@@ -114,7 +121,8 @@ class Server(HTTPServer):
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/models", self._models),
             ]
-        self._metrics, self._searching = metrics, None
+        self._metrics, self._searching, self._index = metrics, None, index
+        self._examples = list(examples)
         if index is not None:
             self._searching = Searching(index, metrics, deadline=deadline)
             routes.append(Route("/search", self._search, methods=["GET", "POST"]))
@@ -131,7 +139,8 @@ class Server(HTTPServer):
         policy = f"default-src 'none'; connect-src 'self'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; "
         policy += "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
-        return HTMLResponse(self._page.render(name=self.name, nonce=nonce), headers=headers)
+        examples = self._examples or await asyncio.to_thread(example_questions, self._index)
+        return HTMLResponse(self._page.render(nonce=nonce, examples=examples), headers=headers)
 
     async def _health(self, request: Request) -> Response:
         index = None if self._searching is None else await asyncio.to_thread(self._searching.describe)
@@ -151,8 +160,8 @@ class Server(HTTPServer):
     async def _ask(self, request: Request) -> Response:
         asked = await read_request(request, AskRequest)
         items = self._answering.answer(
-            asked.question, request.receive, steps=asked.stream, citations=asked.citations
-        )  # fmt: skip
+            asked.question, request.receive, said=asked.said, steps=asked.stream, citations=asked.citations
+        )
         return await _Events.begin(items, _events) if asked.stream else json_response(await _last(items))
 
     async def _chat(self, request: Request) -> Response:
@@ -164,7 +173,9 @@ class Server(HTTPServer):
         except ValueError as error:
             raise Problem(400, str(error)) from error
         steps = bool(asked.stream)
-        items = self._answering.answer(question, request.receive, steps=steps, citations=asked.citations)
+        items = self._answering.answer(
+            question, request.receive, said=asked.said(), steps=steps, citations=asked.citations
+        )
         if steps:
             return await _Events.begin(items, lambda items: completion_chunks(items, asked))
         return json_response(completion(await _last(items), asked))

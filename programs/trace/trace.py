@@ -14,6 +14,7 @@ from knowgap.programs.trace.steps import Step, Stopped, read_step
 from knowgap.retrieval.passage import Passage
 
 if TYPE_CHECKING:
+    from rich.text import Text
     from rich.tree import Tree
 
 
@@ -51,6 +52,10 @@ class Cost(BaseModel):
     seconds: float = Field(default=0.0, description="wall time of the question")
     critical_calls: int = Field(default=0, description="calls in the longest chain that wait for one another")
     critical_seconds: float = Field(default=0.0, description="seconds of that chain")
+
+    def __add__(self, other: Cost) -> Cost:
+        """The cost of both, one after the other."""
+        return Cost(**{name: getattr(self, name) + getattr(other, name) for name in Cost.model_fields})
 
     @property
     def all_unreadable(self) -> bool:
@@ -134,26 +139,29 @@ class Trace(BaseModel):
         from rich.text import Text
         from rich.tree import Tree
 
-        def plain(line: str, style: str = "") -> Text:
-            # Text of models and passages must not act as markup or as control characters of the terminal.
-            return Text(_CONTROL.sub(" ", line), style=style)
-
         colours = {"answered": "green", "selected": "green", "missing": "yellow", "rejected": "dim", "malformed": "red"}
-        root = Tree(Text.assemble(plain(self.question, "bold"), "  ", plain(self.program, "dim")))
+        root = Tree(Text.assemble(printable(self.question, "bold"), "  ", printable(self.program, "dim")))
         for iteration, of_iteration in itertools.groupby(self.steps, lambda step: step.iteration):
-            node = root.add(plain(f"iteration {iteration}", "bold")) if iteration else root
+            node = root.add(printable(f"iteration {iteration}", "bold")) if iteration else root
             for branch, steps in itertools.groupby(of_iteration, lambda step: step.branch):
-                place = node.add(plain(branch, "dim")) if branch else node
+                place = node.add(printable(branch, "dim")) if branch else node
                 for step in steps:
                     headline, *details = describe_step(self, step)
-                    told = place.add(plain(headline, colours.get(step.kind, "")))
+                    told = place.add(printable(headline, colours.get(step.kind, "")))
                     for line in details:
-                        told.add(plain(line))
+                        told.add(printable(line))
         root.add(Text(str(self.cost), style="dim"))
         return root
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Trace:
         return self.model_copy()
+
+
+def printable(line: str, style: str = "") -> Text:
+    """A line of a model or a passage, in which nothing acts as markup or as a control character of the terminal."""
+    from rich.text import Text
+
+    return Text(_CONTROL.sub(" ", line), style=style)
 
 
 def _title(trace: Trace, passage_id: str) -> str:

@@ -1,6 +1,8 @@
 """The tools of an MCP client: in memory, and over the command's standard input and output."""
 
+import json
 import os
+import subprocess
 import sys
 
 import anyio
@@ -58,3 +60,19 @@ def test_the_command_speaks_over_standard_input_and_output():
             return await client.call_tool("search", {"query": "river", "k": 2})
 
     assert len(anyio.run(run).structured_content["hits"]) == 2
+
+
+def test_a_line_that_is_no_message_gets_a_reply():
+    arguments = [sys.executable, "-m", "knowgap", "mcp", "--engine", "bm25", "--program", "rag"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(arguments, text=True, **pipes) as process:
+        for line in ("not JSON", "[1, 2]", '{"jsonrpc": "2.0", "id": 1, "method": "ping"}'):
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+        replies = [json.loads(process.stdout.readline()) for _ in range(3)]
+        process.stdin.close()
+    assert [(reply["id"], reply.get("error", {}).get("code")) for reply in replies] == [
+        (None, -32700),
+        (None, -32700),
+        (1, None),
+    ]

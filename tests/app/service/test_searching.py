@@ -1,5 +1,7 @@
 """Searches of the service: the protocol of dspy.ColBERTv2, what is refused, and searches that hang."""
 
+import asyncio
+import contextlib
 import json
 import signal
 import socket
@@ -15,6 +17,7 @@ import pytest
 from knowgap.errors import IndexFolderError
 from knowgap.retrieval import BM25Index, RemoteRetriever
 from knowgap.service import Server
+from knowgap.service.listening import _AcceptFailures
 from tests.retrieval.conformance import QUERIES, corpus
 
 SECONDS = 60  # a bound for waiting; nothing here takes that long
@@ -134,6 +137,59 @@ def test_a_connection_that_sends_no_head_is_closed(index, monkeypatch, sent):
             while client.recv(1 << 16):
                 pass
         assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+def test_a_connection_that_withholds_a_body_is_closed(index, monkeypatch):
+    monkeypatch.setattr("knowgap.service.listening._HEAD_TIMEOUT", 0.1)
+    monkeypatch.setattr("knowgap.service.listening._BODY_TIMEOUT", 0.1)
+    with Server(index=index, port=0) as server:
+        with _withheld(server) as client:
+            while client.recv(1 << 16):
+                pass
+        assert httpx.get(f"{server.url}/healthz").status_code == 200
+
+
+def test_clients_that_withhold_bodies_do_not_keep_others_out(index, monkeypatch):
+    """Of more than half as many connections as there may be, the ones that have waited longest are closed."""
+    monkeypatch.setattr("knowgap.service.listening._MAX_CONNECTIONS", 256)
+    with Server(index=index, port=0) as server, contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(_withheld(server)) for _ in range(300)]
+        found = httpx.get(f"{server.url}/search", params={"query": "ferry"})
+        assert found.status_code == 200
+        assert clients[0].recv(1) == b""
+        clients[-1].sendall(b"}")
+        assert clients[-1].recv(12) == b"HTTP/1.1 400"
+
+
+def _withheld(server):
+    """A connection with a request of which the last byte is missing."""
+    client = socket.create_connection(server.url.removeprefix("http://").split(":"), timeout=SECONDS)
+    client.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n")
+    client.sendall(b"Content-Length: 2\r\n\r\n{")
+    return client
+
+
+def test_more_searches_than_may_wait_are_refused(monkeypatch):
+    monkeypatch.setattr("knowgap.service.searching._MAX_SEARCHES", 1)
+    slow = _Slow()
+    with Server(index=slow, port=0) as server, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(httpx.get, f"{server.url}/search?query=first", timeout=SECONDS)
+        assert slow.begun.wait(SECONDS)
+        refused = httpx.get(f"{server.url}/search?query=second")
+        slow.go_on.set()
+        assert (refused.status_code, first.result(SECONDS).status_code) == (429, 200)
+
+
+def test_connections_that_cannot_be_accepted_are_one_line_a_minute(caplog):
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_AcceptFailures())
+    for _ in range(100):
+        failure = {"message": "socket.accept() out of system resource", "exception": OSError("too many open files")}
+        loop.call_exception_handler(failure)
+    loop.call_exception_handler({"message": "something else"})
+    loop.close()
+    messages = [record.message for record in caplog.records]
+    assert messages == ["no connection can be accepted: too many open files", "something else"]
 
 
 _HANGING = """

@@ -1,6 +1,7 @@
 """The service: its answers, its limits, what OpenAI's client makes of it, and that nobody's question costs a call."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,9 +13,10 @@ import dspy
 import httpx
 import openai
 import pytest
+from dspy.utils.exceptions import LMAuthError, LMTransportError
 from support import scripted_lm
 
-from knowgap.errors import IndexMissing, UsageError
+from knowgap.errors import IndexFolderError, IndexMissing, UsageError
 from knowgap.programs.base import Program
 from knowgap.programs.baselines.rag import RAG
 from knowgap.retrieval.passage import Hit, Passage
@@ -233,9 +235,33 @@ def test_a_failure_is_told_and_the_server_lives(caplog):
         ask = f"{server.url}/v1/ask"
         failed = httpx.post(ask, json={"question": "Why?"}, timeout=SECONDS)
         assert (failed.status_code, "secret" in failed.text) == (500, False)
-        assert "a request failed" in caplog.text
+        name = failed.json()["error"]["id"]
+        assert name in failed.json()["error"]["message"]
+        assert f"request {name} failed: secret" in caplog.text
         assert httpx.post(ask, json={"question": QUESTION}, timeout=SECONDS).status_code == 200
         assert 'outcome="failed"} 1.0' in httpx.get(f"{server.url}/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (LMAuthError("Incorrect API key provided: sk-hidden", model="m"), 500),
+        (LMTransportError("no route to http://10.0.0.7/hidden", model="m"), 502),
+        (IndexFolderError("the index /home/hidden is damaged"), 500),
+    ],
+)
+def test_what_a_provider_or_a_path_says_is_for_the_log_alone(caplog, error, status):
+    class Broken(RAG):
+        def forward(self, question):
+            raise error
+
+    with serve(Broken(OneRiver())) as server:
+        for stream in (False, True):
+            told = httpx.post(f"{server.url}/v1/ask", json={"question": "Why?", "stream": stream}, timeout=SECONDS).text
+            assert f'"code":{status}' in told
+            assert "hidden" not in told
+            assert re.search(r'"id":"(\w{8})"', told)[1] in caplog.text
+    assert caplog.text.count("hidden") == 2
 
 
 def test_a_port_in_use_is_named(server):

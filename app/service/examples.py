@@ -1,0 +1,54 @@
+"""Questions to begin with, made of the titles and first sentences of an index."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.sentences import split_sentences
+
+_LOOKED_AT = 20_000  # passages at the beginning of an index
+_CANDIDATES = 64  # of those, evenly spread
+_LONGEST_TITLE = 60  # characters
+
+
+def example_questions(index: Any, count: int = 4) -> list[str]:
+    """Make questions that passages of an index answer; no language model is asked.
+
+    Passages that say in their first sentence what their title is come first: of those, "What is …?" or "Who is …?" is
+    asked. Then come sections of documents, and then documents, of which it is asked what they say.
+
+    Args:
+        index: one without passages to iterate over, such as a remote one, gives no questions.
+        count: how many questions at most.
+    """
+    if not (hasattr(index, "__iter__") and hasattr(index, "__len__")):
+        return []
+    end = min(len(index), _LOOKED_AT)
+    spread = itertools.islice(iter(index), 0, end, max(1, end // _CANDIDATES))
+    asked = {passage.title: _question(passage) for passage in spread if 2 < len(passage.title) <= _LONGEST_TITLE}
+    defined = [question for question in asked.values() if "“" not in question]
+    of_sections = [question for title, question in asked.items() if " / " in title and "“" in question]
+    questions = [each for some in (defined, of_sections, list(asked.values())) for each in _spread(some, count)]
+    return list(dict.fromkeys(questions))[:count]
+
+
+def _spread(items: list[str], count: int) -> list[str]:
+    return items[:: max(1, len(items) // count)][:count]
+
+
+def _question(passage: Passage) -> str:
+    title = passage.title.strip()
+    if title.endswith("?"):
+        return title
+    first = next(iter(split_sentences(passage.text[:400])), "")
+    name = re.escape(re.sub(r"\s*\(.*\)$", "", title))
+    said = re.match(rf"(?:The |An? )?{name}\s*(\([^)]*\))?,?[^.]{{0,40}}? (is|was|are|were) (?:an?|the|one)\b", first)
+    if said is None:
+        document, *_, section = title.split(" / ") if " / " in title else (title, "")
+        return f"What does “{document}” say about “{section}”?" if section else f"What is “{title}” about?"
+    person = re.search(r"\b(?:he|she|his|her|born)\b", passage.text, re.I)
+    article = "the " if said[0].startswith("The ") and not title.startswith("The ") else ""
+    return f"{'Who' if person else 'What'} {said[2]} {article}{title}?"

@@ -1,0 +1,128 @@
+// An answer with its citations and sources.
+
+// The sources of an answer, numbered: those that its statements cite, and the others that were read.
+function sourcesOf(answer) {
+  const texts = new Map(answer.passages.map(passage => [passage.id, passage.text]));
+  const cited = new Set((answer.citations ?? []).flatMap(citation => citation.passages));
+  const passages = new Map(answer.passages.map(passage => [passage.id, passage]));
+  const order = new Set([...cited, ...passages.keys()].filter(id => passages.has(id)));
+  const given = answer.sources ?? [...order].map((id, place) => (
+    { number: place + 1, title: passages.get(id).title || id, passage_id: id }));
+  return given.map(source => ({ ...source, text: texts.get(source.passage_id) ?? "" }));
+}
+
+// The answer cut into pieces: {text, numbers}, where numbers are those of the sources that a piece rests on.
+function pieces(answer, sources) {
+  const text = answer.answer || "";
+  const byNumber = new Set(sources.map(source => source.number));
+  const found = [];
+  let from = 0;
+  if (/\[\d+\]/.test(text)) {
+    for (const match of text.matchAll(/((?:\s*\[\d+\])+)/g)) {
+      const numbers = [...match[0].matchAll(/\d+/g)].map(number => Number(number[0])).filter(number => byNumber.has(number));
+      if (!numbers.length) continue;
+      found.push({ text: text.slice(from, match.index), numbers });
+      from = match.index + match[0].length;
+    }
+  } else {
+    const numberOf = new Map(sources.map(source => [source.passage_id, source.number]));
+    for (const citation of answer.citations ?? []) {
+      const place = text.indexOf(citation.statement, from);
+      if (place < 0) continue;
+      const end = place + citation.statement.length;
+      if (place > from) found.push({ text: text.slice(from, place), numbers: [] });
+      const numbers = citation.passages.map(id => numberOf.get(id)).filter(Boolean);
+      found.push({ text: text.slice(place, end), numbers, doubted: !citation.supported });
+      from = end;
+    }
+  }
+  if (from < text.length) found.push({ text: text.slice(from), numbers: [] });
+  return found;
+}
+
+function citeLink(number, key) {
+  return make("a", { class: "cite", href: "#" + key + "-s" + number, text: number, "aria-label": "Source " + number,
+    on: { click: event => { event.preventDefault(); showSource(key + "-s" + number); } } });
+}
+
+function showSource(id) {
+  const source = at(id);
+  const folded = source.closest("details.more");
+  if (folded) folded.open = true;
+  source.open = true;
+  for (const lit of document.querySelectorAll(".source.lit")) lit.classList.remove("lit");
+  source.classList.add("lit");
+  source.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  source.querySelector("summary").focus({ preventScroll: true });
+}
+
+// Append citations so that the first stays on the line of the word before it.
+function glue(paragraph, links) {
+  const before = paragraph.lastChild;
+  const word = before?.nodeType === Node.TEXT_NODE ? before.data.match(/\S{1,30}\s*$/)?.[0] ?? "" : "";
+  if (word) before.data = before.data.slice(0, -word.length);
+  paragraph.append(make("span", { class: "glued" }, word, links[0]), ...links.slice(1));
+}
+
+function answerText(answer, sources, key) {
+  const known = answer.story?.answered ?? Boolean(answer.answer);
+  const text = known ? answer.answer : "The documents that were read do not answer this question.";
+  const box = make("div", { class: "answer" + (known && text.length < 80 ? " brief" : "") });
+  let paragraph = make("p");
+  for (const piece of known ? pieces(answer, sources) : [{ text, numbers: [] }]) {
+    piece.text.split(/\n{2,}/).forEach((part, place) => {
+      if (place) { box.append(paragraph); paragraph = make("p"); }
+      if (part) paragraph.append(piece.doubted ? make("span", { class: "doubt", text: part }) : part);
+    });
+    if (piece.numbers.length) glue(paragraph, piece.numbers.map(number => citeLink(number, key)));
+  }
+  box.append(paragraph);
+  const doubted = (answer.citations ?? []).filter(citation => !citation.supported);
+  if (doubted.length) {
+    const all = doubted.length === answer.citations.length;
+    box.append(make("p", { class: "note", text: all ? "No passage that was read says this: check it before you rely on it."
+      : count(doubted.length, "statement", "statements") + " that no passage supports: underlined with dots." }));
+  }
+  return box;
+}
+
+function sourceCard(source, key) {
+  const place = [source.file, source.position ?? (source.page ? "page " + source.page : ""), source.section].filter(Boolean);
+  const quote = source.sentence || source.text;
+  const whole = make("div", { class: "whole" });
+  const start = source.sentence ? source.text.indexOf(source.sentence) : -1;
+  if (start < 0) whole.append(source.text || quote);
+  else {
+    const end = start + source.sentence.length;
+    whole.append(source.text.slice(0, start), make("mark", { text: source.sentence }), source.text.slice(end));
+  }
+  return make("li", {}, make("details", { class: "source", id: key + "-s" + source.number },
+    make("summary", {},
+      make("span", { class: "number", text: source.number }),
+      make("span", { class: "name", text: source.title || source.file || source.passage_id }),
+      place.length ? make("span", { class: "place", text: [...new Set(place)].join(" · ") }) : null,
+      quote ? make("span", { class: "quote", text: quote }) : null),
+    whole,
+    source.link ? make("a", { class: "link", href: source.link, target: "_blank", rel: "noopener" }, icon("open"),
+      source.page ? "Open the file at page " + source.page : "Open the file") : null));
+}
+
+function sourceList(answer, sources, key) {
+  if (!sources.length) return null;
+  const cited = new Set(pieces(answer, sources).flatMap(piece => piece.numbers));
+  const [first, others] = [sources.filter(source => cited.has(source.number)), sources.filter(source => !cited.has(source.number))];
+  const list = some => make("ul", {}, ...some.map(source => sourceCard(source, key)));
+  return make("aside", { class: "sources", "aria-label": "Sources: " + answer.question },
+    make("p", { class: "label", text: first.length ? "Sources" : "Read for the answer" }),
+    first.length ? list(first) : null,
+    others.length && first.length
+      ? make("details", { class: "more" }, make("summary", {}, icon("fold", "fold"), count(others.length, "more passage was", "more passages were") + " read"), list(others))
+      : others.length ? list(others) : null);
+}
+
+function plainAnswer(turn) {
+  const sources = sourcesOf(turn.answer);
+  const text = pieces(turn.answer, sources).map(piece => piece.text + piece.numbers.map(number => " [" + number + "]").join("")).join("");
+  const lines = sources.map(source => "[" + source.number + "] " + [source.title, source.file, source.position].filter(Boolean).join(", "));
+  return turn.question + "\n\n" + text + "\n\n" + lines.join("\n");
+}

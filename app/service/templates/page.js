@@ -1,0 +1,231 @@
+// The page: conversations, and the question that is being answered.
+let open_ = null;     // the conversation that is shown
+let running = null;   // {turn, abort} of the question that is being answered
+const TURNS_SAID = 6;
+
+// On a touch screen, the keyboard would cover the answer.
+function focusQuestion() {
+  if (matchMedia("(pointer: fine)").matches) at("question").focus({ preventScroll: true });
+  else at("question").blur();
+}
+
+const say = text => { at("said").textContent = text; };
+
+async function* readEvents(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const events = text.split("\n\n");
+    text = events.pop();
+    for (const event of events) {
+      const parts = event.match(/^event: (\w+)\ndata: ([^]*)$/);
+      if (parts) yield [parts[1], JSON.parse(parts[2])];
+    }
+  }
+}
+
+// What the page says of a step while the answer is being found.
+function stepLine(step) {
+  const where = line => (line ?? "").split(" → ")[1] ?? "nothing";
+  switch (step.kind) {
+    case "asked": case "reranked": case "withheld": case "queried": case "selected": case "answered": case "stopped": return null;
+    case "retrieved": return ["Looked for “" + step.queries.join("”, “") + "”: " + where(step.text[1])];
+    case "extracted": return [step.statements.length ? "Learnt " + count(step.statements.length, "statement", "statements") : "Learnt nothing new"];
+    case "missing": return ["Missing: " + step.missing, "lack"];
+    default: return [step.text[0].replace(/^./, first => first.toUpperCase())];
+  }
+}
+
+function showTurn(turn, place) {
+  const key = "t" + place;
+  let box = at(key);
+  if (!box) { box = make("article", { id: key, class: "turn", "aria-labelledby": key + "-q" }); at("turns").append(box); }
+  box.replaceChildren(make(place ? "h2" : "h1", { id: key + "-q", text: turn.question }));
+  const understood = turn.answer?.understood_as;
+  if (understood && understood !== turn.question) box.append(make("p", { class: "understood", text: "Understood as: " + understood }));
+  const columns = make("div", { class: "columns" });
+  box.append(columns);
+  if (turn.answer) {
+    const sources = sourcesOf(turn.answer), cost = turn.answer.cost;
+    const copy = make("button", { type: "button", on: { click: async () => {
+      await navigator.clipboard.writeText(plainAnswer(turn));
+      say("Copied");
+      copy.lastChild.textContent = "Copied";
+      setTimeout(() => { copy.lastChild.textContent = "Copy"; }, 1500);
+    } } }, icon("copy"), make("span", { text: "Copy" }));
+    copy.hidden = !navigator.clipboard;
+    columns.append(...[make("div", {}, answerText(turn.answer, sources, key),
+      make("div", { class: "tools" }, copy, againButton(turn, "Ask again"),
+        make("span", { text: cost.seconds.toFixed(1) + " s · " + count(cost.lm_calls, "model call", "model calls") }))),
+      sourceList(turn.answer, sources, key), storyBox(turn.answer, sources, key)].filter(Boolean));
+  } else if (turn === running?.turn) {
+    columns.append(make("div", { class: "working" }, make("ol", { id: "steps" }, make("li", { id: "now", text: "Looking in the documents" }))));
+  } else {
+    const lost = turn.problem ?? { calm: true, message: "The page was closed before the answer came." };
+    columns.append(make("div", { class: "problem" + (lost.calm ? " calm" : "") }, make("p", { text: lost.message }),
+      lost.id ? make("p", { class: "small" }, "If you report this, give the number ", make("code", { text: lost.id })) : null,
+      againButton(turn, "Ask again")));
+  }
+  return box;
+}
+
+function againButton(turn, text) {
+  return make("button", { type: "button", on: { click: () => { if (!running) answerTurn(turn); } } }, turn.answer ? icon("again") : null, text);
+}
+
+function showConversation(conversation) {
+  open_ = conversation;
+  at("turns").replaceChildren();
+  const empty = conversation === null;
+  at("welcome").hidden = !empty;
+  (empty ? at("welcome-form") : document.querySelector("#dock")).append(at("form"));
+  at("dock").hidden = empty;
+  at("question").placeholder = empty ? "Ask a question" : "Ask a follow-up question";
+  document.title = empty ? "knowgap" : conversation.turns[0].question + " · knowgap";
+  if (!empty) conversation.turns.forEach(showTurn);
+  showHistory();
+  showSide(false);
+}
+
+function goTo(conversation) {
+  history.pushState(null, "", conversation ? "#" + conversation.id : location.pathname);
+  showConversation(conversation);
+  if (conversation) at("turns").lastElementChild.scrollIntoView();
+  focusQuestion();
+}
+
+function showHistory() {
+  const kept = conversations();
+  at("history-title").hidden = at("clear").hidden = !kept.length;
+  at("history").replaceChildren(...kept.map(conversation => {
+    const title = conversation.turns[0].question, current = conversation.id === open_?.id;
+    return make("li", { "data-open": current },
+      make("button", { type: "button", class: "row", text: title, title, "aria-current": current ? "page" : null, on: { click: () => leave(() => goTo(conversations().find(each => each.id === conversation.id) ?? null)) } }),
+      make("button", { type: "button", class: "icon", "aria-label": "Forget: " + title, on: { click: () => forget(conversation.id) } }, icon("bin")));
+  }));
+}
+
+function forget(id) {
+  if (open_?.id === id) running?.abort.abort();
+  keepAll(conversations().filter(each => each.id !== id));
+  if (open_?.id === id) goTo(null); else showHistory();
+  at("new").focus();
+}
+
+// A question that is being answered is stopped where its conversation is left.
+function leave(then) { running?.abort.abort(); then(); }
+
+function showSide(shown) {
+  at("side").toggleAttribute("data-shown", shown);
+  at("veil").hidden = !shown;
+  at("menu").setAttribute("aria-expanded", shown);
+  if (shown) at("new").focus();
+}
+
+function saveOpen(conversation) {
+  const dropped = keep(conversation);
+  if (dropped) say("The oldest questions were forgotten to make room.");
+  if (conversation === open_) showHistory();
+}
+
+async function answerTurn(turn) {
+  const conversation = open_, place = conversation.turns.indexOf(turn), abort = new AbortController();
+  running = { turn, abort };
+  delete turn.answer;
+  delete turn.problem;
+  saveOpen(conversation);
+  showTurn(turn, place).scrollIntoView({ block: "start", behavior: "smooth" });
+  at("stop").hidden = false;
+  at("ask").hidden = true;
+  focusQuestion();
+  say("Working on it");
+  const started = Date.now();
+  const ticking = setInterval(() => { const now = at("now"); if (now) now.textContent = "Reading · " + Math.round((Date.now() - started) / 1000) + " s"; }, 1000);
+  try {
+    const headers = { "Content-Type": "application/json" };
+    if (tabKey()) headers.Authorization = "Bearer " + tabKey();
+    const body = { question: turn.question, stream: true };
+    const said = conversation.turns.slice(0, place).filter(each => each.answer?.story?.answered).slice(-TURNS_SAID);
+    if (said.length) body.said = said.map(each => ({ question: each.answer.understood_as ?? each.question, answer: each.answer.answer }));
+    const response = await fetch("v1/ask", { method: "POST", headers, body: JSON.stringify(body), signal: abort.signal });
+    if (!response.ok) {
+      if (response.status === 401) {
+        at("key-dialog").showModal();
+        throw { calm: true, message: "This page asks for a key." };
+      }
+      throw (await response.json().catch(() => ({}))).error ?? { message: "The service failed with status " + response.status + "." };
+    }
+    for await (const [name, data] of readEvents(response.body)) {
+      if (name === "answer") turn.answer = data;
+      else if (name === "error") throw data.error;
+      else { const line = stepLine(data); if (line) at("now")?.before(make("li", { class: line[1], text: line[0] })); }
+    }
+    if (!turn.answer) throw { message: "The connection was closed before the answer came." };
+    say("The answer: " + (turn.answer.answer || "none"));
+  } catch (error) {
+    turn.problem = error.name === "AbortError" ? { calm: true, message: "You stopped this question." }
+      : error instanceof TypeError ? { message: "The service cannot be reached. Is it still running?" }
+      : { calm: error.calm, message: error.message, id: error.id };
+    say(turn.problem.message);
+  } finally {
+    clearInterval(ticking);
+    running = null;
+    at("stop").hidden = true;
+    at("ask").hidden = false;
+    if (conversations().some(each => each.id === conversation.id)) saveOpen(conversation);
+    if (conversation === open_) showTurn(turn, place);
+  }
+}
+
+function ask(question) {
+  if (!question || running) return;
+  const turn = { question };
+  if (open_) open_.turns.push(turn);
+  else {
+    const conversation = { id: crypto.randomUUID?.() ?? String(Date.now()), turns: [turn] };
+    showConversation(conversation);
+    history.pushState(null, "", "#" + conversation.id);
+  }
+  at("question").value = "";
+  answerTurn(turn);
+}
+
+const THEMES = ["system", "light", "dark"];
+function showTheme() {
+  const theme = setting("theme") ?? "system";
+  if (theme === "system") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = theme;
+  at("theme").lastElementChild.textContent = "Theme: " + theme;
+}
+
+at("form").addEventListener("submit", event => { event.preventDefault(); ask(at("question").value.trim()); });
+at("question").addEventListener("keydown", event => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); at("form").requestSubmit(); }
+});
+at("stop").addEventListener("click", () => { running?.abort.abort(); focusQuestion(); });
+for (const id of ["new", "new-small"]) at(id).addEventListener("click", () => leave(() => goTo(null)));
+at("menu").addEventListener("click", () => showSide(!at("side").hasAttribute("data-shown")));
+at("veil").addEventListener("click", () => { showSide(false); at("menu").focus(); });
+at("theme").addEventListener("click", () => { setting("theme", THEMES[(THEMES.indexOf(setting("theme") ?? "system") + 1) % 3]); showTheme(); });
+at("clear").addEventListener("click", () => at("clear-dialog").showModal());
+at("clear-dialog").addEventListener("close", event => {
+  if (event.target.returnValue === "yes") { running?.abort.abort(); keepAll([]); goTo(null); }
+});
+at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn && !running) answerTurn(turn); });
+at("key-cancel").addEventListener("click", () => at("key-dialog").close());
+at("examples")?.addEventListener("click", event => { const button = event.target.closest("button"); if (button) ask(button.textContent); });
+document.addEventListener("keydown", event => {
+  if (document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape") {
+    if (at("side").hasAttribute("data-shown")) { showSide(false); at("menu").focus(); } else running?.abort.abort();
+  } else if (event.key === "/" && !event.target.closest("textarea, input")) { event.preventDefault(); at("question").focus(); }
+});
+addEventListener("popstate", () => leave(() => showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null)));
+
+showTheme();
+showConversation(conversations().find(each => "#" + each.id === location.hash) ?? null);
+if (!lasting) document.querySelector(".foot .small").textContent = "This browser keeps no questions: they are gone when you reload.";
+at("question").value = new URLSearchParams(location.search).get("q") ?? "";
+focusQuestion();

@@ -1,0 +1,79 @@
+// What the page keeps in this browser: conversations, the theme, and the key until the tab is closed.
+const STORE = "knowgap.conversations";
+const at = id => document.getElementById(id);
+let remembered = [];
+let lasting = true;
+
+function make(tag, properties, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "on") for (const [event, listener] of Object.entries(value)) made.addEventListener(event, listener);
+    else if (name === "text") made.textContent = value;
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+function icon(name, kind) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  made.setAttribute("aria-hidden", "true");
+  if (kind) made.setAttribute("class", kind);
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", "#i-" + name);
+  made.append(use);
+  return made;
+}
+
+const count = (number, one, several) => number.toLocaleString("en") + " " + (number === 1 ? one : several);
+
+function conversations() {
+  if (!lasting) return remembered;
+  try {
+    const kept = JSON.parse(localStorage.getItem(STORE) ?? "[]");
+    return Array.isArray(kept) ? kept : [];
+  } catch (error) {
+    if (error instanceof SyntaxError) return [];
+    lasting = false; // this browser allows no storage
+    return remembered;
+  }
+}
+
+// Returns how many of the oldest conversations had to go to make room.
+function keepAll(list) {
+  remembered = list;
+  for (let dropped = 0; lasting; dropped++) {
+    try {
+      localStorage.setItem(STORE, JSON.stringify(list.slice(0, list.length - dropped)));
+      return dropped;
+    } catch (error) {
+      if (error.name !== "QuotaExceededError" || dropped >= list.length - 1) lasting = false;
+    }
+  }
+  return 0;
+}
+
+function keep(conversation) {
+  return keepAll([conversation, ...conversations().filter(other => other.id !== conversation.id)]);
+}
+
+function setting(name, value) {
+  try {
+    if (value === undefined) return localStorage.getItem("knowgap." + name);
+    localStorage.setItem("knowgap." + name, value);
+  } catch (error) {
+    lasting = false;
+  }
+  return value;
+}
+
+function tabKey(value) {
+  try {
+    if (value === undefined) return sessionStorage.getItem("knowgap.key") ?? tabKey.value;
+    sessionStorage.setItem("knowgap.key", value);
+  } catch (error) {
+    lasting = false;
+  }
+  return (tabKey.value = value ?? tabKey.value);
+}

@@ -1,0 +1,56 @@
+"""Complete a follow-up question by what was said before it, so that any program can answer it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import dspy
+
+from knowgap.programs.base import Program
+from knowgap.programs.citations import strip_citations
+from knowgap.programs.replies.outputs import known_text
+from knowgap.signatures import CompleteFollowUp
+from knowgap.signatures.types import SubAnswer
+
+_MARKS = ("?", "？", "؟")
+
+
+class FollowUp(Program):
+    """Rewrites a question by what was said before it; its `answer` is the question, complete in itself.
+
+    It takes one call of the language model. The question stays as it is if the reply cannot be read, is no question,
+    copies what was said, or has a name that was not said.
+
+    Args:
+        said: earlier questions and their answers, the oldest first.
+
+    >>> import dspy, knowgap
+    >>> said = [SubAnswer(question="Who designed the Orle Bridge?", answer="Ada Venn")]
+    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
+    ...     print(FollowUp(said)(question="Where was she born?").answer)
+    Where was Ada Venn born?
+    """
+
+    name = "follow_up"
+    needs_retriever = False
+
+    def __init__(self, said: Sequence[SubAnswer]) -> None:
+        super().__init__()
+        self.said = list(said)
+        self.rewriter = dspy.Predict(CompleteFollowUp)
+
+    def forward(self, question: str) -> dspy.Prediction:
+        """Rewrite the question."""
+        conversation = "\n".join(f"{turn.question}\n{strip_citations(turn.answer)}" for turn in self.said)
+        output = self.ask(self.rewriter, conversation=conversation, follow_up=question)
+        complete = known_text(output, "complete_question").strip()
+        return dspy.Prediction(answer=complete if self._fits(complete, question) else question, passages=[])
+
+    def _fits(self, complete: str, question: str) -> bool:
+        """Whether a text is a question, not a copy of what was said, and without names that nobody has said."""
+        said = [text for turn in self.said for text in (turn.question, turn.answer)]
+        names = {word.casefold() for word in re.findall(r"\w+", complete[1:]) if not word[0].islower()}
+        heard = {word.casefold() for word in re.findall(r"\w+", " ".join([*said, question]))}
+        asks = complete.endswith(_MARKS) or not question.rstrip().endswith(_MARKS)
+        return bool(complete) and asks and complete not in said and names <= heard

@@ -1,0 +1,119 @@
+"""The page of the service: what it shows to visitors, what it hides, and what its scripts ask the service for."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+from support import scripted_lm
+
+from knowgap import build_index
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.passage import Hit, Passage
+from knowgap.service import Server
+from knowgap.service.examples import example_questions
+
+SECONDS = 30
+RIVERS = [
+    Passage("isk", "Isk", "The Isk is a river. The Isk flows through Tarn."),
+    Passage("ada", "Ada Venn", "Ada Venn (1820 – 1899) was an engineer. She built bridges."),
+    Passage("how", "How is a bridge built?", "With stones."),
+    Passage("notes", "Notes", "Some notes on bridges."),
+    Passage("stone", "Notes / Bridges / Stone", "Stone lasts."),
+    Passage("long", "A title of more than sixty characters is not one that a question is asked about", "Text."),
+]
+
+
+class Rivers(list):
+    """An index that finds its first passage."""
+
+    def search(self, queries, k):
+        return [[Hit(self[0], 1.0, 1)] for _ in queries]
+
+
+def rule(outputs, inputs):
+    if "complete_question" in outputs:
+        return {"complete_question": f"Where does the {inputs['conversation'].splitlines()[-1]} begin?"}
+    return {"answer": "the Isk"}
+
+
+@pytest.fixture(scope="module")
+def service():
+    lm, engine = scripted_lm(rule)
+    with (
+        Server(RAG(Rivers(RIVERS)), lm, port=0) as server,
+        httpx.Client(base_url=server.url, timeout=SECONDS) as client,
+    ):
+        yield client, engine
+
+
+def test_examples_are_made_of_titles_and_first_sentences(tmp_path):
+    index = build_index(RIVERS, tmp_path / "words", engine="bm25")
+    assert example_questions(index) == [
+        "What is the Isk?", "Who was Ada Venn?", "How is a bridge built?", "What does “Notes” say about “Stone”?",
+    ]  # fmt: skip
+    assert example_questions(RIVERS[3:4]) == ["What is “Notes” about?"]
+    assert len(example_questions(index, 2)) == 2
+    assert example_questions(object()) == []
+    assert example_questions([]) == []
+
+
+def test_the_page_offers_examples_and_names_nothing_of_the_operator(service):
+    client, _ = service
+    page = client.get("/").text
+    assert re.findall(r'<li><button type="button">(.*?)</button>', page)[:2] == [
+        "What is the Isk?",
+        "Who was Ada Venn?",
+    ]
+    assert not any(secret in page for secret in ("127.0.0.1", "test/scripted", "knowgap/rag"))
+    lm, _ = scripted_lm(rule)
+    with Server(RAG(Rivers(RIVERS)), lm, port=0, examples=["Where is <Tarn>?"]) as server:
+        assert '<button type="button">Where is &lt;Tarn&gt;?</button>' in httpx.get(server.url).text
+
+
+def test_nothing_on_the_page_needs_what_its_policy_forbids(service):
+    client, _ = service
+    response = client.get("/")
+    nonce = re.search(r"script-src 'nonce-([^']+)'", response.headers["content-security-policy"])[1]
+    page = response.text
+    assert page.count(f'nonce="{nonce}"') == 2 == len(re.findall(r"<(?:style|script)\b", page))
+    markup = re.sub(r"<(style|script)\b.*?</\1>", "", page, flags=re.DOTALL)
+    assert not re.search(r"\s(?:style|on\w+|src)=", markup)
+    assert not re.search(r"https?://(?!www\.w3\.org/)", page)
+    used, made = set(re.findall(r'at\("([\w-]+)"\)', page)), set(re.findall(r'\bid="([\w-]+)"', markup))
+    assert used - made == {"now"}  # which the script itself makes
+
+
+def test_a_follow_up_question_is_completed_with_one_call(service):
+    client, engine = service
+    before = len(engine.calls)
+    said = [{"question": "Which river flows through Tarn?", "answer": "Isk"}]
+    body = {"question": "Where does it begin?", "said": said, "citations": False}
+    answer = client.post("/v1/ask", json=body).json()
+    assert (answer["question"], answer["understood_as"]) == ("Where does it begin?", "Where does the Isk begin?")
+    assert answer["cost"]["lm_calls"] == 2 == len(engine.calls) - before
+    assert engine.calls[-1][1]["question"] == "Where does the Isk begin?"
+    assert "understood_as" not in client.post("/v1/ask", json={"question": "Where?", "citations": False}).json()
+    streamed = client.post("/v1/ask", json={**body, "stream": True}).text
+    assert streamed.startswith('event: step\ndata: {"iteration":0,"branch":"","at":0.0,"action":"understood as"')
+    refused = client.post("/v1/ask", json={**body, "said": said * 21})
+    assert (refused.status_code, refused.json()["error"]["message"][:5]) == (400, "said:")
+
+
+def test_openai_s_conversations_are_followed(service):
+    client, engine = service
+    said = [("system", "Be brief."), ("user", "Hello?"), ("user", "Which river?"), ("assistant", "Isk")]
+    messages = [{"role": role, "content": text} for role, text in [*said, ("user", "Where does it begin?")]]
+    body = {"model": "knowgap/rag", "messages": messages, "citations": False}
+    beside = client.post("/v1/chat/completions", json=body).json()["knowgap"]
+    assert (beside["understood_as"], beside["unread_messages"]) == ("Where does the Isk begin?", 2)
+    assert engine.calls[-2][1]["conversation"] == "Which river?\nIsk"
+
+
+def test_a_streamed_answer_tells_its_story(service):
+    client, _ = service
+    text = client.post("/v1/ask", json={"question": "Which river?", "stream": True}).text
+    assert '"story":{"rounds":[{"number":1,' in text
+    assert '"titles":{"isk":"Isk"}' in text
+    assert "story" not in client.post("/v1/ask", json={"question": "Which river?"}).json()

@@ -1,0 +1,69 @@
+"""What the scripts of the page make of answers, steps and events; run by Node, where there is one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from importlib.resources import files
+
+import pytest
+
+NODE = shutil.which("node")
+pytestmark = pytest.mark.skipif(NODE is None, reason="needs node")
+SCRIPTS = files("knowgap.service") / "templates"
+
+
+def run(script, *names):
+    """What an expression of JavaScript is worth after these scripts, whose elements are none."""
+    source = "".join((SCRIPTS / name).read_text(encoding="utf-8") for name in names)
+    code = f"{source}\n(async () => console.log(JSON.stringify(await ({script}))))()"
+    return json.loads(subprocess.run([NODE, "-e", code], capture_output=True, text=True, check=True, timeout=30).stdout)
+
+
+def pieces(answer):
+    script = f"(() => {{ const answer = {json.dumps(answer)}; return pieces(answer, sourcesOf(answer)); }})()"
+    return [(piece["text"], piece["numbers"]) for piece in run(script, "store.js", "answer.js")]
+
+
+PASSAGES = [{"id": "a", "title": "A", "text": "…"}, {"id": "b", "title": "", "text": "…"}]
+
+
+def test_numbers_in_the_answer_become_citations_if_they_are_those_of_sources():
+    answer = {"answer": "One [1][2]. Two [7]. Three [2]!", "passages": PASSAGES, "citations": []}
+    assert pieces(answer) == [("One", [1, 2]), (". Two [7]. Three", [2]), ("!", [])]
+
+
+def test_statements_get_the_numbers_of_the_passages_that_support_them():
+    citations = [
+        {"statement": "It is.", "passages": ["b"], "supported": True},
+        {"statement": "It was.", "passages": [], "supported": False},
+        {"statement": "Not there.", "passages": ["a"], "supported": True},
+    ]
+    answer = {"answer": "It is. It was.", "passages": PASSAGES, "citations": citations}
+    assert pieces(answer) == [("It is.", [1]), (" ", []), ("It was.", [])]  # what is cited comes first
+    assert pieces({"answer": "", "passages": []}) == []
+
+
+def test_events_are_read_however_they_are_cut():
+    script = """(async () => {
+      const sent = ': alive\\n\\nevent: step\\ndata: {"a":"ü"}\\n\\nevent: answer\\ndata: {}\\n\\n';
+      const start = to => {
+        for (const byte of new TextEncoder().encode(sent)) to.enqueue(Uint8Array.of(byte));
+        to.close();
+      };
+      const body = new ReadableStream({ start });
+      const events = [];
+      for await (const event of readEvents(body)) events.push(event);
+      return events;
+    })()"""
+    events = (SCRIPTS / "page.js").read_text(encoding="utf-8").partition("async function* readEvents")[2]
+    reading = "async function* readEvents" + events.partition("\n}\n")[0] + "\n}\n"
+    assert run(f"(() => {{ {reading} return {script}; }})()") == [["step", {"a": "ü"}], ["answer", {}]]
+
+
+def test_the_scripts_are_valid(tmp_path):
+    names = ["store.js", "answer.js", "story.js", "page.js"]
+    whole = tmp_path / "page.js"
+    whole.write_text('"use strict";\n' + "".join((SCRIPTS / name).read_text(encoding="utf-8") for name in names))
+    assert subprocess.run([NODE, "--check", whole], capture_output=True, timeout=30).returncode == 0

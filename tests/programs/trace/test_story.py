@@ -1,0 +1,122 @@
+"""A trace told as rounds: what was known, missing, looked for and found, in JSON and in ten lines."""
+
+from __future__ import annotations
+
+import dspy
+import pytest
+from rich.console import Console
+from support import scripted_lm
+
+from knowgap import MIGRES, Passage, build_index
+from knowgap.programs.trace import steps as s
+from knowgap.programs.trace.story import Story
+from knowgap.programs.trace.trace import Trace
+
+TITLES = {"isk": "Isk", "tarn": "Tarn", "orle": "Orle Bridge"}
+PASSAGES = {name: {"id": name, "title": title, "text": title} for name, title in TITLES.items()}
+
+
+def story(*steps, question="Which river?"):
+    return Story.of(Trace(program="mine", question=question, steps=list(steps), passages=PASSAGES))
+
+
+def lines(told, width=80):
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(told, no_wrap=True, overflow="ellipsis")
+    return captured.get().splitlines()
+
+
+def search(iteration, query, *hits, branch=""):
+    return s.Retrieved(iteration=iteration, branch=branch, queries=[query], k=5, hits=[list(hits)])
+
+
+def test_each_round_says_what_it_knew_missed_looked_for_and_found():
+    told = story(
+        s.Asked(question="Which river?"),
+        search(1, "Which river?", "orle", "isk", "tarn"),
+        s.Reranked(iteration=1, threshold=0.0, kept={"tarn": 2.0, "isk": 1.0}, dropped={"orle": -1.0}),
+        s.Rejected(iteration=1, what="It is long.", why="no passage cited"),
+        s.Extracted(iteration=1, statements=["Tarn is a town.", "Isk is a river."], sources=[["tarn"], ["isk"]]),
+        s.Missing(iteration=1, missing="the river through Tarn"),
+        s.Queried(iteration=1, queries=["river Tarn"]),
+        search(2, "river Tarn", "isk", "orle"),
+        s.Extracted(iteration=2, statements=["The Isk flows through Tarn."], sources=[["isk"]]),
+        s.Stopped(iteration=2, reason="answered"),
+        s.Answered(iteration=2, answer="the Isk", passages=["isk"]),
+    )
+    first, second = told.rounds
+    assert (first.knew, first.missing, first.still_missing) == (0, "", "the river through Tarn")
+    assert [(each.query, each.found, each.useful, each.hits) for each in first.searches] == [
+        ("Which river?", ["isk", "tarn"], True, 3)
+    ]
+    assert [(each.passage, each.kept) for each in first.ranked] == [("tarn", True), ("isk", True), ("orle", False)]
+    assert first.remarks == ["rejected (no passage cited): It is long."]
+    assert (second.knew, second.missing, second.still_missing) == (2, "the river through Tarn", "")
+    assert [fact.text for fact in second.learnt] == ["The Isk flows through Tarn."]
+    assert (told.titles, told.ending) == (TITLES, "What it knew was enough for an answer.")
+    assert told.answered
+    assert lines(told) == [
+        " 1 looked for  Which river?",
+        "   found       2 statements in Tarn, Isk",
+        "   missing     the river through Tarn",
+        " 2 looked for  river Tarn",
+        "   found       1 statement in Isk",
+    ]
+
+
+def test_a_sub_question_is_a_round_of_its_own_and_its_answer_is_learnt():
+    told = story(
+        s.Asked(question="Which river?"),
+        search(1, "Which river?", "orle"),
+        s.Decomposed(iteration=1, questions=["Which town?", "Which river flows there?"]),
+        s.Asked(iteration=2, branch="1", question="Which town?"),
+        search(2, "Which town?", "tarn", "isk", branch="1"),
+        s.Judged(iteration=2, branch="1", what="relevance", value=True, passage="tarn"),
+        s.Answered(iteration=2, branch="1", answer="Tarn"),
+        s.Answered(iteration=1, answer="the Isk"),
+    )
+    first, second = told.rounds
+    assert first.still_missing == second.missing == "Which town?; Which river flows there?"
+    assert (second.question, [fact.text for fact in second.learnt]) == ("Which town?", ["Tarn"])
+    assert second.searches[0].found == ["tarn"]
+    assert not first.searches[0].useful
+
+
+def test_searches_without_anything_between_them_are_one_round():
+    told = story(search(0, "a", "isk"), s.Judged(what="sure", value=False), search(1, "b", "tarn"))
+    assert [[each.query for each in told_round.searches] for told_round in told.rounds] == [["a", "b"]]
+    told = story(s.Asked(question="x"), s.Answered(answer="Unknown."))
+    assert (told.rounds, told.answered) == ([], False)
+
+
+def test_many_rounds_take_ten_lines_and_control_characters_do_nothing():
+    steps = []
+    for number in range(1, 8):
+        query = f"\x1b[31mquery {number} " + "long " * 40
+        steps += [search(number, query, "isk"), s.Extracted(iteration=number, statements=["[b]"], sources=[["isk"]])]
+        steps.append(s.Missing(iteration=number, missing="more"))
+    printed = lines(story(*steps), width=60)
+    assert len(printed) == 7
+    assert printed[3] == f"{'…':>2}             5 more rounds: 5 searches, 5 statements"
+    assert printed[4].startswith(" 7 looked for   [31mquery 7 long")
+    assert all(len(line) <= 60 for line in printed)
+
+
+@pytest.mark.parametrize("question", ["Which river flows through Tarn?"])
+def test_a_real_trace_and_its_json(question, tmp_path):
+    rounds = iter([{"missing": "the river", "queries": ["river of Tarn"], "answerable": False, "answer": ""}])
+
+    def rule(outputs, inputs):
+        if "statements" in outputs:
+            return {"statements": [{"statement": "The Isk flows through Tarn.", "sources": [1]}]}
+        return next(rounds, {"answerable": True, "answer": "the Isk", "missing": "", "queries": []})
+
+    lm, _ = scripted_lm(rule)
+    passages = [Passage("isk", "Isk", "The Isk flows through Tarn."), Passage("tarn", "Tarn", "Tarn has a river.")]
+    with dspy.context(lm=lm):
+        trace = MIGRES(build_index(passages, tmp_path / "words", engine="bm25"))(question=question).trace
+    told = Story.of(trace)
+    assert Story.model_validate_json(told.model_dump_json()) == told
+    assert told.rounds[0].searches[0].query == question
+    assert told.rounds[0].learnt[0].passages == ["isk"]
