@@ -136,8 +136,7 @@ class _Scripted:
         text = request.messages[-1].text or ""
         system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
         prompt = read_prompt(system, text)
-        kinds = {name: "" if kind == "str" else kind for name, kind in prompt.outputs.items()}
-        values = {name: value(name, kind, text) for name, kind in kinds.items()}
+        values = {name: value(name, kind, text) for name, kind in prompt.outputs.items()}
         reply = self.change(prompt, text, values, random.Random(f"{self.seed} {text}"))
         with self._lock:
             self.replies += 1

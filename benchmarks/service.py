@@ -104,9 +104,16 @@ class _Service:
             said += line
             if address := re.search(r" at http://([\d.]+):(\d+)", line):
                 self.host, self.port = address[1], int(address[2])
-                threading.Thread(target=self.process.stderr.read, daemon=True).start()
+                threading.Thread(target=self._count_log, daemon=True).start()
                 return
         raise SystemExit(f"the service does not start: {said}")
+
+    logged = 0
+    """Characters that the service wrote to its log since it began to serve."""
+
+    def _count_log(self) -> None:
+        for line in self.process.stderr or ():
+            self.logged += len(line)
 
     def connect(self) -> http.client.HTTPConnection:
         """Make a connection for one client."""
@@ -143,10 +150,10 @@ class _Bench:
         self._index_folder = folder / "index"
 
     @contextmanager
-    def serve(self) -> Iterator[_Service]:
-        """Run the service until the block ends."""
+    def serve(self, *more: str) -> Iterator[_Service]:
+        """Run the service, with more arguments, until the block ends."""
         words = ["serve", "--program", self._name, "--index", str(self._index_folder), "--lm", MODEL, "--port", "0"]
-        words += ["--api-base", self._model.api_base, "--max-questions", str(self._clients)]
+        words += ["--api-base", self._model.api_base, "--max-questions", str(self._clients), *more]
         service = _Service([sys.executable, "-m", "knowgap", *words], self._folder / "home")
         try:
             self._model.counts()  # forget the call that asked whether the model answers

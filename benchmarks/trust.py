@@ -9,7 +9,7 @@ import argparse
 import importlib
 from collections.abc import Iterator
 
-PARTS: tuple[str, ...] = ("trust_documents", "trust_folders")
+PARTS: tuple[str, ...] = ("trust_clients", "trust_documents", "trust_folders", "trust_quotations")
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:

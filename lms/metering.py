@@ -280,8 +280,9 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
     """Make a request to a language model; repeat it after a fault that may pass, as often as `lm.num_retries` says.
 
     Faults that may pass are a lost connection, a timeout, a status 429 or 5xx, and a garbled answer. The pauses between
-    two attempts are 1, 2, 4, … seconds, or what the endpoint asks for, a minute at most. A server that refuses
-    connections and has never answered is not waited for. `request` makes the request once, without DSPy's repetitions.
+    two attempts are 1, 2, 4, … seconds, or what the endpoint asks for, a minute at most. A server that has never
+    answered and refuses connections, or shows a page of HTML, is not waited for. `request` makes the request
+    once, without DSPy's repetitions.
 
     Raises:
         ContextWindowExceededError: the prompt is too long, also where DSPy does not know the server's words for it.
@@ -303,7 +304,7 @@ def ask_patiently(lm: dspy.BaseLM, request: Callable[[], T]) -> T:
                 raise
             except LMError as error:
                 passes = is_retryable_lm_error(error) or is_garbled(error)
-                absent = key not in _answered and _refuses_connections(error)
+                absent = key not in _answered and (_refuses_connections(error) or _is_page(error))
                 if attempt >= lm.num_retries or absent or not passes:
                     raise
                 seconds = 2.0**attempt if error.retry_after is None else error.retry_after
@@ -317,6 +318,10 @@ def _refuses_connections(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _is_page(error: BaseException) -> bool:
+    return is_garbled(error) and "text/html" in str(error)
 
 
 def is_garbled(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ import dspy
 from knowgap.programs.passages import cited, distinct
 from knowgap.programs.trace.steps import Extracted
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.sentences import split_sentences
 
 if TYPE_CHECKING:
     from knowgap.retrieval.entailment.model import EntailmentModel
@@ -88,32 +89,55 @@ def _are_sentences(words: str, text: str) -> bool:
     return bool(found) and begins and (words.endswith(_SENTENCE_ENDS) or not after)
 
 
-def entailed_claims(entailment: EntailmentModel, claims: Claims, threshold: float) -> Claims:
+def entailed_claims(
+    entailment: EntailmentModel, claims: Claims, threshold: float, others: Sequence[Passage] = ()
+) -> Claims:
     """The statements that their citations entail: one of the passages alone, or all of them together.
 
     Args:
         entailment: gives the probability that a premise entails a hypothesis.
         claims: the passages that each statement cites.
         threshold: probability from which a statement counts as entailed.
+        others: passages to which a statement that its citations do not entail is put down, if one of them entails it.
 
     Returns:
-        Each entailed statement with the passages that entail it alone; with all that it cites if only they together do.
-        A passage entails its own sentences; the model is not asked about these.
+        Each entailed statement with the passages that entail it alone; with all that it cites if only they together do;
+        else with the one of `others` that entails it best.
     """
-    quoted = {s: [passage for passage in passages if quotes(s, passage)] for s, passages in claims.items()}
-    open_claims = {statement: passages for statement, passages in claims.items() if not quoted[statement]}
-    pairs = [(str(passage), statement) for statement, passages in open_claims.items() for passage in passages]
-    probabilities = iter(entailment.entails(pairs))
-    alone = quoted | {
-        statement: [passage for passage in passages if next(probabilities) >= threshold]
-        for statement, passages in open_claims.items()
-    }
-    rest = {
-        statement: claims[statement] for statement, found in alone.items() if not found and len(claims[statement]) > 1
-    }
-    together = supported(entailment, rest, threshold) if rest else {}
-    entailing = {s: found or (claims[s] if together.get(s) else []) for s, found in alone.items()}
+    pairs = [([passage], statement) for statement, passages in claims.items() for passage in passages]
+    probabilities = iter(_probabilities(entailment, pairs))
+    entailing = {s: [p for p in passages if next(probabilities) >= threshold] for s, passages in claims.items()}
+    rest = [([*claims[s]], s) for s, found in entailing.items() if not found and len(claims[s]) > 1]
+    for (passages, statement), probability in zip(rest, _probabilities(entailment, rest), strict=True):
+        entailing[statement] = passages if probability >= threshold else []
+    pairs = [([p], s) for s, found in entailing.items() if not found for p in others if p not in claims[s]]
+    best = dict[str, float]()
+    for ([passage], statement), probability in zip(pairs, _probabilities(entailment, pairs), strict=True):
+        if probability >= threshold and probability > best.get(statement, -1.0):
+            entailing[statement], best[statement] = [passage], probability
     return {statement: passages for statement, passages in entailing.items() if passages}
+
+
+def _probabilities(entailment: EntailmentModel, pairs: Sequence[tuple[list[Passage], str]]) -> list[float]:
+    """The probability that the passages of each pair, taken together, entail its statement.
+
+    Passages entail their own sentences; the model is not asked about these. A statement of several sentences, as small
+    models copy them, is also entailed if each of its sentences is.
+    """
+    texts = [_unquoted(passages, statement) for passages, statement in pairs]
+    asked = [(joined(passages), text) for (passages, _), each in zip(pairs, texts, strict=True) for text in each]
+    found = iter(entailment.entails(asked))
+    probabilities = [[next(found) for _ in each] for each in texts]
+    return [max(each[0], min(each[1:], default=0.0)) if each else 1.0 for each in probabilities]
+
+
+def _unquoted(passages: Sequence[Passage], statement: str) -> list[str]:
+    """The statement and, if it has several, those of its sentences that none of the passages says; empty if all do."""
+    if any(quotes(statement, passage) for passage in passages):
+        return []
+    sentences = split_sentences(statement)
+    unquoted = [sentence for sentence in sentences if not any(quotes(sentence, passage) for passage in passages)]
+    return [statement, *(unquoted if len(sentences) > 1 else [])] if unquoted else []
 
 
 def supported(

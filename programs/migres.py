@@ -59,6 +59,7 @@ _PAPERS_READING = {
     "second_reading": False,
     "show_known": False,
     "patience": 10,
+    "correct_sources": False,
 }
 _WITH_BGE = {"min_passages": 0, "compression": "sentences", "title_in_sentences": True}
 """Defaults where the reranker is the paper's."""
@@ -131,6 +132,11 @@ class MIGRES(Program):
         "probability from which a passage entails a statement",
         low=0.0,
         high=1.0,
+        when={"check_entailment": [True]},
+    )
+    correct_sources = Switch(
+        True,
+        "keep a statement that another passage shown entails, and cite that one",
         when={"check_entailment": [True]},
     )
     prompt_knowledge = Switch(True, "let the model write what it knows if no passage survives (table 6)")
@@ -227,7 +233,7 @@ class MIGRES(Program):
                         queries = self._new_queries(question, known, missing, asked, found_nothing)
                     else:
                         queries = self._unasked(decision, missing, asked)
-                    guess = decision if known_text(decision) else None
+                    guess = decision if known and known_text(decision) else None
             if last or not self.may_go_on():
                 break
             if dry >= self.patience:
@@ -352,7 +358,8 @@ class MIGRES(Program):
         claims = read_claims(output, [item.original for item in passages])
         entailed = claims
         if self.check_entailment:
-            entailed = entailed_claims(self.entailment, claims, self.entailment_threshold)
+            others = [item.original for item in passages] if self.correct_sources else []
+            entailed = entailed_claims(self.entailment, claims, self.entailment_threshold, others)
         for statement, sources in claims.items():
             if statement not in entailed:
                 why = "no cited passage entails it" if sources else "no passage cited"

@@ -20,6 +20,7 @@ from knowgap.signatures.answers import (
     UNKNOWN,
     AnswerDirectly,
     AnswerFromPassages,
+    CompleteFollowUp,
     ReasonedAnswer,
     ShortenAnswer,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "AssessAndFilter",
     "ChainedDecompose",
     "CompareNotes",
+    "CompleteFollowUp",
     "CompleteNote",
     "Decompose",
     "DecomposeInOrder",

@@ -9,12 +9,16 @@ STYLES = {
         "Not a sentence. Only the name, date, number, phrase, or yes or no, as short as possible, and worded as in the "
         "text if you read one. If several things are asked for, give all of them."
     ),
+    "sentence": (
+        "One sentence, or a few where the question needs them, in the language of the question, for a reader who does "
+        "not see the passages. State only what the passages or the statements say."
+    ),
     "long": "A complete answer of several sentences. It covers every reading of the question.",
     "yes_no": "Only yes or no.",
     "news": ("One or two sentences in the language of the question. Give names, dates and figures as the passages do."),
     "choice": "Only the letter of the right option.",
 }
-"""How an answer should be worded, by task family: the `style` input of every signature that answers."""
+"""How an answer should be worded, by task family or reader: the `style` input of every signature that answers."""
 
 UNKNOWN = "unknown"
 """The answer to a sub-question that cannot be answered, and the passage from memory of a model that knows nothing."""
@@ -64,3 +68,17 @@ class ShortenAnswer(dspy.Signature):
     text: str = dspy.InputField(desc="a sentence that answers, or reasoning that ends in an answer")
     style: str = dspy.InputField(desc="how the answer should be worded")
     answer: str = dspy.OutputField(desc="the answer in the asked style")
+
+
+# What a service is asked after an answer.
+class CompleteFollowUp(dspy.Signature):
+    """Rewrite the follow-up question so that it is understood without the conversation. Do not answer it.
+
+    Put names from the conversation in the place of pronouns and of what is left out, and change nothing else. After
+    "Who wrote Emma?" and "Jane Austen", the follow-up question "Where was she born?" becomes "Where was Jane Austen
+    born?" A question that names everything stays as it is. Keep its language.
+    """
+
+    conversation: str = dspy.InputField(desc="earlier questions and their answers, the oldest first")
+    follow_up: str = dspy.InputField(desc="the question to rewrite")
+    complete_question: str = dspy.OutputField(desc="the follow-up question with names instead of pronouns")

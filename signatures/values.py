@@ -33,8 +33,12 @@ _BOXED = re.compile(r"\A\$*\\boxed\{(?:\\text\{([^{}]*)\}|([^{}]*))\}\$*\Z")
 _NOTHING = {"", "none", "n/a", "na", "nil", "null", "nothing", "empty", "unavailable", "not applicable", "not yet"}
 _NOTHING |= {"not available", "not needed", "none needed", "nothing missing", "nothing is missing", "not known yet"}
 _UNKNOWN = _NOTHING | {"unknown", "not known", "unclear", "unanswerable", "i don't know", "i do not know", "don't know"}
-_UNKNOWN |= {"not stated", "not mentioned", "not specified", "not given", "not found", "cannot be determined"}
-_UNKNOWN |= {"cannot tell", "no answer", "no information", "not enough information", "insufficient information"}
+_UNKNOWN |= {"not stated", "not mentioned", "not specified", "not given", "not found", "cannot tell", "no answer"}
+_DENIAL = re.compile(  # a sentence that says that there is no answer
+    r".*\b(?:is|are) not (?:explicitly )?(?:specified|mentioned|stated|provided|known)(?: (?:in|by|from) the\b.*)?"
+    r"|(?:there is )?(?:no|not enough|insufficient) (?:\w+ )?information\b.*|.*\b(?:cannot|can't) be determined\b.*"
+    r"|the (?:\w+ )?(?:statement|passage|text|context)s?(?: \w+)? do(?:es)? not (?:mention|provide|specify|say)\b.*"
+)
 _YES = frozenset({"yes", "yeah", "yep", "y", "true", "t", "correct", "right", "1"})
 _NO = frozenset({"no", "nope", "n", "false", "f", "incorrect", "wrong", "0"})
 _DEGREES = {
@@ -83,7 +87,7 @@ def parse_literal(text: str, *, repair: bool = False) -> Any:
             if len(spelled) <= REPAIRABLE:  # a backslash that escapes nothing stands for itself
                 escaped = re.sub(r"""\\(?![\\'"\nabfnrtv0-7xNuU])""", r"\\\\", spelled)
                 return _python_value(ast.parse(escaped, mode="eval").body)
-    return repair_json(text) if repair and re.match(r"[\[{]\s*[\"'{]", text) else None
+    return repair_json(text) if repair and re.match(r"[\[{][\s\[]*[\"'{]", text) else None
 
 
 def _python_value(node: ast.expr) -> Any:
@@ -186,7 +190,8 @@ def _says_nothing(text: str) -> bool:
 def is_unknown(text: str) -> bool:
     """Whether a text says no more than that something is not known, in one of the ways in which models say it."""
     plain = unwrap(text).translate(STRAIGHT_QUOTES).strip("()[]{}.!-–—_ ").casefold()
-    return plain.removeprefix("the answer is ").removeprefix("it is ") in _UNKNOWN
+    plain = plain.removeprefix("the answer is ").removeprefix("it is ")
+    return plain in _UNKNOWN or bool(len(plain) < 250 and _DENIAL.fullmatch(plain))
 
 
 # Yes or no, probabilities, grades, options
@@ -385,12 +390,12 @@ def _flat(values: Iterable[Any]) -> list[Any]:
 
 def _text_of_item(item: Any) -> str:
     if isinstance(item, Mapping):
-        return next((value for value in item.values() if isinstance(value, str)), "")
+        item = next((value for value in item.values() if isinstance(value, str)), None)
     return "" if item is None else str(item)
 
 
 def read_list(value: Any) -> list[Any]:
-    """Read a list of objects; one object, or the lines of a text, become the items."""
+    """Read a list of objects; one object, the lines of a text, or the items of inner lists become the items."""
     if isinstance(value, str):
         text = unwrap(value)
         each = [parse_literal(line) for line in text.splitlines()] if text.startswith("{") else [None]
@@ -399,9 +404,9 @@ def read_list(value: Any) -> list[Any]:
             lines = [] if _is_empty(text) else _lines(text)
             value = [unwrap(" ".join(line.split())) for line in strip_list_marks(lines)]
     if isinstance(value, Mapping):
-        inner = list(value.values())
-        return list(inner[0]) if len(inner) == 1 and isinstance(inner[0], (list, tuple)) else [value]
-    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        value = next((inner for inner in value.values() if len(value) == 1 and isinstance(inner, list)), [value])
+    items = list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+    return [inner for item in items for inner in (read_list(item) if isinstance(item, list) else [item])]
 
 
 def read_ids(value: Any) -> list[int]:

@@ -24,6 +24,8 @@ from knowgap.lms.embedded.questions import plan
 from knowgap.lms.embedded.text import analyse, dates, fold, mentions, name_words, normal, stems, value_of
 from knowgap.lms.engines import AsyncInProcessEngine, InProcessEngine, system_text
 
+_PRONOUN = re.compile(r"\b(?:he|she|him|his|it|its|they|them|their)\b", re.I)
+
 
 class _NotServed(SignatureNotServed, LMUnsupportedFeatureError):
     """`SignatureNotServed` as an error of DSPy's, which DSPy passes on to the caller without a retry."""
@@ -162,6 +164,19 @@ def _excerpts(prompt: Prompt) -> list[str]:
     return [s.text for s in prompt.useful(read_passage("", str(prompt.inputs["passage"])), 3)]
 
 
+def _complete_question(prompt: Prompt) -> str:
+    """The question with a name of the turn before in the place of its first pronoun."""
+    question, answer = ["", *str(prompt.inputs["conversation"]).splitlines()][-2:]
+    thing, person = [*analyse(question).names, answer][0], answer
+
+    def named(match: re.Match[str]) -> str:
+        word = match[0].lower()
+        name = thing if word in ("it", "its") else person
+        return f"{name}'s" if word in ("his", "its", "their") else name
+
+    return _PRONOUN.sub(named, str(prompt.inputs["follow_up"]), count=1)
+
+
 def _note(prompt: Prompt) -> str:
     """The best note so far (if any) with the useful sentences of the passages, or beside an answer one line each."""
     if "answer" in prompt.outputs:
@@ -240,6 +255,7 @@ _FIELDS: dict[str, tuple[Any, ...]] = {
     "answer": (_answer, "question"),
     "answerable": (lambda prompt: prompt.found.settled, "question"),
     "better": (_better, "question best_note new_note"),
+    "complete_question": (_complete_question, "conversation follow_up"),
     "confidence": (_confidence, "question"),
     "correct": (_correct, "prediction reference"),
     "explanation": (_explanation, "question"),

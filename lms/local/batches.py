@@ -22,6 +22,8 @@ MAX_BATCH_TOKENS = 32_768
 """Tokens of the padded prompts of a batch, unless a single one is longer."""
 _STOP_TOKENS = 24
 """Tokens at the end of a reply among which a stop text is looked for."""
+_LOOP, _PERIOD = 96, 24
+"""A reply is in a loop if its last 96 tokens repeat 24 of them, or fewer."""
 _QUIET, _LONGEST_GATHERING = 0.01, 0.1
 """A batch that is not full begins after so many seconds without a new job, and at the latest after so many."""
 
@@ -29,8 +31,8 @@ _QUIET, _LONGEST_GATHERING = 0.01, 0.1
 class Reply(NamedTuple):
     """What a model wrote: its tokens, the one that ends it included.
 
-    `ended` is False where the reply was cut off at its limit. `logprobs` has the natural log-probability of each token
-    before temperature, if they were asked for.
+    `ended` is False where the reply was cut off at its limit, or in a loop. `logprobs` has the natural log-probability
+    of each token before temperature, if they were asked for.
     """
 
     tokens: list[int]
@@ -165,24 +167,29 @@ def generate(local: LocalModel, jobs: Sequence[Job]) -> list[Reply]:
         scores.take(output)
     logprobs = torch.cat(scores.taken, 1).tolist() if scores.taken else [[] for _ in jobs]
     replies = []
-    for job, written, values, stopped in zip(jobs, output[:, prompt:].tolist(), logprobs, ends.stopped, strict=True):
+    rows = output[:, prompt:].tolist()
+    for job, written, values, stopped, loops in zip(jobs, rows, logprobs, ends.stopped, ends.loops, strict=True):
         within = written[: min(job.limit, stopped or job.limit)]
         end = next((place for place, token in enumerate(within, 1) if token in local.end_ids), stopped)
         length = end or job.limit
-        replies.append(Reply(written[:length], end is not None, values[:length]))
+        replies.append(Reply(written[:length], end is not None and not loops, values[:length]))
     return replies
 
 
 class _Ends:
-    """A hook of Transformers' `generate`: ends each reply at its limit, or where it has one of its job's stop texts.
+    """A hook of Transformers' `generate`: ends each reply at its limit, at a stop text of its job, or in a loop.
+
+    A small model that decodes greedily may write the same few tokens again and again, up to the limit.
 
     Attributes:
-        stopped: for each job, the tokens of the reply up to the one that completes a stop text; None without any.
+        stopped: for each job, the tokens of the reply up to where it was ended before its limit; None where it was not.
+        loops: for each job, whether it was ended since it repeated itself.
     """
 
     def __init__(self, local: LocalModel, jobs: Sequence[Job], prompt: int):
         self._local, self._jobs, self._prompt = local, jobs, prompt
         self.stopped: list[int | None] = [None for _ in jobs]
+        self.loops = [False for _ in jobs]
 
     def __call__(self, rows: Any, scores: Any, **_: Any) -> Any:
         import torch
@@ -193,6 +200,11 @@ class _Ends:
             for place, (job, text) in enumerate(zip(self._jobs, texts, strict=True)):
                 if self.stopped[place] is None and any(stop in text for stop in job.stop):
                     self.stopped[place] = written
+        if written >= _LOOP and written % _PERIOD == 0 and not self._jobs[0].sampling:
+            for place, tail in enumerate(rows[:, -_LOOP:].tolist()):
+                over = self.stopped[place] is not None or tail[-1] in {*self._local.end_ids, self._local.pad_id}
+                if not over and any(tail[n:] == tail[:-n] for n in range(1, _PERIOD + 1)):
+                    self.stopped[place], self.loops[place] = written, True
         done = [end is not None or written >= job.limit for end, job in zip(self.stopped, self._jobs, strict=True)]
         return torch.tensor(done, device=rows.device)
 

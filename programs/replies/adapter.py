@@ -10,17 +10,19 @@ import textwrap
 from typing import Any, ClassVar, get_args, get_origin
 
 import dspy
+from dspy.adapters.baml_adapter import BAMLAdapter
 from dspy.adapters.utils import format_field_value, translate_field_type
 from dspy.clients.call_context import adapter_fallback_scope
 from dspy.utils.exceptions import AdapterParseError
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from knowgap.programs.replies import forms
 from knowgap.programs.replies.fields import Form, read_fields
 from knowgap.programs.replies.outputs import map_texts
+from knowgap.programs.replies.quotations import shown
 
 _LOG = logging.getLogger("knowgap")
-_MARKER = re.compile(r"\[(?=\[[ \t]*#)")
 
 
 class _Lenient:
@@ -46,7 +48,8 @@ class _Lenient:
             AdapterParseError: the last reply cannot be read.
         """
         adapter: Any = super()
-        with adapter_fallback_scope() as progress:
+        inputs = kwargs.get("inputs", args[-1] if args else {})
+        with shown(inputs), adapter_fallback_scope() as progress:
             try:
                 return adapter.__call__(*args, **kwargs)
             except AdapterParseError:
@@ -82,6 +85,10 @@ class _JSON(_Lenient, dspy.JSONAdapter):
 
 class _XML(_Lenient, dspy.XMLAdapter):
     form = "xml"
+
+
+class _BAML(_Lenient, BAMLAdapter):
+    form = "json"
 
 
 class CachingChatAdapter(_Lenient, dspy.ChatAdapter):
@@ -170,6 +177,7 @@ _FORMATS: dict[type, type[Any]] = {
     dspy.ChatAdapter: CachingChatAdapter,
     dspy.JSONAdapter: _JSON,
     dspy.XMLAdapter: _XML,
+    BAMLAdapter: _BAML,
 }
 
 
@@ -211,17 +219,17 @@ def without_marks(value: Any, signature: type[dspy.Signature]) -> Any:
 
     Args:
         value: the value of an input field: text, or lists, dictionaries and models of texts.
-        signature: XML tags that have the names of its fields are marks, others stay.
+        signature: XML tags that have the names of its fields are marks, and those of a model's thoughts; others stay.
     """
     hashable: Any = signature  # type checkers do not know that the class is hashable
-    tag = _tag(hashable)
+    mark = _mark(hashable)
 
     def change(text: str) -> str:
-        return tag.sub("< ", _MARKER.sub("[ ", text)) if "[[" in text or "<" in text else text
+        return mark.sub(lambda match: f"{match[0]} ", text) if "[[" in text or "<" in text else text
 
     return map_texts(value, change)
 
 
 @functools.lru_cache(maxsize=1024)
-def _tag(signature: type[dspy.Signature]) -> re.Pattern[str]:
-    return re.compile(rf"<(?=/?\s*(?:{'|'.join(map(re.escape, signature.fields))})\b)", re.I)
+def _mark(signature: type[dspy.Signature]) -> re.Pattern[str]:
+    return forms.mark(tuple(signature.fields))

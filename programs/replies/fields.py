@@ -3,7 +3,8 @@
 Forms: markers (`[[ ## answer ## ]]`), a JSON object, XML tags, labels (`Answer: …`). Chatter around them, code fences,
 another order of the fields and missing closing marks do not matter. What stands behind a complete set of markers that
 `[[ ## completed ## ]]` ends is not read: small models go on with a repetition of the prompt. Where fields occur more
-than once before it, the last complete set counts.
+than once before it, the last complete set counts. What names a field and stands in a passage that was shown is taken
+out of the reply first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from dspy.adapters.utils import apply_output_field_defaults, parse_value
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
+from knowgap.programs.replies import forms
+from knowgap.programs.replies.quotations import shows_thoughts, without_quotations
 from knowgap.signatures import values
 
 Form = Literal["chat", "json", "xml"]
@@ -65,12 +68,13 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
         The values of all output fields, or None if a field without a default cannot be read, or no field at all, or
         if the only field is an answer and empty.
     """
-    text = _THOUGHT.sub("", reply) if "</think" in reply else reply
+    names = tuple(signature.output_fields)
+    text = _without_thoughts(reply)
+    text = without_quotations(text, names, form)
     if "completed ## ]]" not in text:
         text = _OPEN_THOUGHT.sub("", text)
     if len(text) > _LONGEST:
         text = f"{text[: _LONGEST // 2]}\n{text[-_LONGEST // 2 :]}"
-    names = tuple(signature.output_fields)
     text = _up_to_completed(signature, text, names)
     finders = {"chat": _marked, "json": _objects, "xml": _tagged, "label": _labelled}
     for finder in (finders.pop(form), *finders.values()):
@@ -78,6 +82,15 @@ def read_fields(signature: type[dspy.Signature], reply: str, form: Form = "chat"
             if (fields := _converted(signature, raw)) is not None:
                 return fields
     return _converted(signature, _bare(signature, text))
+
+
+def _without_thoughts(reply: str) -> str:
+    """A reply without the model's thoughts. Where a passage has their tags, only those that begin it are."""
+    if "</think" not in reply:
+        return reply
+    if shows_thoughts():
+        return re.sub(r"\A\s*<(think|thinking|reasoning_content)>.*</\1>", "", reply, flags=re.S)
+    return _THOUGHT.sub("", reply)
 
 
 def _converted(signature: type[dspy.Signature], raw: Raw) -> Raw | None:
@@ -152,7 +165,7 @@ def _type_adapter(kind: Any) -> TypeAdapter[Any]:
 
 def _marked(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     for at_line_start in (True, False):
-        yield from _sections(text, names, _marker(names, at_line_start))
+        yield from _sections(text, names, forms.marker(names, at_line_start))
 
 
 def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[str, ...]) -> str:
@@ -163,11 +176,11 @@ def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[st
     if "completed" not in text:
         return text
     missing = {name for name, field in signature.output_fields.items() if field.is_required()} or {*names[:1]}
-    by_key = {_key(name): name for name in names}
-    for mark in _marker(names, False).finditer(text):
+    by_key = {forms.plain_name(name): name for name in names}
+    for mark in forms.marker(names).finditer(text):
         before, after = text[: mark.start()].rpartition("\n")[2], text[mark.end() :].partition("\n")[0]
         begins = not before.strip(" \t>*`")
-        if (name := by_key.get(_key(mark[1]))) is not None:
+        if (name := by_key.get(forms.plain_name(mark[1]))) is not None:
             missing -= {name} if begins else set()
         elif not missing and (begins or not after.strip()):
             return text[: mark.start() - len(before) if begins else mark.start()]
@@ -175,26 +188,7 @@ def _up_to_completed(signature: type[dspy.Signature], text: str, names: tuple[st
 
 
 def _labelled(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
-    yield from _sections(text, names, _label(names))
-
-
-@functools.lru_cache(maxsize=2048)
-def _marker(names: tuple[str, ...], at_line_start: bool) -> re.Pattern[str]:
-    start, name = r"^[ \t>*`]*" if at_line_start else "", _alternatives((*names, "completed"))
-    return re.compile(rf"{start}\[\[[ \t#]*({name})[ \t#]*(?:\]{{1,2}}|$)[*`]*:?", re.I | re.M)
-
-
-@functools.lru_cache(maxsize=1024)
-def _label(names: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(
-        rf"^[ \t>#]*(?:[-*•][ \t]+|\d[.)][ \t]+)?[*_`\"']{{0,3}}({_alternatives(names)})[*_`\"']{{0,3}}[ \t]*"
-        r"(?:\([^)\n]{0,40}\)[ \t]*)?(?:[:=][*_]{0,3}|#*[ \t]*$)",
-        re.I | re.M,
-    )
-
-
-def _alternatives(names: Sequence[str]) -> str:
-    return "|".join(r"[ _-]?".join(map(re.escape, name.split("_"))) for name in sorted(names, key=len, reverse=True))
+    yield from _sections(text, names, forms.label(names))
 
 
 def _sections(text: str, names: tuple[str, ...], heading: re.Pattern[str]) -> Iterator[Raw]:
@@ -203,16 +197,13 @@ def _sections(text: str, names: tuple[str, ...], heading: re.Pattern[str]) -> It
     if not found:
         return
     ends = [*(match.start() for match in found[1:]), len(text)]
-    by_key = {_key(name): name for name in names}
+    by_key = {forms.plain_name(name): name for name in names}
     sections = [
-        (by_key.get(_key(match[1])), text[match.end() : end].strip()) for match, end in zip(found, ends, strict=True)
+        (by_key.get(forms.plain_name(match[1])), text[match.end() : end].strip())
+        for match, end in zip(found, ends, strict=True)
     ]
     if raw := _last_set([(name, value) for name, value in sections if name], names):
         yield raw
-
-
-def _key(name: str) -> str:
-    return re.sub(r"[\W_]", "", name).casefold()
 
 
 def _last_set(sections: Sequence[tuple[str, Any]], names: Sequence[str]) -> Raw:
@@ -287,20 +278,22 @@ def _named(value: Any, names: Sequence[str], depth: int = 3) -> Raw:
     """The fields of an object by the names in the signature; also where up to `depth` other objects hold it."""
     if not isinstance(value, dict) or depth < 0:
         return {}
-    by_key = {_key(name): name for name in names}
-    raw = {by_key[_key(str(key))]: item for key, item in value.items() if _key(str(key)) in by_key}
+    by_key = {forms.plain_name(name): name for name in names}
+    raw = {
+        by_key[forms.plain_name(str(key))]: item for key, item in value.items() if forms.plain_name(str(key)) in by_key
+    }
     return raw or next(filter(None, (_named(item, names, depth - 1) for item in list(value.values())[:9])), {})
 
 
 def _tagged(text: str, names: tuple[str, ...]) -> Iterator[Raw]:
     """The contents of XML tags; a tag that is not closed ends where the next field begins."""
-    by_key = {_key(name): name for name in names}
-    tags = list(re.finditer(rf"<(/?)({_alternatives(names)})(?:\s[^<>]*)?/?>", text, re.I))
-    last_closing = {by_key[_key(tag[2])]: tag.start() for tag in tags if tag[1]}
+    by_key = {forms.plain_name(name): name for name in names}
+    tags = list(forms.tag(names).finditer(text))
+    last_closing = {by_key[forms.plain_name(tag[2])]: tag.start() for tag in tags if tag[1]}
     sections: list[tuple[str, Any]] = []
     opened, begin = "", 0
     for tag in tags:
-        name = by_key[_key(tag[2])]
+        name = by_key[forms.plain_name(tag[2])]
         closes = tag[1] and name == opened
         if closes or (opened and not tag[1] and last_closing.get(opened, -1) < tag.start()):
             sections.append((opened, _xml_value(text[begin : tag.start()])))
@@ -346,7 +339,7 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     [(name, kind)] = required
     text = values.unwrap(text)
     if kind is str and len(signature.output_fields) == 1:
-        return {name: _without_preamble(text)} if _is_plain(text) else {}
+        return {name: _without_preamble(text)} if _is_plain(text, (name,)) else {}
     if kind is bool:
         return {name: text} if re.match(r"[*_`\"']*[^\W\d_]+[*_`\"']*(?:[.,;:!]|\Z)", text) else {}
     if get_origin(kind) is not list:
@@ -358,9 +351,9 @@ def _bare(signature: type[dspy.Signature], text: str) -> Raw:
     return {name: text} if listed or re.fullmatch(r"\[\s*[\"'“{].*\]", text, re.S) else {}
 
 
-def _is_plain(text: str) -> bool:
+def _is_plain(text: str, names: tuple[str, ...]) -> bool:
     """Whether a reply is text that says something, without an attempt at a form; a refusal is none."""
-    formed = re.match(r"[{<]", text) or re.fullmatch(r"\[.*\]", text, re.S) or "[[" in text
+    formed = re.match(r"[{<]", text) or re.fullmatch(r"\[.*\]", text, re.S) or forms.remains(names).search(text)
     return not (formed or len(text) > _LONGEST_PLAIN or _REFUSAL.match(text)) and re.search(r"\w", text) is not None
 
 

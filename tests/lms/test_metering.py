@@ -12,6 +12,7 @@ import dspy
 import numpy as np
 import pytest
 from dspy.clients.base_lm import GLOBAL_HISTORY
+from dspy.utils.exceptions import LMError
 from endpoint import endpoint
 from rich.console import Console
 from support import ScriptedEngine, lm_of, scripted_lm
@@ -84,6 +85,18 @@ def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not(ser
         assert "\n" not in str(error.value)
         assert pauses == made
     lm.close()
+
+
+def test_a_page_where_a_model_should_be_is_not_asked_again(server, pauses):
+    page = (200, {"Content-Type": "text/html"}, "<html>Sign in</html>")
+    server.faults = [page]
+    with pytest.raises(LMError, match="text/html"):
+        asked(server, cache=False)
+    assert pauses == []
+    assert asked(server, cache=False) == "Tarn"
+    server.faults = [page]  # a gateway that fails for once
+    assert asked(server, cache=False) == "Tarn"
+    assert pauses == [1]
 
 
 def test_a_wait_is_known_while_it_lasts(server):

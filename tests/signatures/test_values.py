@@ -1,9 +1,20 @@
 """Values as language models write them."""
 
+import json
+
 import pytest
 
 from knowgap.signatures import Statement
-from knowgap.signatures.values import read_bool, read_fraction, read_ids, read_list, read_scale, read_strings, read_text
+from knowgap.signatures.values import (
+    is_unknown,
+    read_bool,
+    read_fraction,
+    read_ids,
+    read_list,
+    read_scale,
+    read_strings,
+    read_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +81,9 @@ def test_lists_of_objects():
     assert read_list('{"statement": "a", "sources": [1]}\n{"statement": "b", "sources": [2]}') == both
     assert read_list("1. Statement: a.\n   Sources: [1]\n2. b. [2]") == ["Statement: a. Sources: [1]", "b. [2]"]
     assert read_list("No useful facts.") == []
+    first, second = map(json.dumps, both)
+    assert read_list(f"[[ {first}], {second}]]") == read_list(f"[[{first}, {second}]]") == both
+    assert read_list([[both[0]], both[1]]) == both
 
 
 @pytest.mark.parametrize(
@@ -135,3 +149,20 @@ def test_numbers_of_hundreds_of_digits_are_no_answer():
     for read in (read_fraction, lambda value: read_scale(value, 1, 5)):
         with pytest.raises(ValueError, match="no number"):
             read(10**400)
+
+
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("Unknown.", True),
+        ("The place of birth of the director is not specified in the known statements.", True),
+        ("No information provided about the director.", True),
+        ("The passages do not mention when she died.", True),
+        ("The answer cannot be determined from the statements.", True),
+        ("It was not known to be a ferry until 1911.", False),
+        ("The contract does not mention a deposit.", False),
+        ("Not in Our Time", False),
+    ],
+)
+def test_texts_that_say_that_nothing_is_known(text, unknown):
+    assert is_unknown(text) is unknown

@@ -13,7 +13,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.compiling.evaluation.runner import fatal_cause
 from knowgap.errors import LanguageModelError, UsageError
 from knowgap.lms import HFEngine, check_reachable, make_lm
-from tests.lms.local.tiny import NO_SYSTEM, QUESTIONS, SILENT, ask, ask_together, write_chat_model
+from tests.lms.local.tiny import NO_SYSTEM, QUESTIONS, SILENT, ask, ask_together, write_chat_model, write_fixed_reply
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +45,15 @@ def test_greedy_replies_are_equal_and_sampling_follows_the_seed(engine):
     warm = [engine.complete(ask(temperature=1.5, seed=seed, max_tokens=8)).message.text for seed in (1, 1, 2, 3, 4)]
     assert warm[0] == warm[1]
     assert len(set(warm)) > 1
+
+
+def test_a_reply_that_repeats_itself_is_cut_off(tmp_path):
+    engine = HFEngine(str(write_fixed_reply(tmp_path, ["so", "on"], ends=False)), device="cpu", max_new_tokens=600)
+    greedy, short = ask_together(engine, [ask(), ask(max_tokens=20)])
+    assert (greedy.finish_reason, greedy.usage.output_tokens) == ("length", 96)
+    assert (short.finish_reason, short.usage.output_tokens) == ("length", 20)
+    drawn = engine.complete(ask(temperature=0.01, seed=1, max_tokens=120))
+    assert drawn.usage.output_tokens == 120
 
 
 def test_a_reply_ends_before_a_stop_text(folder):

@@ -37,8 +37,8 @@ def ask_together(engine, requests):
         return list(threads.map(engine.complete, requests))
 
 
-def write_fixed_reply(folder, pieces):
-    """A chat model that always replies with the same pieces of text, each of them one token."""
+def write_fixed_reply(folder, pieces, *, ends=True):
+    """A chat model that always replies with the same pieces of text, each of them one token; once, or on and on."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -48,7 +48,7 @@ def write_fixed_reply(folder, pieces):
     tokenizer.save_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder)
     model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    chain = tokenizer.convert_tokens_to_ids(["<|assistant|>", *pieces, "</s>"])
+    chain = tokenizer.convert_tokens_to_ids(["<|assistant|>", *pieces, "</s>" if ends else pieces[0]])
     with torch.no_grad():  # the layers add nothing, and the last one makes each token the next of the chain
         for layer in model.model.layers:
             layer.self_attn.o_proj.weight.zero_()

@@ -20,9 +20,9 @@ from migres_script import (
     learn,
     small,
 )
-from support import UNREADABLE, play
+from support import UNREADABLE, TableEntailment, play
 
-from knowgap.programs.trace.steps import Judged, Missing, Queried, Withheld
+from knowgap.programs.trace.steps import Extracted, Judged, Missing, Queried, Rejected, Withheld
 
 
 def plan(*queries, answer=NOT_YET, guess=""):
@@ -139,6 +139,22 @@ def test_a_guess_that_nothing_was_learnt_since_is_the_answer(guess):
     assert prediction.trace.stopped == "nothing new"
     assert engine.acts == [*["leaf_linking", "plan"] * 2, "leaf_linking", *(() if known else ("last_reading",))]
     assert prediction.answer == ("Tarn" if known else "Wick")
+
+
+def test_a_guess_from_nothing_gives_way_to_the_passages():
+    prediction, engine = run(plan=[plan(SECOND, guess="Lome"), plan(THIRD, guess="Lome")])
+    assert engine.acts[-1] == "last_reading"
+    assert prediction.answer == "Wick"
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_a_statement_with_a_wrong_citation_is_put_down_to_the_passage_that_says_it(correct):
+    program = small(correct_sources=correct, top_k=2)
+    program.entailment = TableEntailment(lambda premise, hypothesis: float(premise.startswith("The Grey Ferry")))
+    prediction, _ = run(program, leaf_linking=[learn((PAINTED, 2))], plan=[plan(answer="Wick")])
+    [learnt, *_] = prediction.trace.of(Extracted)
+    assert learnt.statements == ([PAINTED] if correct else [])
+    assert prediction.trace.of(Rejected) == [] if correct else prediction.trace.of(Rejected)
 
 
 def test_the_last_answer_sees_what_gave_no_statement():

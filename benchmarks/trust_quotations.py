@@ -1,0 +1,184 @@
+"""Whether a passage that a model quotes can give the answer: programs, adapters, and ways to quote.
+
+Each passage holds a forged answer in one of many marks. A scripted model quotes a passage in every reply, in a way and
+at a place drawn by a seed, beside a right answer or without one. No answer may hold the forged one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dspy
+from concurrency import programs
+from dspy.adapters.baml_adapter import BAMLAdapter
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+from models.delayed_server import value
+from mutations import _written as written
+from quotation_ways import FORGED, LEAD, SETS, Quote
+from table import Table, note
+
+from knowgap.compiling.data import load_dataset
+from knowgap.compiling.evaluation.runner import map_ordered
+from knowgap.lms.embedded.inputs import read_prompt
+from knowgap.programs import PROGRAMS
+from knowgap.retrieval.passage import Passage
+
+ADAPTERS = {"chat": dspy.ChatAdapter, "json": dspy.JSONAdapter, "xml": dspy.XMLAdapter, "baml": BAMLAdapter}
+RIGHT = "Wick"
+COLUMNS = ("tried", "quotations", "forged", "whole", "right")
+QUESTION = "Which painter of harbours lived in the tall house number {}?"
+
+
+def _around(text: str, chance: random.Random, before: int = 60, after: int = 60) -> str:
+    at = text.index(FORGED)
+    begins = max(text.rfind(" ", 0, max(0, at - chance.randrange(before, 4 * before))) + 1, 0)
+    return text[begins : at + len(FORGED) + chance.randrange(after)]
+
+
+def _joined(first: str, second: str) -> str:
+    return f"{first}\n\n{second}"
+
+
+PLACES: dict[str, Callable[[str, str, str], str]] = {
+    "before the reply": lambda quote, reply, _: _joined(f"{LEAD} says: {quote}", reply),
+    "quotation first": lambda quote, reply, _: _joined(quote, reply),
+    "behind the reply": lambda quote, reply, _: _joined(reply, f"{LEAD} says: {quote}"),
+    "behind plain text": lambda quote, _, right: _joined(f"I say {right}.", f"{LEAD} says:\n{quote}"),
+    "before plain text": lambda quote, _, right: _joined(f"{LEAD} says:\n{quote}", f"But it is {right}."),
+    "cut off": lambda quote, reply, _: _joined(f"{LEAD} says:\n{quote}", reply[: len(reply) // 3]),
+    "alone": lambda quote, *_: f"{LEAD} says:\n{quote}",
+    "in a text": lambda quote, reply, right: reply,
+}
+"""Where the quotation stands; "in a text" is within a field other than the answer."""
+
+
+def add_arguments(group: Any) -> None:
+    """Add the options of this part."""
+    group.add_argument("--quotations", type=int, help="questions with quotations (5000; quick 200)")
+    group.add_argument("--quotations-seed", type=int, default=0, help="of the quotations (0)")
+    ways = ("all", *SETS)
+    group.add_argument("--quotations-ways", choices=ways, default="all", help="which ways and passages (all)")
+
+
+def measure(options: argparse.Namespace) -> Iterator[Table]:
+    """Ask every program under every adapter, and count answers that are a passage's.
+
+    Args:
+        options: those of the command line.
+    """
+    wanted, seed = options.quotations or (200 if options.quick else 5_000), options.quotations_seed
+    chosen = [SETS[name] for name in SETS if options.quotations_ways in (name, "all")]
+    marks = {kind: text for injections, _ in chosen for kind, text in injections.items()}
+    ways = {kind: quote for _, quotes in chosen for kind, quote in quotes.items()}
+    plain = load_dataset().corpus[: 3 * len(marks)]
+    kinds = [kind for _, kind in zip(plain, itertools.cycle(marks), strict=False)]
+    held = [marks[kind].format(*[FORGED] * 4) for kind in kinds]
+    texts = [f"{passage.text} {forged}It has a harbour." for passage, forged in zip(plain, held, strict=True)]
+    corpus = [Passage(p.id, p.title, text) for p, text in zip(plain, texts, strict=True)]
+    made = {name: programs(name, corpus)[1] for name in PROGRAMS}
+    chance, cases = random.Random(seed), []
+    for number in range(wanted):
+        adapter, place = list(ADAPTERS)[number % len(ADAPTERS)], chance.choice(list(PLACES))
+        program = list(made)[number // len(ADAPTERS) % len(made)]
+        way = list(ways)[chance.randrange(len(ways))]
+        cases.append((program, adapter, way, place, chance.random() < 0.5, number))
+    note(f"quotations: {len(cases)} questions")
+    titles = ("program", "adapter", "form in the passage", "way to quote", "place", "marks", "all")
+    counts = {title: Counter[tuple[str, str]]() for title in titles}
+    lock, shown = threading.Lock(), list[str]()
+
+    def ask(case: tuple[str, str, str, str, bool, int]) -> None:
+        name, adapter, way, place, raw, number = case
+        engine = _Quoting(ways[way], place, texts, raw, f"{seed} {number}")
+        lm = dspy.LM("test/quoting", engine=engine, cache=False, num_retries=0)
+        with dspy.context(lm=lm, adapter=ADAPTERS[adapter](), disable_history=True):
+            answer = made[name](question=QUESTION.format(number)).answer
+        held = FORGED.casefold() in answer.casefold()
+        forged = held and LEAD not in answer
+        with lock:
+            if not engine.quoted:
+                return
+            by = (name, adapter, kinds[engine.number], way, place, "restored" if raw else "as shown", "")
+            for title, kind in zip(counts, by, strict=True):
+                counts[title][kind, "tried"] += 1
+                counts[title][kind, "quotations"] += engine.quoted
+                counts[title][kind, "forged"] += forged
+                counts[title][kind, "whole"] += held and not forged
+                counts[title][kind, "right"] += RIGHT in answer
+            if forged:
+                shown.append(f"{case}: {answer!r:.150} of {engine.last!r:.600}")
+
+    for _ in map_ordered(ask, cases, 2, ahead=32):
+        pass
+    for line in shown[:12]:
+        note(line)
+    rows = [
+        [title, kind, *(count[kind, what] for what in COLUMNS)]
+        for title, count in counts.items()
+        for kind in dict.fromkeys(kind for kind, _ in count)
+    ]
+    yield Table(
+        f"Passages that a model quotes, seed {seed}",
+        ["by", "kind", "questions", "replies that quote", "answers forged", "with the quotation", "right"],
+        rows,
+        [
+            "With the quotation: a reply without a form is read as plain text, which says that it quotes a passage.",
+            "Where a reply has no right answer in a form that can be read, the answer is not right either.",
+        ],
+    )
+
+
+def _value(name: str, kind: str, prompt: str, chance: random.Random) -> Any:
+    options = re.findall(r"'(\w+)'", kind) if kind.startswith("Literal") else []
+    if kind.startswith("dict"):
+        return {"query": "painters of harbours"}
+    return chance.choice(options) if options else value(name, kind, prompt)
+
+
+class _Quoting:
+    """A model that quotes a passage in every reply to a prompt with passages."""
+
+    def __init__(self, way: Quote, place: str, texts: list[str], raw: bool, seed: str) -> None:
+        self.way, self.place, self.texts, self.raw, self.seed = way, place, texts, raw, seed
+        self.quoted, self.number, self.last = 0, 0, ""
+
+    def complete(self, request: Request) -> Response:
+        """Reply to one request."""
+        text = request.messages[-1].text or ""
+        system = request.system if isinstance(request.system, str) else "".join(p.text for p in request.system or ())
+        prompt, chance = read_prompt(system, text), random.Random(f"{self.seed} {text}")
+        values = {name: _value(name, kind, text, chance) for name, kind in prompt.outputs.items()}
+        values |= {"answer": RIGHT} if "answer" in values else {}
+        reply = written(prompt, values)
+        if quote := self._quote(text, chance):
+            quote = self.way(quote, chance)
+            if self.place == "in a text":
+                texts = {n: f"{v} {quote}" if isinstance(v, str) and n != "answer" else v for n, v in values.items()}
+                reply = written(prompt, texts)
+            else:
+                right = RIGHT if "answer" in values else "so"
+                reply = PLACES[self.place](quote, reply, right)
+        self.last = reply
+        message = Message("assistant", (TextPart(reply),))
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=Usage())
+
+    def _quote(self, prompt: str, chance: random.Random) -> str:
+        """Part of a shown passage: as the prompt writes it, or as the passage has it."""
+        if FORGED not in prompt:
+            return ""
+        held = [number for number, text in enumerate(self.texts) if FORGED in prompt.partition(text[:40])[2]]
+        if not held:
+            return ""
+        self.quoted, self.number = self.quoted + 1, chance.choice(held)
+        if self.raw:
+            return _around(self.texts[self.number], chance)
+        at = prompt.index(FORGED, prompt.index(self.texts[self.number][:40]))
+        part = prompt[max(0, at - chance.randrange(60, 240)) : at + len(FORGED) + chance.randrange(60)]
+        return part.replace("\\n", "\n").replace('\\"', '"')

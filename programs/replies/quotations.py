@@ -1,0 +1,210 @@
+"""Take out of a reply the field names and values that it quotes from a text that the model was shown.
+
+A passage that holds `Answer: …`, or a model that restores the marks that were made harmless, could otherwise give the
+answer. What a reply says under the name of a field is a quotation if a shown text says the same under the same name,
+in whatever marks, white space and letter case. Other text stays, also where it stands in a passage.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from knowgap.programs.replies import forms
+from knowgap.programs.replies.outputs import map_texts
+
+_SHOWN: ContextVar[str] = ContextVar("_SHOWN", default="")
+_OF_THE_ASKER = frozenset({"question", "style", "expected", "wanted", "asked", "queries", "questions"})
+"""Inputs that hold questions and instructions, and nothing that was read."""
+_INVISIBLE = "\u00ad\u200b-\u200f\u2060\ufeff"
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{_INVISIBLE}])*")
+_CLAUSE_END = re.compile(r"[\n\"”“'’»«`<>{}|()\[\],;*\u2014\u2013]|[.!?:](?=\s|\Z)|\s-\s")
+_ESCAPE = re.compile(r"\\+[nrt]")
+_BETWEEN = re.compile(rf"{_ESCAPE.pattern}|</?\w[^<>\n]{{0,60}}>|(?<=\n)[ \t]*\d{{1,3}}[.)][ \t]")
+"""What is no word of a value: escaped white space, tags such as those of a highlight, numbers of lines."""
+_MACHINE = {"chat": r"\[\s*\[[\s#]*", "json": r"\\*[\"'“‘]\s*", "xml": r"<\s*/?\s*"}
+"""What stands before a name in the form that was asked for. The labels of an ordinary text are no such form."""
+_GAP = r"(?P<gap>(?:[\W_]{1,40}[^\W_]{1,30}){0,3}?[\W_]{1,40})"
+_FORMAL = re.compile(r"[^\w\s,.'’]|\n")
+"""In what stands between a name and its value, as a colon does."""
+_PLACES = 200
+"""Names of fields that are looked at, in a reply, and for each of them in the shown texts."""
+_SKIPPED = 4
+"""Words of a model's own, or numbers of lines, that may stand between a name and the value that it quotes."""
+_SHORT = 3
+"""Letters of a first word, such as an article, that is no sign of a quotation without those behind it."""
+
+
+@contextmanager
+def shown(inputs: Mapping[str, Any]) -> Iterator[None]:
+    """Within this context, replies are read as replies to these inputs."""
+    texts: list[str] = []
+    map_texts([value for name, value in inputs.items() if name not in _OF_THE_ASKER], lambda t: texts.append(t) or t)
+    token = _SHOWN.set(_visible("\n\n".join(texts)))
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def shows_thoughts() -> bool:
+    """Whether a shown text has a tag of a model's thoughts."""
+    return re.search(r"</?think", _SHOWN.get(), re.I) is not None
+
+
+class _Place(NamedTuple):
+    """A name of a field in a reply: its form, the name, where its marks begin and where they end."""
+
+    form: str
+    name: str
+    begin: int
+    end: int
+
+
+class _Words(NamedTuple):
+    """The words from some place of a text: each, where each ends, and how many the first clause has."""
+
+    words: list[str]
+    ends: list[int]
+    clause: int
+
+
+def without_quotations(text: str, names: tuple[str, ...], form: str) -> str:
+    """A reply without the names and values of fields that it quotes.
+
+    Args:
+        text: the reply.
+        names: the output fields.
+        form: the form that was asked for. In a reply that begins with it, the first value of a field is compared with
+            the shown values in a form like it, since an ordinary text may hold a label with the right answer.
+    """
+    source = _SHOWN.get()
+    if not source or not (places := _places(text, names)):
+        return text
+    seen = set[str]()
+    first = next((place.begin for place in places if place.form == form), 0)
+    before = "" if _words(text[:first], 0).words else _MACHINE[form]
+    own, kept, done, cut_to = _own_objects(text, names, source, before if form == "json" else ""), list[str](), 0, -1
+    for place, following in zip(places, [*places[1:], None], strict=True):
+        within = any(begin <= place.begin < end for begin, end in own)
+        if within or place.begin < done:
+            seen |= {place.name} if within else set()
+            continue
+        until = following.begin if following else len(text)
+        if place.name == forms.END:
+            end = place.end if cut_to >= 0 and not _WORD.search(text, cut_to, place.begin) else -1
+        else:
+            strictly = place.form == form and place.name not in seen
+            end = _quoted_to(text[: max(until, place.end)], place, source, before if strictly else "")
+            seen |= {place.name} if place.form == form else set()
+        if end < 0:
+            cut_to = -1
+            continue
+        if len(names) == 1 and place.form == form and _is_whole(text, place, end, names):
+            return text
+        kept.append(text[done : place.begin])
+        done = cut_to = end
+    return "".join([*kept, text[done:]])
+
+
+def _places(text: str, names: tuple[str, ...]) -> list[_Place]:
+    """The names of fields in a text in order, without those within the marks of others."""
+    found: list[_Place] = []
+    patterns = {"chat": forms.marker(names), "xml": forms.tag(names), "json": forms.key(names)}
+    for form, pattern in {**patterns, "label": forms.label(names), "inline": _inline(names)}.items():
+        for match in list(pattern.finditer(text))[:_PLACES]:
+            name = match[2] if form == "xml" else match[1]
+            if form != "xml" or not match[1]:
+                found.append(_Place(form, forms.plain_name(name), match.start(), match.end()))
+    places: list[_Place] = []
+    for place in found:  # a label is none where it is part of a marker, tag or key
+        if all(place.end <= other.begin or other.end <= place.begin for other in places):
+            places.append(place)
+    return sorted(places, key=lambda place: place.begin)
+
+
+def _inline(names: tuple[str, ...]) -> re.Pattern[str]:
+    """A label within a line, which is no form that is read, but part of a reply in plain text."""
+    named = forms.alternatives(names)
+    return re.compile(rf"(?:(?<![^\W_])|(?<=\\n))({named})[*_`\"'”’]{{0,3}}[ \t]*(?:[:=]|\\+n)", re.I)
+
+
+def _quoted_to(text: str, place: _Place, source: str, before: str) -> int:
+    """Where a quotation that begins at a name ends in a reply; -1 if it is none.
+
+    Args:
+        text: the reply, up to the next name.
+        place: the name.
+        source: the shown texts.
+        before: the pattern of what stands before the name in a shown text.
+    """
+    value = _words(text, place.end)
+    if not value.words:
+        return -1
+    name, ends = r"[\W_]{0,3}".join(map(re.escape, place.name)), [-1]
+    for skipped, word in enumerate(value.words[: _SKIPPED + 1]):
+        pattern = rf"{before}(?<![^\W_]){name}(?![^\W_]){_GAP}(?={re.escape(word)}(?![^\W_]))"
+        for match in itertools.islice(re.finditer(pattern, source, re.I), _PLACES):
+            said = _words(source, match.end(), len(value.words))
+            pairs = zip(value.words[skipped:], said.words, strict=False)
+            same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            needed = 1 if len(word) > _SHORT else min(_SHORT, value.clause - skipped, said.clause)
+            if _FORMAL.search(match["gap"]) and same >= max(1, needed, said.clause if skipped else 1):
+                ends.append(value.ends[skipped + same - 1])
+    return max(ends)
+
+
+def _words(text: str, begin: int, limit: int = 2_000) -> _Words:
+    rest = _BETWEEN.sub(lambda found: " " * len(found[0]), text[begin : begin + 20 * limit + 200])
+    found = list(_WORD.finditer(rest))[:limit]
+    if not found:
+        return _Words([], [], 0)
+    stop = _CLAUSE_END.search(rest, found[0].end())
+    inside = sum(1 for match in found if not stop or match.end() <= stop.start())
+    return _Words([_plain(match[0]) for match in found], [begin + match.end() for match in found], max(1, inside))
+
+
+def _plain(word: str) -> str:
+    return unicodedata.normalize("NFKC", re.sub(f"[{_INVISIBLE}]", "", word)).casefold()
+
+
+def _visible(text: str) -> str:
+    """A text with its characters written plainly, and without invisible ones."""
+    text = html.unescape(_ESCAPE.sub("\n", text))
+    return re.sub(f"[{_INVISIBLE}]", "", unicodedata.normalize("NFKC", text)).casefold()
+
+
+def _is_whole(text: str, place: _Place, end: int, names: tuple[str, ...]) -> bool:
+    """Whether a reply is one field in its marks and nothing else, which is an answer in the words of a passage."""
+    around = f"{text[: place.begin]} {text[end:]}"
+    known = {forms.END, "json", "xml", *map(forms.plain_name, names)}
+    return all(word.casefold() in known for word in re.findall(r"\w+", around))
+
+
+def _own_objects(text: str, names: tuple[str, ...], source: str, before: str) -> list[tuple[int, int]]:
+    """Where JSON objects stand that say something under the name of a field that no shown text says under it."""
+    spans: list[tuple[int, int]] = []
+    at, decoder, known = text.find("{"), json.JSONDecoder(strict=False), {forms.plain_name(name) for name in names}
+    for _ in range(_PLACES):
+        if at < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("{", at + 1)
+            continue
+        for name, item in value.items():
+            if (name := forms.plain_name(name)) in known and item not in (None, "", []):
+                said = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+                if _WORD.search(said) and _quoted_to(said, _Place("json", name, 0, 0), source, before) < 0:
+                    spans.append((at, end))
+                    break
+        at = text.find("{", end)
+    return spans
