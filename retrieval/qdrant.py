@@ -125,7 +125,7 @@ class QdrantIndex(NeverCopied):
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "url": url, "collection": collection}
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job, **layout})
-            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)
             settings = {"dim": encoder.dim, "url": url, "collection": collection}
             manifest = build.manifest("qdrant", store, settings, recorded)

@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.markup import escape
@@ -97,6 +97,15 @@ def _describe_program(name: str, as_json: bool) -> None:
 class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
     """A program, its index and its language model."""
 
+    style: Annotated[
+        str | None,
+        Option(
+            "--style",
+            help="How answers are worded: short (a name, a date), sentence (for people who read them), long, and the "
+            "others of the hyperparameter `style`. [default: the program's own]",
+        ),
+    ] = None
+
 
 @contextmanager
 def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
@@ -105,6 +114,8 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
     Raises:
         IndexMissing: a real language model is to be asked, and neither an index nor a data set is named.
     """
+    if options.style is not None:
+        options = replace(options, settings=[*(options.settings or []), f"style={options.style}"])
     checked = factories.check_program(options)
     if checked.retrieves and options.lm not in (None, "extractive") and not (options.folder or options.data):
         raise IndexMissing(
@@ -118,9 +129,13 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
 
 @o.grouped
 def ask(
-    *, question: Annotated[str, Argument(help="The question.")], options: AskOptions, as_json: o.Json = False
+    *,
+    question: Annotated[str, Argument(help="The question.")],
+    options: AskOptions,
+    trace: Annotated[bool, Option("--trace", help="Show every step, not only the rounds in brief.")] = False,
+    as_json: o.Json = False,
 ) -> None:
-    """Answer a question and show the steps that led there.
+    """Answer a question and tell in ten lines what was looked for, found and missing.
 
     Without --index and --data, the embedded reader answers from the bundled sample, a fictional encyclopedia, and says
     so; a language model that is named with --lm wants one of them named as well.
@@ -139,13 +154,15 @@ def ask(
         except LMError as error:
             raise as_language_model_error(error, lm) from error
         sources = find_sources(program.retriever, prediction.passages, lines=as_json)
-    _show_answer(question, prediction, sources, as_json)
+    _show_answer(question, prediction, sources, trace, as_json)
     cost = prediction.trace.cost
     if cost.all_unreadable:
         raise unreadable_replies(lm, cost.lm_calls, cost.cut)
 
 
-def _show_answer(question: str, prediction: Any, sources: dict[str, Source], as_json: bool) -> None:
+def _show_answer(question: str, prediction: Any, sources: dict[str, Source], whole_trace: bool, as_json: bool) -> None:
+    from knowgap.programs.trace.story import Story
+
     passages, citations = prediction.passages, prediction.citations
     if as_json:
         places = {name: {"source": source.to_dict()} for name, source in sources.items()}
@@ -158,7 +175,12 @@ def _show_answer(question: str, prediction: Any, sources: dict[str, Source], as_
         }
         out.print_json(json.dumps(answer))
         return
-    out.print(prediction.trace)
+    if whole_trace:
+        out.print(prediction.trace)
+    else:
+        calls = str(prediction.trace.cost).splitlines()[0]
+        told = Story.of(prediction.trace), f"[dim]{calls}; --trace shows each step[/dim]"
+        out.print(*told, sep="\n", no_wrap=True, overflow="ellipsis")
     titles = ", ".join(passage.title or passage.id for passage in passages)
     read = f"  [dim]({escape(titles)})[/dim]" if titles else ""
     out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{read}")
@@ -197,18 +219,24 @@ def serve(
     ] = 32,
     timeout: Annotated[float, Option("--timeout", min=1, help="Seconds within which an answer must come.")] = 300.0,
     grace: Annotated[float, Option("--grace", min=0, help="Seconds that requests in progress get at the end.")] = 60.0,
+    example: Annotated[
+        list[str] | None,
+        Option("--example", help="A question that the page offers to begin with. Can be repeated."),
+    ] = None,
 ) -> None:
     """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches.
 
     Clients send the key in KNOWGAP_SERVE_KEY, where it is set, as `Authorization: Bearer KEY`.
     """
+    from knowgap.service.listening import raise_file_limit
     from knowgap.service.server import Server
 
+    raise_file_limit()
     with factories.open_index(options) if search_only else _opened(options) as opened:
         leave_ctrl_c_to_the_server()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to, at the end
         key = os.environ.get(_KEY) or None
-        limits = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
+        limits = {"max_questions": max_questions, "deadline": timeout, "grace": grace, "examples": example or ()}
         program, lm, index = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
         server = Server(program, lm, index=index, host=host, port=port, key=key, **limits)
         if key is None and host not in ("127.0.0.1", "localhost", "::1"):

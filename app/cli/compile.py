@@ -83,7 +83,7 @@ def compile_(*, context: Context, options: CompileOptions) -> None:
         raise UsageError("--optimizer-option goes with another optimizer; --study takes the settings of a study")
     config = _finetune_config(settings, options.seed) if optimizer == "finetune" else None
     study_config(options)
-    checked = [factories.check_program(each) for each in factories.named_programs(options).values()]
+    checked = [factories.check_program(each) for each in factories.named_programs(options, searching=True).values()]
     generated = any(each.generator is not None for each in checked)
     if generated and (optimizer in OPTIMIZERS or config is not None):
         raise UsageError(f"--optimizer {optimizer}: finds demonstrations, which a generator is not shown")

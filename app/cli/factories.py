@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,12 +34,14 @@ _SAMPLE_NOTICE = (
 
 
 def _home() -> Path:
-    """The folder of caches, and of indexes that are built without a folder being named."""
-    if folder := os.environ.get("KNOWGAP_HOME"):
-        return Path(folder)
+    """The folder of caches, and of indexes that are built without a folder being named; others cannot read it."""
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("knowgap"))
+    folder = Path(os.environ.get("KNOWGAP_HOME") or platformdirs.user_cache_dir("knowgap"))
+    if not folder.exists():
+        with suppress(OSError):  # whoever writes there says what is wrong
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
 
 
 def cache_folder() -> Path:
@@ -199,10 +201,11 @@ def load_parts(pieces: Sequence[str] | None, known: Sequence[str] | None = None)
     return {name: makers[name](w) if name in makers else load_trained(name, w) for name, w in parts.items()}
 
 
-def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
+def named_programs(options: o.ProgramOptions, *, searching: bool = False) -> dict[str, o.ProgramOptions]:
     """The options of each program of --program by its label; of `all`, a remark names those that are left out.
 
-    A single program has no label, and all options are its own. Of several, each has those of --part that it takes.
+    With `searching`, these are also the programs that search no index, which one compares with and does not deploy. A
+    single program has no label, and all options are its own. Of several, each has those of --part that it takes.
     """
     from knowgap.programs import PROGRAMS, get_program
     from knowgap.programs.base import PAPER
@@ -212,7 +215,8 @@ def named_programs(options: o.ProgramOptions) -> dict[str, o.ProgramOptions]:
         return {"": options}
     names = [*filter(None, map(str.strip, text.split(",")))]
     if names == ["all"]:
-        needs = {name: get_program(name).needs for name in PROGRAMS}
+        programs = {name: get_program(name) for name in PROGRAMS}
+        needs = {n: p.needs or (searching and not p.needs_retriever and "no index") for n, p in programs.items()}
         remark(f"left out: {', '.join(f'{name}, which needs {what}' for name, what in needs.items() if what)}")
         names = [_BASE, *(name for name, what in needs.items() if not what and name != _BASE)]
     if not names:

@@ -23,7 +23,7 @@ from knowgap.retrieval.colbert.encoder import SETTINGS, TOKEN_WEIGHTS, TokenEnco
 from knowgap.retrieval.hub import is_hub_name, loading_model, local_path, not_allowed
 from knowgap.retrieval.index.encoding import EncodingState
 from knowgap.retrieval.index.manifest import Manifest
-from knowgap.retrieval.minilm import minilm_folder
+from knowgap.retrieval.minilm import MINILM_DIGEST, minilm_folder
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.window import Window, embedded_window, tokenizer_of
 from knowgap.storage.files import file_digest, write_json
@@ -59,11 +59,14 @@ def prepare_checkpoint(
     passages: Sequence[Passage],
     state: EncodingState,
     progress: Progress | None,
+    *,
+    corpus: str,
 ) -> tuple[Path, dict[str, Any]]:
     """The folder of the checkpoint that encodes a build; and its name and digest, as a manifest records them.
 
-    Without a folder or hub name, the embedded checkpoint is fitted to the passages, in the folder of the build. If
-    the checkpoint is not the one that the state of the build knows, encoding starts again.
+    Without a folder or hub name, the embedded checkpoint is fitted to the passages, whose digest is `corpus`, in the
+    folder of the build; its weights depend on the machine in the last bits, so the manifest also records what it was
+    fitted to. If the checkpoint is not the one that the state of the build knows, encoding starts again.
     """
     folder = state.path.parent / _INSIDE if checkpoint is None else resolve_checkpoint(checkpoint)
     if checkpoint is None and not state.checkpoint:
@@ -74,7 +77,9 @@ def prepare_checkpoint(
     digest = checkpoint_digest(folder)
     if state.checkpoint != digest:
         state.save(checkpoint=digest, passages=0, tokens=0, cut=0, clustered=False)
-    return folder, {"name": EMBEDDED if checkpoint is None else str(checkpoint), "digest": digest}
+    if checkpoint is None:
+        return folder, {"name": EMBEDDED, "digest": digest, "fitted": [MINILM_DIGEST, corpus]}
+    return folder, {"name": str(checkpoint), "digest": digest}
 
 
 def load_recorded_encoder(

@@ -89,7 +89,7 @@ class ColBERTIndex(VectorIndex[TokenEncoder]):
             store = build.store(passages)
             job = {"checkpoint": str(checkpoint), "dim": dim, "nbits": nbits, "clustered": clustered}
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, **job})
-            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress)
+            folder, recorded = prepare_checkpoint(checkpoint, dim, store, state, progress, corpus=build.corpus_digest)
             encoder = TokenEncoder(folder, device=device)
             if nbits < 16 and encoder.dim % (8 * nbits):
                 raise ValueOutOfBounds(

@@ -78,7 +78,7 @@ class Manifest:
         engine: a key of `ENGINES`.
         segments: what it consists of.
         settings: what the engine was built with; two indexes that differ here were built differently.
-        checkpoint: name and digest of the encoder, if the engine has one.
+        checkpoint: name and digest of the encoder, if the engine has one; and what the embedded one was fitted to.
         deleted: how many of the passages were deleted.
         tombstones: the file of their positions; empty if there are none.
         changes: how many times the index was changed since it was built.
@@ -115,7 +115,8 @@ class Manifest:
 
     def digest_with(self, corpus_digest: str) -> str:
         """The digest of an index like this one of a corpus with that digest."""
-        identity = [self.engine, self.settings, corpus_digest, self.checkpoint.get("digest"), FORMAT_VERSION]
+        encoder = self.checkpoint.get("fitted", self.checkpoint.get("digest"))
+        identity = [self.engine, self.settings, corpus_digest, encoder, FORMAT_VERSION]
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
     @classmethod

@@ -90,7 +90,7 @@ def run_block(language: str, code: str, names: dict, page: str) -> str:
                     assert elsewhere
                     assert (ROOT / words[1]).is_file(), f"{page} runs {words[1]}, which is not there"
                 else:
-                    assert words[0] in ("git", "cd", "pip", "export", "transformers"), (
+                    assert words[0] in ("git", "cd", "cp", "pip", "export", "transformers", "llama-server"), (
                         f"{page} has an unknown command {words}"
                     )
     return lines(printed.getvalue())

@@ -124,6 +124,12 @@ def show_study(tuned: StudyResult[Any]) -> None:
     ]
     title = f"the best of {len(tuned.trials)} trials ({len(complete)} complete, the others stopped early)"
     show_table(title, ["trial", "kind", f"dev {tuned.metric}", "LM calls", "changed"], rows, caption=caption)
+    if tuned.best.score == 0:
+        remark(
+            f"no trial has {tuned.metric} above 0 on the dev questions, so there is nothing to choose by: the replies "
+            "may be unreadable, the index may lack the passages, or the gold answers may be worded otherwise; look at "
+            "the passages and the trace of one of the questions"
+        )
     importances = list(tuned.importances().items())[:6]
     if importances:
         rows = [[name, f"{share:.2f}", f"{low:.2f} to {high:.2f}"] for name, (share, low, high) in importances]

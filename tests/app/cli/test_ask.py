@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from support import UNREADABLE, scripted_lm
@@ -33,11 +34,22 @@ def test_answers_and_shows_the_trace(indexed):
     assert "not a language model" in " ".join(remarks.split())
 
 
+def test_tells_the_story_in_ten_lines_and_every_step_on_demand(indexed):
+    told = indexed(*ASK, "--program", "migres")[0].splitlines()
+    assert told[0] == " 1 looked for  Who designed the Orle Bridge?"
+    assert re.match(r"   found +\d statements? in .*Orle Bridge", told[1])
+    story = next(place for place, line in enumerate(told) if "LM calls" in line)
+    assert story < 10
+    assert told[story].endswith("; --trace shows each step")
+    assert not any("reranked" in line for line in told)
+    assert "reranked: kept" in indexed(*ASK, "--program", "migres", "--trace")[0]
+
+
 def test_says_what_supports_the_answer(indexed, monkeypatch):
     assert "(supported by Orle Bridge: " in indexed(*ASK, "--program", "rag")[0]
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
-    printed = indexed(*ASK, "--program", "rag", "--set", "style=long")[0].splitlines()
+    printed = indexed(*ASK, "--program", "rag", "--style", "long")[0].splitlines()
     assert printed[-2].startswith("  Ada Venn designed the Orle Bridge. (supported by ")
     assert printed[-1] == "  Bo [b]Reed[/b] paid for it. (no passage supports it)"
     [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]

@@ -47,6 +47,15 @@ def test_finds_demonstrations_alone(knowgap):
     }
 
 
+def test_a_study_in_which_every_score_is_0_says_so(knowgap):
+    file = knowgap.folder / "questions.jsonl"
+    questions = [json.loads(line) | {"answer": "xyzzy"} for line in file.read_text().splitlines()]
+    file.write_text("\n".join(json.dumps(question | {"id": f"q{n}"}) for n, question in enumerate(3 * questions)))
+    words = ("--data", "questions.jsonl", "--corpus", "docs.jsonl", "--n-trials", "2", "--demos", "none")
+    _, remarks = knowgap("compile", *STUDY, *words)
+    assert "there is nothing to choose by" in " ".join(remarks.split())
+
+
 @pytest.mark.parametrize("demos", ["auto", "none"])
 def test_a_split_without_questions_is_told_before_anything_is_asked(knowgap, demos: str):
     lines = (knowgap.folder / "questions.jsonl").read_text().splitlines()
@@ -175,6 +184,7 @@ def test_refuses_what_goes_with_one_program(knowgap):
     everything = knowgap(
         "compile", "--demos", "none", "--program", "all", *SEVERAL[2:], "--n-trials", "30", "--dry-run"
     )
-    assert "left out: skr, which needs labelled questions" in everything[1]
+    assert "left out: direct, which needs no index" in everything[1]
+    assert "skr, which needs labelled questions" in everything[1]
     assert rows(everything[0], "blend_filter")
     assert not rows(everything[0], "skr")

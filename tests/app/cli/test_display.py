@@ -52,7 +52,7 @@ def test_no_table_is_wider_than_80_columns(indexed):
         ["eval", "--program", "rag", *DATA, "--metric", "f1", "--metric", "exact_match", "--metric", "accuracy"],
         compare,
         ["experiment", "--list"],
-        ["ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rag"],
+        ["ask", "Who designed the Orle Bridge?", "--index", "idx", "--program", "rag", "--trace"],
     ]
     for words in commands:
         printed, _ = indexed(*words)

@@ -8,6 +8,7 @@ import pytest
 
 from knowgap.errors import CheckpointError, IndexDamaged
 from knowgap.retrieval import ColBERTIndex, Passage
+from knowgap.retrieval.colbert.checkpoint import fit_projection
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from tests.retrieval.conformance import QUERIES, IndexConformance, UpdateConformance, corpus
 from tests.retrieval.tiny import write_colbert
@@ -209,3 +210,13 @@ def test_width_of_the_embedded_checkpoint(tmp_path, monkeypatch):
     assert ColBERTIndex.build(corpus(8), tmp_path / "small").manifest.settings["dim"] == 384
     monkeypatch.setattr("knowgap.retrieval.colbert.checkpoint.FULL_WIDTH", 7)
     assert ColBERTIndex.build(corpus(8), tmp_path / "large").manifest.settings["dim"] == 128
+
+
+def test_an_index_is_known_again_from_a_machine_that_rounds_otherwise(tmp_path, monkeypatch):
+    here = ColBERTIndex.build(corpus(8), tmp_path / "here", dim=16)
+    fitted = fit_projection
+    rounded = f"{fit_projection.__module__}.fit_projection"
+    monkeypatch.setattr(rounded, lambda *given: fitted(*given) * np.float32(1.0001))
+    elsewhere = ColBERTIndex.build(corpus(8), tmp_path / "elsewhere", dim=16)
+    assert elsewhere.manifest.checkpoint["digest"] != here.manifest.checkpoint["digest"]
+    assert elsewhere.digest == here.digest != ColBERTIndex.build(corpus(9), tmp_path / "other", dim=16).digest
