@@ -13,6 +13,7 @@ import dspy
 
 from knowgap.errors import shorten
 from knowgap.programs.citations import MAX_CITATIONS, is_needed, joined, strip_citations
+from knowgap.programs.replies.outputs import fits_style
 from knowgap.programs.trace.steps import Prompted
 from knowgap.retrieval.passage import Passage
 from knowgap.retrieval.sentences import split_sentences
@@ -197,7 +198,7 @@ def _hypotheses(question: str, answer: str, style: str) -> dict[str, str]:
     text = strip_citations(answer) if re.search(r"\[\d", answer) else answer
     sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
-    if style in _IN_SENTENCES or len(sentences) > 1:
+    if style in _IN_SENTENCES or len(sentences) > 1 or (style == "sentence" and not fits_style(text, "short")):
         return {sentence: sentence for sentence in sentences}
     return {text.strip(): f'The answer to the question "{question.strip()}" is "{text.strip()}".'}
 

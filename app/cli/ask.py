@@ -17,7 +17,6 @@ from typer import Argument, Option
 from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, remark, show_table
-from knowgap.cli.reading import find_sources
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
 from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
 from knowgap.plugins import is_reference, list_installed
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     import dspy
 
     from knowgap.programs.base import Program
-    from knowgap.programs.prediction import Citation
-    from knowgap.retrieval.documents.sources import Source
+    from knowgap.programs.sources import CitedAnswer
 
 _KEY = "KNOWGAP_SERVE_KEY"
 
@@ -102,7 +100,7 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
         Option(
             "--style",
             help="How answers are worded: short (a name, a date), sentence (for people who read them), long, and the "
-            "others of the hyperparameter `style`. [default: the program's own]",
+            "others of the hyperparameter `style`. [default: sentence; an artifact's own]",
         ),
     ] = None
 
@@ -114,8 +112,11 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
     Raises:
         IndexMissing: a real language model is to be asked, and neither an index nor a data set is named.
     """
-    if options.style is not None:
-        options = replace(options, settings=[*(options.settings or []), f"style={options.style}"])
+    style, given = options.style, options.settings or []
+    if style is None and factories.artifact_of(options.program)[1] is None:
+        style = None if any(setting.startswith("style=") for setting in given) else "sentence"
+    if style is not None:
+        options = replace(options, settings=[*given, f"style={style}"])
     checked = factories.check_program(options)
     if checked.retrieves and options.lm not in (None, "extractive") and not (options.folder or options.data):
         raise IndexMissing(
@@ -144,6 +145,7 @@ def ask(
     from dspy.utils.exceptions import LMError
 
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
+    from knowgap.programs.sources import CitedAnswer
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
@@ -153,24 +155,29 @@ def ask(
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error
-        sources = find_sources(program.retriever, prediction.passages, lines=as_json)
-    _show_answer(question, prediction, sources, trace, as_json)
+        cited = CitedAnswer.of(prediction, program.retriever)
+    _show_answer(question, prediction, cited, trace, as_json)
     cost = prediction.trace.cost
     if cost.all_unreadable:
         raise unreadable_replies(lm, cost.lm_calls, cost.cut)
 
 
-def _show_answer(question: str, prediction: Any, sources: dict[str, Source], whole_trace: bool, as_json: bool) -> None:
+def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace: bool, as_json: bool) -> None:
     from knowgap.programs.trace.story import Story
 
-    passages, citations = prediction.passages, prediction.citations
     if as_json:
-        places = {name: {"source": source.to_dict()} for name, source in sources.items()}
+        places = {source.passage.id: source.place for source in cited.sources if source.place is not None}
+        passages = [
+            {**passage.to_dict(), **({"source": places[passage.id].to_dict()} if passage.id in places else {})}
+            for passage in prediction.passages
+        ]
         answer = {
             "question": question,
             "answer": prediction.answer,
-            "passages": [{**passage.to_dict(), **places.get(passage.id, {})} for passage in passages],
-            "citations": [citation.to_dict() for citation in citations],
+            "cited_answer": cited.text,
+            "sources": [source.to_dict() for source in cited.sources],
+            "passages": passages,
+            "citations": [citation.to_dict() for citation in cited.citations],
             "trace": prediction.trace.model_dump(mode="json"),
         }
         out.print_json(json.dumps(answer))
@@ -181,26 +188,18 @@ def _show_answer(question: str, prediction: Any, sources: dict[str, Source], who
         calls = str(prediction.trace.cost).splitlines()[0]
         told = Story.of(prediction.trace), f"[dim]{calls}; --trace shows each step[/dim]"
         out.print(*told, sep="\n", no_wrap=True, overflow="ellipsis")
-    titles = ", ".join(passage.title or passage.id for passage in passages)
-    read = f"  [dim]({escape(titles)})[/dim]" if titles else ""
-    out.print(f"[bold green]{escape(prediction.answer)}[/bold green]{read}")
-    for citation in citations:
-        statement = f"{citation.statement} " if len(citations) > 1 else ""
-        out.print(f"  {escape(statement)}[dim]({escape(_support(citation, sources))})[/dim]")
-
-
-def _support(citation: Citation, sources: dict[str, Source]) -> str:
-    """Which passages support a statement, in words, and where they come from."""
-    if not citation.passages:
-        return "no passage supports it"
-    titles = [
-        (passage.title or passage.id)
-        + (", written by the model itself" if passage.id in citation.own else "")
-        + (f" [{sources[passage.id]}]" if passage.id in sources else "")
-        for passage in citation.passages
-    ]
-    how = "supported together by" if citation.together else "supported by"
-    return f"{how} {'; '.join(titles)}: {citation.score:.2f}"
+    out.print(f"[bold green]{escape(cited.text)}[/bold green]")
+    own = {name for citation in cited.citations for name in citation.own}
+    for source in cited.sources:
+        if source.sentence:
+            said = "written by the model itself" if source.passage.id in own else source.sentence
+            out.print(f"  {escape(f'{source}: {said}')}", style="dim")
+    if unsupported := [citation.statement for citation in cited.citations if not citation.supported]:
+        alone = len(unsupported) == len(cited.citations)
+        what = "the answer" if alone else escape("; ".join(unsupported))
+        out.print(f"  [dim]no passage supports {what}[/dim]")
+    elif others := [source for source in cited.sources if not cited.citations]:
+        out.print(f"  [dim]read: {escape(', '.join(source.title for source in others))}[/dim]")
 
 
 @o.grouped

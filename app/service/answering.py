@@ -15,6 +15,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.prediction import cite_answer
+from knowgap.programs.sources import CitedAnswer
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
 from knowgap.programs.trace.story import Story
@@ -35,7 +36,8 @@ class StepTold(dict[str, Any]):
 class Answer(dict[str, Any]):
     """An answer, JSON-ready: `question`, `answer`, `passages`, `cost`.
 
-    It has `citations` and `story` if they are wanted, and `understood_as` for a follow-up question.
+    It has `cited_answer`, `sources` and `citations`, and `story`, if they are wanted, and `understood_as` for a
+    follow-up question.
     """
 
 
@@ -102,7 +104,8 @@ class Answering:
             gone: returns when nobody waits for the answer any more.
             said: earlier questions and answers; with any, a call of the language model completes the question first.
             steps: yield the steps as well, as they happen; the answer has their story.
-            citations: find the passages that support the answer, which may take longer than all other computing.
+            citations: find the passages that support the answer, and number them as its sources, which may take longer
+                than all other computing.
 
         Raises:
             Problem: there is no answer.
@@ -181,7 +184,10 @@ class Answering:
             answer["understood_as"], cost = completed.answer, completed.trace.cost + cost
         answer["cost"] = cost.model_dump(mode="json")
         if citations:
-            answer["citations"] = [citation.to_dict() for citation in prediction.citations]
+            cited = CitedAnswer.of(prediction, self._program.retriever)
+            answer["cited_answer"] = cited.text
+            answer["sources"] = [source.to_dict() for source in cited.sources]
+            answer["citations"] = [citation.to_dict() for citation in cited.citations]
         if story:
             answer["story"] = Story.of(prediction.trace).model_dump(mode="json")
         return answer

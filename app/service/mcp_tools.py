@@ -56,7 +56,11 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
 
     @server.tool()
     async def ask(question: Annotated[str, Field(description="A question in natural language.")]) -> dict[str, Any]:
-        """Answer a question from the indexed documents; says which passages support which statement."""
+        """Answer a question from the indexed documents.
+
+        `cited_answer` is the answer with `[1]` behind each statement that a source supports; `sources` has their files,
+        pages and sentences. A statement without a number is supported by none.
+        """
         answer: dict[str, Any] = {}
         try:
             async for item in answering.answer(question, asyncio.Event().wait):

@@ -3,18 +3,21 @@
 The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
 that the assistant has answered, one call of the language model completes the question by the last twenty of them.
 Other messages are not read, and the reply says how many there were. Settings of sampling have no effect; the program
-has its own. A streamed reply tells the steps as `reasoning_content`, then the answer. Beside OpenAI's fields, a reply
-has `knowgap`: passages, citations, cost, `unread_messages`, and `understood_as` for a completed question.
-`"citations": false` in the request leaves the citations out.
+has its own. A streamed reply tells the steps as `reasoning_content`, then the answer. The answer has the numbers of its
+sources in the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page. Beside OpenAI's
+fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`, and `understood_as` for a completed
+question. `"citations": false` in the request leaves sources and citations out.
 """
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from itertools import pairwise
 from typing import Any, Literal
+from urllib.parse import quote
 
 import orjson
 from pydantic import BaseModel, Field
@@ -79,7 +82,7 @@ class ChatRequest(BaseModel):
 
 def completion(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
     """The whole reply."""
-    message = {"role": "assistant", "content": answer["answer"], "refusal": None}
+    message = {"role": "assistant", **_message(answer), "refusal": None}
     return {
         **_head("chat.completion", asked),
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
@@ -99,7 +102,7 @@ async def completion_chunks(items: AsyncIterator[StepTold | Answer], asked: Chat
                 yield _chunk(head, {**delta, "content": None, "reasoning_content": text})
                 delta = {}
                 continue
-            yield _chunk(head, {**delta, "content": item["answer"]})
+            yield _chunk(head, {**delta, **_message(item)})
             yield _chunk(head, {}, finish_reason="stop", knowgap=_beside(item, asked))
             if asked.stream_options is not None and asked.stream_options.include_usage:
                 yield _event({**head, "choices": [], "usage": _usage(item)})
@@ -112,6 +115,24 @@ def _head(kind: str, asked: ChatRequest) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": asked.model}
 
 
+def _message(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with the numbers of its sources, and an annotation of OpenAI's form for each number."""
+    text = answer.get("cited_answer", answer["answer"])
+    sources = {str(source["number"]): source for source in answer.get("sources", ())}
+    annotations = []
+    for number in re.finditer(r"\[(\d+)\]", text) if sources else ():
+        if (source := sources.get(number[1])) is not None:
+            place = ", ".join(source[name] for name in ("file", "position") if name in source)
+            cited = {
+                "start_index": number.start(),
+                "end_index": number.end(),
+                "title": f"{source['title']} ({place})" if place else source["title"],
+                "url": source.get("link") or f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}",
+            }
+            annotations.append({"type": "url_citation", "url_citation": cited})
+    return {"content": text, "annotations": annotations}
+
+
 def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
     cost = answer["cost"]
     prompt, completion = cost["prompt_tokens"], cost["completion_tokens"]
@@ -119,7 +140,7 @@ def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    kept = {name: answer[name] for name in ("understood_as", "passages", "citations", "cost") if name in answer}
+    kept = {name: answer[name] for name in ("understood_as", "passages", "sources", "citations", "cost") if name in answer}
     return {**kept, "unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
 
 

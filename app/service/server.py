@@ -1,10 +1,11 @@
 """Serve a program, an index, or both over HTTP.
 
     GET  /                       a page to ask on
-    POST /v1/ask                 {"question": "…"}: {"question", "answer", "passages", "citations", "cost"}
+    POST /v1/ask                 {"question": "…"}: {"question", "answer", "cited_answer", "sources", "passages",
+                                 "citations", "cost"}
                                  {"question": "…", "stream": true}: server-sent events: `step` for each step of the
                                  trace as it happens, then `answer`, with the `story` of the steps, or `error`
-                                 {"question": "…", "citations": false}: sooner, without the citations
+                                 {"question": "…", "citations": false}: sooner, without sources and citations
                                  {"question": "…", "said": [{"question", "answer"}, …]}: a follow-up question, which is
                                  completed by what was said; the answer has `understood_as`
     POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`

@@ -28,7 +28,7 @@ from knowgap.retrieval.documents.text import NotNow, Unreadable
 from knowgap.retrieval.passage import Passage
 
 _START = 60.0  # seconds in which the process is to have started, before the time of a file begins
-_UNITS = {"PDF": "page", "PowerPoint": "slide"}
+_UNITS = {"PDF": "page", "PowerPoint": "slide", "Excel": "row"}
 
 
 @dataclass(frozen=True)

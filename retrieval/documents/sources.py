@@ -45,8 +45,8 @@ class Source:
         start: where its text begins in the text of the file (of the record, for JSON Lines and TSV), in characters.
             Text and Markdown are taken as they are; other files, as the Markdown or text that is made of them.
         end: where it ends.
-        unit: what is counted in `first` and `last`: "page", "slide" or "line"; empty for nothing.
-        first: the first page, slide or line on which it stands, from 1; 0 for none.
+        unit: what is counted in `first` and `last`: "page", "slide", "row" or "line"; empty for nothing.
+        first: the first page, slide, row or line on which it stands, from 1; 0 for none.
         last: the last one.
     """
 
@@ -57,12 +57,15 @@ class Source:
     first: int = 0
     last: int = 0
 
-    def __str__(self) -> str:
+    @property
+    def position(self) -> str:
+        """Where it stands in the file, as a reader looks for it: `page 3`, `rows 12–40`; empty if nothing is counted."""
         if not self.unit:
-            return f"{self.file}, characters {self.start:,}–{self.end:,}"
-        if self.first == self.last:
-            return f"{self.file}, {self.unit} {self.first}"
-        return f"{self.file}, {self.unit}s {self.first}–{self.last}"
+            return ""
+        return f"{self.unit} {self.first}" if self.first == self.last else f"{self.unit}s {self.first}–{self.last}"
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.position}" if self.unit else self.file
 
     def to_dict(self) -> dict[str, Any]:
         """The place as a JSON-ready mapping."""

@@ -112,7 +112,7 @@ class Splitter:
             file: its name, with the folders that it is in.
             text: what it says.
             markdown: whether it is Markdown; headings, those of Markdown or the given ones, become part of the titles.
-            unit: what the numbers of its pages count: "page" or "slide".
+            unit: what the numbers of its pages count: "page", "slide" or "row".
             by_name: whether every title begins with the name of the file, even if one heading stands above all others.
         """
         name = text.title or PurePosixPath(file).stem

@@ -28,13 +28,19 @@ def read_sheets(content: bytes) -> Text:
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    parts = []
+    text, places = io.StringIO(), []
     for sheet in book.worksheets:
         sheet.reset_dimensions()  # those that a file states may be wrong
-        rows = (row for row in map(_row, sheet.iter_rows()) if row)
-        if lines := "\n".join(_lines(rows)):
-            parts.append(f"## {' '.join(sheet.title.split())}\n\n{lines}")
-    return Text("\n\n".join(parts))
+        rows = ((number, _row(cells)) for number, cells in enumerate(sheet.iter_rows(), start=1))
+        heading = f"## {' '.join(sheet.title.split())}\n"
+        for number, line in _lines((number, row) for number, row in rows if row):
+            if heading:
+                text.write(("\n" if places else "") + heading)
+            text.write("\n" if heading else "")
+            places.append((text.tell(), number))
+            text.write(f"{line}\n")
+            heading = ""
+    return Text(text.getvalue().rstrip("\n"), pages=places)
 
 
 def _row(cells: Any) -> dict[int, Any]:
@@ -42,20 +48,21 @@ def _row(cells: Any) -> dict[int, Any]:
     return {column: cell for column, cell in enumerate(cells) if cell.value is not None and str(cell.value).strip()}
 
 
-def _lines(rows: Iterator[dict[int, Any]]) -> Iterator[str]:
+def _lines(rows: Iterator[tuple[int, dict[int, Any]]]) -> Iterator[tuple[int, str]]:
+    """The number of each row that is read, and what it says."""
     first = list(islice(rows, _FIRST))
-    width = max(map(len, first), default=0)
-    at = next((n for n, row in enumerate(first) if len(row) >= max(1, width / 2) and _are_names(row)), None)
-    names = {} if at is None or len(first) < 2 else {column: _shown(cell) for column, cell in first[at].items()}
-    for number, row in enumerate(first):
-        if not names or number < (at or 0):
-            yield _line(row, {})
-        elif number > (at or 0):
-            yield _line(row, names)
+    width = max((len(row) for _, row in first), default=0)
+    at = next((n for n, (_, row) in enumerate(first) if len(row) >= max(1, width / 2) and _are_names(row)), None)
+    names = {} if at is None or len(first) < 2 else {column: _shown(cell) for column, cell in first[at][1].items()}
+    for place, (number, row) in enumerate(first):
+        if not names or place < (at or 0):
+            yield number, _line(row, {})
+        elif place > (at or 0):
+            yield number, _line(row, names)
     if names and at is not None and at == len(first) - 1:
-        yield _line(first[at], {})
-    for row in rows:
-        yield _line(row, names)
+        yield first[at][0], _line(first[at][1], {})
+    for number, row in rows:
+        yield number, _line(row, names)
 
 
 def _are_names(row: dict[int, Any]) -> bool:

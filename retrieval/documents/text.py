@@ -30,7 +30,7 @@ class Text:
     Args:
         text: what the file says.
         title: its own title; empty if it has none.
-        pages: where each page begins: (position in the text, number), ascending.
+        pages: where each page, slide or row begins: (position in the text, number), ascending.
         headings: the headings of plain text, in order; those of Markdown are found in the text.
         note: what is to be known about how it was read; empty for nothing.
     """

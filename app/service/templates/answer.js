@@ -13,7 +13,7 @@ function sourcesOf(answer) {
 
 // The answer cut into pieces: {text, numbers}, where numbers are those of the sources that a piece rests on.
 function pieces(answer, sources) {
-  const text = answer.answer || "";
+  const text = answer.cited_answer ?? answer.answer ?? "";
   const byNumber = new Set(sources.map(source => source.number));
   const found = [];
   let from = 0;

@@ -1,0 +1,150 @@
+"""The numbered sources of an answer: which passage a statement rests on, which sentence of it, and in which file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from knowgap.programs.citations import strip_citations
+from knowgap.programs.passages import distinct
+from knowgap.programs.prediction import Citation, CitedPrediction
+from knowgap.retrieval.documents.sources import Source, sources_of
+from knowgap.retrieval.lexical import content_words
+from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.sentences import split_sentences
+
+_CLOSING = ".!?。！？…"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSource:
+    """A passage that was read for an answer.
+
+    Attributes:
+        number: from 1; in the order in which the statements of the answer cite the passages, before those not cited.
+        passage: the passage.
+        sentence: the one of the passage that is nearest to what cites it; empty if nothing does.
+        place: its file and its position in it, where the index has recorded them.
+    """
+
+    number: int
+    passage: Passage
+    sentence: str = ""
+    place: Source | None = None
+
+    @property
+    def title(self) -> str:
+        """The title of the document, without the headings above the passage; the passage's id if it has no title."""
+        return self._titles()[0] or self.passage.id
+
+    @property
+    def section(self) -> str:
+        """The headings of the document above the passage; empty if there are none."""
+        return self._titles()[1]
+
+    @property
+    def position(self) -> str:
+        """Where a reader finds it in the file: `page 3`, `rows 12–40`, or the section; empty if nothing is known."""
+        unit = self.place.position if self.place is not None else ""
+        return f"{self.section}, {unit}" if self.section and unit.startswith("row") else unit or self.section
+
+    def _titles(self) -> tuple[str, str]:
+        if self.place is None or self.place.unit == "line":
+            return self.passage.title, ""
+        title, _, section = self.passage.title.partition(" / ")
+        return title, section
+
+    def __str__(self) -> str:
+        file = self.place.file if self.place is not None else ""
+        return f"[{self.number}] " + ", ".join(part for part in dict.fromkeys([self.title, file, self.position]) if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The source as a JSON-ready mapping; what is not known is left out."""
+        place = self.place
+        record = {
+            "number": self.number,
+            "title": self.title,
+            "passage_id": self.passage.id,
+            "sentence": self.sentence,
+            "file": place.file if place is not None else "",
+            "position": self.position,
+            "page": place.first if place is not None and place.unit == "page" else 0,
+            "section": self.section,
+        }
+        return {name: value for name, value in record.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class CitedAnswer:
+    """An answer for people.
+
+    Attributes:
+        text: the answer, with `[1]` where a statement rests on a passage.
+        sources: the passages that were read.
+        citations: which passages support which statement.
+
+    >>> import dspy, knowgap
+    >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
+    >>> program = knowgap.RAG(knowgap.build_index(towns, "towns", engine="bm25"), style="sentence")
+    >>> with dspy.context(lm=knowgap.make_lm("extractive")):
+    ...     cited = CitedAnswer.of(program(question="Which river is the town of Orle on?"))
+    >>> print(cited.text)
+    Orle is a town on the Isk [1].
+    >>> print(*cited.sources)
+    [1] Orle
+    """
+
+    text: str
+    sources: list[AnswerSource]
+    citations: list[Citation]
+
+    @classmethod
+    def of(cls, prediction: CitedPrediction, retriever: Any = None) -> CitedAnswer:
+        """Number the sources of a prediction.
+
+        Args:
+            prediction: of a program.
+            retriever: the index that found the passages; it may know their files.
+        """
+        citations, passages = prediction.citations, prediction.passages
+        order = distinct([*(p for citation in citations for p in citation.passages), *passages])
+        recorded = sources_of(retriever)
+        places = recorded.find(passage.id for passage in order) if recorded is not None else {}
+        question = prediction.trace.question
+        sources = [
+            AnswerSource(number, passage, _sentence(passage, citations, question), places.get(passage.id))
+            for number, passage in enumerate(order, start=1)
+        ]
+        return cls(_with_numbers(prediction.answer, citations, sources), sources, citations)
+
+
+def _sentence(passage: Passage, citations: Sequence[Citation], question: str) -> str:
+    """The sentence of a passage that shares most words with what cites it; short answers count with their question."""
+    said = " ".join(citation.statement for citation in citations if passage in citation.passages)
+    sentences = split_sentences(passage.text)
+    if not said or not sentences:
+        return ""
+    wanted, asked = set(content_words(said)), set(content_words(question))
+
+    def shared(sentence: str) -> float:
+        found = set(content_words(sentence))
+        return 2 * len(found & wanted) + len(found & asked - wanted) - 0.01 * len(found)
+
+    return max(sentences, key=shared)
+
+
+def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[AnswerSource]) -> str:
+    """The answer with the numbers of its sources behind each statement, before the mark that ends it."""
+    number_of = {source.passage.id: source.number for source in sources}
+    text, end = strip_citations(answer) if citations else answer, 0
+    pieces = []
+    for citation in citations:
+        place = text.find(citation.statement, end)
+        if place < 0:
+            continue
+        numbers = "".join(f"[{number}]" for number in sorted(number_of[each.id] for each in citation.passages))
+        behind = place + len(citation.statement.rstrip(_CLOSING))
+        pieces += [text[end:behind], f" {numbers}" if numbers else ""]
+        end = behind
+    return "".join([*pieces, text[end:]])
