@@ -195,7 +195,7 @@ def _hypotheses(question: str, answer: str, style: str) -> dict[str, str]:
     """What the entailment model reads for each statement of an answer."""
     if style == "choice":
         question, answer = _chosen_option(question, answer)
-    text = strip_citations(answer) if re.search(r"\[\d", answer) else answer
+    text = strip_citations(answer)
     sentences = [sentence for line in text.splitlines() for sentence in split_sentences(line)]
     sentences = [sentence for sentence in sentences if re.search(r"\w", sentence)]
     if style in _IN_SENTENCES or len(sentences) > 1 or (style == "sentence" and not fits_style(text, "short")):

@@ -56,8 +56,10 @@ class AnswerSource:
         return title, section
 
     def __str__(self) -> str:
-        file = self.place.file if self.place is not None else ""
-        return f"[{self.number}] " + ", ".join(part for part in dict.fromkeys([self.title, file, self.position]) if part)
+        """The number, the title, and the place; lines of JSON Lines and TSV are left out, since ids tell enough."""
+        place = self.place
+        places = [place.file, self.position] if place is not None and place.unit != "line" else []
+        return f"[{self.number}] " + ", ".join(part for part in dict.fromkeys([self.title, *places]) if part)
 
     def to_dict(self) -> dict[str, Any]:
         """The source as a JSON-ready mapping; what is not known is left out."""
@@ -85,8 +87,9 @@ class CitedAnswer:
         citations: which passages support which statement.
 
     >>> import dspy, knowgap
+    >>> from knowgap.programs.baselines import RAG
     >>> towns = [knowgap.Passage("orle", "Orle", "Orle is a town on the Isk.")]
-    >>> program = knowgap.RAG(knowgap.build_index(towns, "towns", engine="bm25"), style="sentence")
+    >>> program = RAG(knowgap.build_index(towns, "towns", engine="bm25"), style="sentence")
     >>> with dspy.context(lm=knowgap.make_lm("extractive")):
     ...     cited = CitedAnswer.of(program(question="Which river is the town of Orle on?"))
     >>> print(cited.text)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rich.markup import escape
 from typer import Argument, Option
@@ -145,6 +145,7 @@ def ask(
     from dspy.utils.exceptions import LMError
 
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
+    from knowgap.programs.prediction import CitedPrediction
     from knowgap.programs.sources import CitedAnswer
 
     if not question.strip():
@@ -155,7 +156,7 @@ def ask(
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error
-        cited = CitedAnswer.of(prediction, program.retriever)
+        cited = CitedAnswer.of(cast(CitedPrediction, prediction), program.retriever)
     _show_answer(question, prediction, cited, trace, as_json)
     cost = prediction.trace.cost
     if cost.all_unreadable:
@@ -222,6 +223,9 @@ def serve(
         list[str] | None,
         Option("--example", help="A question that the page offers to begin with. Can be repeated."),
     ] = None,
+    show_files: Annotated[
+        bool, Option("--show-files", help="Visitors may open the files that the index was made of.")
+    ] = False,
 ) -> None:
     """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches.
 
@@ -237,7 +241,7 @@ def serve(
         key = os.environ.get(_KEY) or None
         limits = {"max_questions": max_questions, "deadline": timeout, "grace": grace, "examples": example or ()}
         program, lm, index = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
-        server = Server(program, lm, index=index, host=host, port=port, key=key, **limits)
+        server = Server(program, lm, index=index, host=host, port=port, key=key, show_files=show_files, **limits)
         if key is None and host not in ("127.0.0.1", "localhost", "::1"):
             remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
         with suppress(KeyboardInterrupt):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import dspy
@@ -15,7 +15,7 @@ from dspy.utils.exceptions import LMError
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.prediction import cite_answer
-from knowgap.programs.sources import CitedAnswer
+from knowgap.programs.sources import AnswerSource, CitedAnswer
 from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
 from knowgap.programs.trace.story import Story
@@ -44,7 +44,8 @@ class Answer(dict[str, Any]):
 class Answering:
     """A program that answers the questions of a service, and counts them and their cost in Prometheus' registry.
 
-    The other arguments are those of `Server`. `name` is the program's, and stands for a model's.
+    `link` gives the address of a source's file. The other arguments are those of `Server`. `name` is the program's, and
+    stands for a model's.
     """
 
     def __init__(
@@ -55,10 +56,11 @@ class Answering:
         max_questions: int = 32,
         deadline: float = 300.0,
         metrics: prometheus.CollectorRegistry | None = None,
+        link: Callable[[AnswerSource], str] | None = None,
     ) -> None:
         self.name = f"knowgap/{program.name}"
         metrics = metrics or prometheus.CollectorRegistry()
-        self._program, self._lm = program, lm
+        self._program, self._lm, self._link = program, lm, link
         self._free, self._deadline = max_questions, deadline
         self._questions = prometheus.Counter(
             "knowgap_questions", "Questions, by what became of them.", ["outcome"], registry=metrics
@@ -94,6 +96,7 @@ class Answering:
         said: Sequence[SubAnswer] = (),
         steps: bool = False,
         citations: bool = True,
+        sampling: Mapping[str, Any] | None = None,
     ) -> AsyncGenerator[StepTold | Answer, None]:
         """Answer a question; the last item is the `Answer`.
 
@@ -106,6 +109,7 @@ class Answering:
             steps: yield the steps as well, as they happen; the answer has their story.
             citations: find the passages that support the answer, and number them as its sources, which may take longer
                 than all other computing.
+            sampling: options of the language model for this question, such as `temperature`.
 
         Raises:
             Problem: there is no answer.
@@ -118,8 +122,9 @@ class Answering:
         self._free -= 1
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
+        lm = self._lm.copy(**sampling) if sampling else self._lm
         try:
-            async with contextlib.aclosing(self._items(question, gone, said, steps, citations)) as items:
+            async with contextlib.aclosing(self._items(question, gone, said, steps, citations, lm)) as items:
                 async for item in items:
                     if isinstance(item, Answer):
                         outcome = "answered"
@@ -135,13 +140,13 @@ class Answering:
             self._in_progress.dec()
             self._questions.labels(outcome).inc()
 
-    async def _call(self, program: Any, question: str) -> Any:
-        with dspy.context(lm=self._lm):
+    async def _call(self, program: Any, question: str, lm: dspy.BaseLM) -> Any:
+        with dspy.context(lm=lm):
             return await program.acall(question=question)
 
-    async def _predict(self, question: str) -> AsyncGenerator[Any, None]:
+    async def _predict(self, question: str, lm: dspy.BaseLM) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
-        yield await self._call(self._program, question)
+        yield await self._call(self._program, question, lm)
 
     async def _items(
         self,
@@ -150,18 +155,19 @@ class Answering:
         said: Sequence[SubAnswer],
         steps: bool,
         citations: bool,
+        lm: dspy.BaseLM,
     ) -> AsyncGenerator[StepTold | Answer, None]:
         try:
             async with Patience(gone, self._deadline) as patience:
                 completed = None
                 if said:
-                    completed = await patience.wait_for(self._call(FollowUp(said), question))
+                    completed = await patience.wait_for(self._call(FollowUp(said), question, lm))
                     step = Refined(action="understood as", query=completed.answer)
                     yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
                 asked = completed.answer if completed else question
                 told = Trace(program=self._program.name, question=asked)
-                with dspy.context(lm=self._lm):
-                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked)
+                with dspy.context(lm=lm):
+                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm)
                 async with contextlib.aclosing(stream):
                     while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
                         told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)
@@ -186,11 +192,15 @@ class Answering:
         if citations:
             cited = CitedAnswer.of(prediction, self._program.retriever)
             answer["cited_answer"] = cited.text
-            answer["sources"] = [source.to_dict() for source in cited.sources]
+            answer["sources"] = [self._source(source) for source in cited.sources]
             answer["citations"] = [citation.to_dict() for citation in cited.citations]
         if story:
             answer["story"] = Story.of(prediction.trace).model_dump(mode="json")
         return answer
+
+    def _source(self, source: AnswerSource) -> dict[str, Any]:
+        link = self._link(source) if self._link is not None else ""
+        return {**source.to_dict(), **({"link": link} if link else {})}
 
 
 _COUNTED = {

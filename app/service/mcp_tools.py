@@ -10,6 +10,9 @@ from pydantic import Field
 
 from knowgap.errors import MissingDependency
 from knowgap.programs.base import Program
+from knowgap.programs.sources import AnswerSource
+from knowgap.retrieval.documents.sources import sources_of
+from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import Answering
 from knowgap.service.requests import Problem
 from knowgap.version import __version__
@@ -78,8 +81,19 @@ def make_server(program: Program, lm: dspy.BaseLM) -> MCPServer[Any]:
             k: Annotated[int, Field(description="How many passages.", ge=1, le=100)] = 5,
         ) -> dict[str, Any]:
             """Find the passages of the indexed documents that fit a query best."""
-            [hits] = await asyncio.to_thread(retriever.search, [query], k)
-            records = [{"rank": hit.rank, "score": hit.score, **hit.passage.to_dict()} for hit in hits]
-            return {"query": query, "hits": records}
+            return {"query": query, "hits": await asyncio.to_thread(_search, retriever, query, k)}
 
     return server
+
+
+def _search(retriever: Retriever, query: str, k: int) -> list[dict[str, Any]]:
+    """The hits, JSON-ready, with the file of each passage and its position there, where the index has recorded them."""
+    [hits] = retriever.search([query], k)
+    recorded = sources_of(retriever)
+    places = recorded.find(hit.passage.id for hit in hits) if recorded is not None else {}
+    records = []
+    for hit in hits:
+        source = AnswerSource(hit.rank, hit.passage, place=places.get(hit.passage.id)).to_dict()
+        place = {name: source[name] for name in ("file", "position") if name in source}
+        records.append({"rank": hit.rank, "score": hit.score, **hit.passage.to_dict(), **place})
+    return records

@@ -2,11 +2,12 @@
 
 The question is the text of the last message, which must be the user's. If earlier messages hold questions of the user
 that the assistant has answered, one call of the language model completes the question by the last twenty of them.
-Other messages are not read, and the reply says how many there were. Settings of sampling have no effect; the program
-has its own. A streamed reply tells the steps as `reasoning_content`, then the answer. The answer has the numbers of its
-sources in the text, `[1]`, and an annotation for each, `url_citation`, with title, file and page. Beside OpenAI's
-fields, a reply has `knowgap`: passages, sources, citations, cost, `unread_messages`, and `understood_as` for a completed
-question. `"citations": false` in the request leaves sources and citations out.
+Other messages are not read, and the reply says how many there were. `temperature`, `top_p` and `seed` are passed to
+the language model; `max_tokens` and `stop` end the answer. Other settings have no effect. A streamed reply tells the
+steps as `reasoning_content`, then the answer. The answer has the numbers of its sources in the text, `[1]`, and an
+annotation for each, `url_citation`, with title, file and page. Beside OpenAI's fields, a reply has `knowgap`: passages,
+sources, citations, cost, `unread_messages`, and `understood_as` for a completed question. `"citations": false` in the
+request leaves sources and citations out.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ from urllib.parse import quote
 import orjson
 from pydantic import BaseModel, Field
 
+from knowgap.retrieval.window import embedded_window
 from knowgap.service.answering import MAX_SAID, Answer, StepTold
 from knowgap.service.requests import Problem
 from knowgap.signatures.types import SubAnswer
+
+_PROMPT = "[[ ## "  # begins the marks of fields in DSPy's prompts
 
 
 class _Part(BaseModel):
@@ -53,6 +57,12 @@ class ChatRequest(BaseModel):
     stream_options: _StreamOptions | None = None
     n: Literal[1] | None = 1
     tools: list[Any] | None = Field(default=None, max_length=0)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    stop: str | list[str] | None = None
     citations: bool = True  # not OpenAI's
 
     def question(self) -> str:
@@ -62,12 +72,31 @@ class ChatRequest(BaseModel):
             ValueError: it is not the user's, or not a text.
         """
         last = self.messages[-1]
+        if any(_PROMPT in part.text for message in self.messages for part in message.parts()):
+            raise ValueError(
+                "this is a prompt of dspy.Predict, which wants a language model: this address answers questions from "
+                "an index; send the question alone, as in dspy.LM(…)(question)"
+            )
         if last.role != "user":
             raise ValueError(f"the last message is the question: its role must be 'user', not {last.role!r}")
         parts = last.parts()
         if others := sorted({part.type for part in parts} - {"text"}):
             raise ValueError(f"a question is a text: leave out {', '.join(others)}")
         return "\n".join(part.text for part in parts)
+
+    def sampling(self) -> dict[str, Any]:
+        """The settings that are passed to the language model."""
+        return self.model_dump(include={"temperature", "top_p", "seed"}, exclude_none=True)
+
+    def shortened(self, text: str) -> tuple[str, str]:
+        """The text up to `stop` and `max_tokens`, and why it ends there; tokens are those of the embedded encoder."""
+        for stop in [self.stop] if isinstance(self.stop, str) else self.stop or []:
+            text = text.partition(stop)[0] if stop else text
+        if (limit := self.max_completion_tokens or self.max_tokens) is not None:
+            ends = embedded_window().tokenizer.encode(text, add_special_tokens=False).offsets
+            if len(ends) > limit:
+                return text[: ends[limit - 1][1]], "length"
+        return text, "stop"
 
     def said(self) -> list[SubAnswer]:
         """Earlier questions of the user that the assistant has answered, the oldest first."""
@@ -80,18 +109,21 @@ class ChatRequest(BaseModel):
         return answered[-MAX_SAID:]
 
 
-def completion(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    """The whole reply."""
-    message = {"role": "assistant", **_message(answer), "refusal": None}
+def completion(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> dict[str, Any]:
+    """The whole reply; `base` is the address of the server."""
+    message, reason = _message(answer, asked, base)
+    choice = {"index": 0, "message": {"role": "assistant", **message, "refusal": None}, "finish_reason": reason}
     return {
         **_head("chat.completion", asked),
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "choices": [{**choice, "logprobs": None}],
         "usage": _usage(answer),
         "knowgap": _beside(answer, asked),
     }
 
 
-async def completion_chunks(items: AsyncIterator[StepTold | Answer], asked: ChatRequest) -> AsyncIterator[bytes]:
+async def completion_chunks(
+    items: AsyncIterator[StepTold | Answer], asked: ChatRequest, base: str
+) -> AsyncIterator[bytes]:
     """The reply as server-sent events."""
     head = _head("chat.completion.chunk", asked)
     delta: dict[str, Any] = {"role": "assistant"}
@@ -102,8 +134,9 @@ async def completion_chunks(items: AsyncIterator[StepTold | Answer], asked: Chat
                 yield _chunk(head, {**delta, "content": None, "reasoning_content": text})
                 delta = {}
                 continue
-            yield _chunk(head, {**delta, **_message(item)})
-            yield _chunk(head, {}, finish_reason="stop", knowgap=_beside(item, asked))
+            message, reason = _message(item, asked, base)
+            yield _chunk(head, {**delta, **message})
+            yield _chunk(head, {}, finish_reason=reason, knowgap=_beside(item, asked))
             if asked.stream_options is not None and asked.stream_options.include_usage:
                 yield _event({**head, "choices": [], "usage": _usage(item)})
             yield b"data: [DONE]\n\n"
@@ -115,22 +148,23 @@ def _head(kind: str, asked: ChatRequest) -> dict[str, Any]:
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "object": kind, "created": int(time.time()), "model": asked.model}
 
 
-def _message(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer with the numbers of its sources, and an annotation of OpenAI's form for each number."""
-    text = answer.get("cited_answer", answer["answer"])
+def _message(answer: Mapping[str, Any], asked: ChatRequest, base: str) -> tuple[dict[str, Any], str]:
+    """The answer with an annotation of OpenAI's form for each number of a source, and the reason for its end."""
+    text, reason = asked.shortened(answer.get("cited_answer", answer["answer"]))
     sources = {str(source["number"]): source for source in answer.get("sources", ())}
     annotations = []
-    for number in re.finditer(r"\[(\d+)\]", text) if sources else ():
+    for number in re.finditer(r"\[(\d+)\]", text):
         if (source := sources.get(number[1])) is not None:
             place = ", ".join(source[name] for name in ("file", "position") if name in source)
+            named = f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}"
             cited = {
                 "start_index": number.start(),
                 "end_index": number.end(),
                 "title": f"{source['title']} ({place})" if place else source["title"],
-                "url": source.get("link") or f"urn:knowgap:passage:{quote(source['passage_id'], safe='')}",
+                "url": base + source["link"] if "link" in source else named,
             }
             annotations.append({"type": "url_citation", "url_citation": cited})
-    return {"content": text, "annotations": annotations}
+    return {"content": text, "annotations": annotations}, reason
 
 
 def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
@@ -140,7 +174,9 @@ def _usage(answer: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _beside(answer: Mapping[str, Any], asked: ChatRequest) -> dict[str, Any]:
-    kept = {name: answer[name] for name in ("understood_as", "passages", "sources", "citations", "cost") if name in answer}
+    kept = {
+        name: answer[name] for name in ("understood_as", "passages", "sources", "citations", "cost") if name in answer
+    }
     return {**kept, "unread_messages": len(asked.messages) - 1 - 2 * len(asked.said())}
 
 

@@ -10,6 +10,7 @@
                                  completed by what was said; the answer has `understood_as`
     POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`
     GET  /v1/models              the program, as a model of that protocol
+    GET  /files/NAME             a file that the index was made of, if visitors may open them
     GET, POST /search            the passages for one query or many: see `searching`
     GET  /healthz                {"status": "ok", "program": its name, "index": its engine, digests and quality}
     GET  /metrics                what is counted, for Prometheus
@@ -50,6 +51,7 @@ from knowgap.programs.base import Program
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold
 from knowgap.service.examples import example_questions
+from knowgap.service.files import Files
 from knowgap.service.listening import HTTPServer
 from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
@@ -83,12 +85,13 @@ class Server(HTTPServer):
             address answers only to loopback names, so that no page of another site reaches it through a browser.
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
         examples: questions that the page offers to begin with; without any, some are made of the titles of the index.
+        show_files: visitors may open the files that the index was made of; sources link to them.
 
     Attributes:
         name: the program's name, which stands for a model's; None without a program.
 
     Raises:
-        UsageError: the address cannot be used, or there is neither a program nor an index.
+        UsageError: the address cannot be used, there is neither a program nor an index, or there are no files to show.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class Server(HTTPServer):
         key: str | None = None,
         grace: float = 60.0,
         examples: Sequence[str] = (),
+        show_files: bool = False,
     ) -> None:
         if program is None and index is None:
             raise UsageError("a server needs a program or an index to serve")
@@ -111,10 +115,13 @@ class Server(HTTPServer):
         routes = [Route("/healthz", self._health), Route("/metrics", self._show_metrics)]
         self.name: str | None = None
         if program is not None:
-            lm = lm or dspy.settings.lm
-            self._answering = Answering(program, lm, max_questions=max_questions, deadline=deadline, metrics=metrics)
+            lm, index = lm or dspy.settings.lm, index or program.retriever
+            self._files = Files(index) if show_files else None
+            link = self._files.link if self._files is not None else None
+            limits = {"max_questions": max_questions, "deadline": deadline}
+            self._answering = Answering(program, lm, **limits, metrics=metrics, link=link)
             self._answering.warm_up()
-            self.name, index = self._answering.name, index or program.retriever
+            self.name = self._answering.name
             self._page = _templates().get_template("page.html.jinja")
             routes += [
                 Route("/", self._show_page),
@@ -122,6 +129,7 @@ class Server(HTTPServer):
                 Route("/v1/chat/completions", self._chat, methods=["POST"]),
                 Route("/v1/models", self._models),
             ]
+            routes += [Route("/files/{name:path}", self._show_file)] if show_files else []
         self._metrics, self._searching, self._index = metrics, None, index
         self._examples = list(examples)
         if index is not None:
@@ -142,6 +150,9 @@ class Server(HTTPServer):
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
         examples = self._examples or await asyncio.to_thread(example_questions, self._index)
         return HTMLResponse(self._page.render(nonce=nonce, examples=examples), headers=headers)
+
+    async def _show_file(self, request: Request) -> Response:
+        return await asyncio.to_thread(self._files.respond, request.path_params["name"])  # pyright: ignore[reportOptionalMemberAccess]
 
     async def _health(self, request: Request) -> Response:
         index = None if self._searching is None else await asyncio.to_thread(self._searching.describe)
@@ -175,11 +186,17 @@ class Server(HTTPServer):
             raise Problem(400, str(error)) from error
         steps = bool(asked.stream)
         items = self._answering.answer(
-            question, request.receive, said=asked.said(), steps=steps, citations=asked.citations
+            question,
+            request.receive,
+            said=asked.said(),
+            steps=steps,
+            citations=asked.citations,
+            sampling=asked.sampling(),
         )
+        base = str(request.base_url)
         if steps:
-            return await _Events.begin(items, lambda items: completion_chunks(items, asked))
-        return json_response(completion(await _last(items), asked))
+            return await _Events.begin(items, lambda items: completion_chunks(items, asked, base))
+        return json_response(completion(await _last(items), asked, base))
 
     async def _refuse(self, request: Request, error: Any) -> Response:
         if isinstance(error, HTTPException):

@@ -108,7 +108,7 @@ def _worded(prompt: Prompt) -> str:
         return max(choices, key=lambda choice: len(words & set(stems(choice[1]))), default=("A", ""))[0]
     if style.startswith("yes or no") and text not in ("yes", "no"):
         return "yes" if found.confidence >= 0.5 else "no"
-    if "sentence" in style and "not a sentence" not in style and found.support:
+    if "sentence" in style and "not a sentence" not in style and found.support and not prompt.sub_answers:
         return " ".join(dict.fromkeys(standalone(sentence) for sentence in found.support))
     return text
 

@@ -59,7 +59,7 @@ class Source:
 
     @property
     def position(self) -> str:
-        """Where it stands in the file, as a reader looks for it: `page 3`, `rows 12–40`; empty if nothing is counted."""
+        """Where it stands in the file, such as `page 3` or `rows 12–40`; empty if nothing is counted."""
         if not self.unit:
             return ""
         return f"{self.unit} {self.first}" if self.first == self.last else f"{self.unit}s {self.first}–{self.last}"

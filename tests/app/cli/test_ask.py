@@ -46,19 +46,24 @@ def test_tells_the_story_in_ten_lines_and_every_step_on_demand(indexed):
 
 
 def test_says_what_supports_the_answer(indexed, monkeypatch):
-    assert "(supported by Orle Bridge: " in indexed(*ASK, "--program", "rag")[0]
+    printed = indexed(*ASK, "--program", "rag")[0].splitlines()
+    assert printed[-2:] == [
+        "The Orle Bridge was designed by Ada Venn [1].",
+        "  [1] Orle Bridge: The Orle Bridge was designed by Ada Venn.",
+    ]
     lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn designed the Orle Bridge. Bo [b]Reed[/b] paid for it."})
     monkeypatch.setattr("knowgap.cli.factories.load_lm", lambda *_, **__: lm)
     printed = indexed(*ASK, "--program", "rag", "--style", "long")[0].splitlines()
-    assert printed[-2].startswith("  Ada Venn designed the Orle Bridge. (supported by ")
-    assert printed[-1] == "  Bo [b]Reed[/b] paid for it. (no passage supports it)"
+    assert printed[-3] == "Ada Venn designed the Orle Bridge [1]. Bo [b]Reed[/b] paid for it."
+    assert printed[-1] == "  no passage supports Bo [b]Reed[/b] paid for it."
     [first, second] = indexed.json(*ASK, "--program", "rag", "--set", "style=long")["citations"]
     assert (first["supported"], second["supported"], second["passages"]) == (True, False, [])
 
 
 def test_answers_as_json(indexed):
-    answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2")
-    assert answer["answer"] == "Ada Venn"
+    answer = indexed.json(*ASK, "--program", "rag", "--set", "top_k=2", "--style", "short")
+    assert (answer["answer"], answer["cited_answer"]) == ("Ada Venn", "Ada Venn [1]")
+    assert answer["sources"][0]["sentence"] == "The Orle Bridge was designed by Ada Venn."
     assert len(answer["passages"]) <= 2
     assert answer["trace"]["cost"]["lm_calls"] == 1
 

@@ -14,7 +14,7 @@ import httpx
 import openai
 import pytest
 from dspy.utils.exceptions import LMAuthError, LMTransportError
-from support import scripted_lm
+from support import ScriptedEngine, lm_of, scripted_lm
 
 from knowgap.errors import IndexFolderError, IndexMissing, UsageError
 from knowgap.programs.base import Program
@@ -90,6 +90,8 @@ def test_a_question_is_answered_with_passages_citations_and_cost(client, server)
     assert (answer["question"], answer["answer"]) == (QUESTION, "the Isk")
     assert answer["passages"] == [ISK.to_dict()]
     assert [citation["statement"] for citation in answer["citations"]] == ["the Isk"]
+    assert answer["cited_answer"] == "the Isk [1]"
+    assert answer["sources"] == [{"number": 1, "title": "Isk", "passage_id": "isk", "sentence": ISK.text}]
     assert (answer["cost"]["lm_calls"], answer["cost"]["retrievals"]) == (1, 1)
     found = client.get("/search", params={"query": QUESTION, "k": 1}).json()["topk"]
     assert [record["pid"] for record in found] == ["isk"]
@@ -116,14 +118,16 @@ def test_openai_s_client(server):
         [model] = client.models.list().data
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": QUESTION}]
         reply = client.chat.completions.create(model=model.id, messages=messages, temperature=0.2)
-        assert reply.choices[0].message.content == "the Isk"
+        assert reply.choices[0].message.content == "the Isk [1]"
+        [cited] = [each.url_citation for each in reply.choices[0].message.annotations]
+        assert (cited.start_index, cited.end_index, cited.title) == (8, 11, "Isk")
         assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
         assert reply.model_extra["knowgap"]["unread_messages"] == 1
 
         options = {"stream": True, "stream_options": {"include_usage": True}}
         chunks = list(client.chat.completions.create(model=model.id, messages=messages, **options))
         deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
-        assert "".join(delta.content or "" for delta in deltas) == "the Isk"
+        assert "".join(delta.content or "" for delta in deltas) == "the Isk [1]"
         assert "retrieved" in "".join(delta.model_extra.get("reasoning_content") or "" for delta in deltas)
         assert chunks[-1].usage == reply.usage
         with pytest.raises(openai.NotFoundError, match="there is no model 'gpt'"):
@@ -134,7 +138,40 @@ def test_openai_s_client(server):
 
 def test_dspy_asks_it_like_any_model(server):
     lm = dspy.LM("openai/knowgap/rag", api_base=f"{server.url}/v1", api_key="none", cache=False)
-    assert lm(QUESTION) == ["the Isk"]
+    assert lm(QUESTION, citations=False) == ["the Isk"]
+
+
+def test_a_prompt_of_dspy_is_told_that_this_is_no_language_model(server):
+    lm = dspy.LM("openai/knowgap/rag", api_base=f"{server.url}/v1", api_key="none", cache=False, num_retries=0)
+    with pytest.raises(Exception, match="which wants a language model"):
+        dspy.Predict("question -> answer")(question=QUESTION, lm=lm)
+
+
+def test_sampling_reaches_the_language_model_and_limits_end_the_answer():
+    seen = []
+
+    class Watched(ScriptedEngine):
+        def complete(self, request):
+            seen.append(request.config.temperature)
+            return super().complete(request)
+
+    lm = lm_of(Watched(lambda outputs, inputs: {"answer": "the Isk"}))
+    with (
+        Server(RAG(OneRiver()), lm, port=0) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+
+        def ask(**options):
+            messages = [{"role": "user", "content": QUESTION}]
+            [choice] = client.chat.completions.create(model="knowgap/rag", messages=messages, **options).choices
+            return choice.message.content, choice.finish_reason
+
+        assert ask(temperature=0.25, seed=3) == ("the Isk [1]", "stop")
+        assert ask(max_tokens=1) == ("the", "length")
+        assert ask(stop=[" Isk"]) == ("the", "stop")
+        with pytest.raises(openai.BadRequestError, match="temperature"):
+            ask(temperature=9)
+    assert seen == [0.25, None, None]
 
 
 CHAT = {"model": "knowgap/rag", "messages": [{"role": "user", "content": [{"type": "image_url"}]}]}

@@ -1,0 +1,61 @@
+"""Files that visitors may open: those of the index, and no others."""
+
+import httpx
+import pytest
+from support import scripted_lm
+
+import knowgap
+from knowgap.errors import UsageError
+from knowgap.programs.baselines.rag import RAG
+from knowgap.service import Server
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("documents")
+    (folder / "docs" / "in").mkdir(parents=True)
+    (folder / "docs" / "in" / "a b.md").write_text("# Tarn\n\nThe Isk flows through Tarn.\n", encoding="utf-8")
+    page = "<title>Orle</title><script>alert(1)</script><p>Ada Venn designed the Orle Bridge in 1931.</p>"
+    (folder / "docs" / "orle.html").write_text(page, encoding="utf-8")
+    (folder / "secret.txt").write_text("a secret", encoding="utf-8")
+    index = knowgap.build_index(folder / "docs", folder / "index", engine="bm25")
+    (folder / "docs" / "late.txt").write_text("came later", encoding="utf-8")
+    (folder / "docs" / "link.md").symlink_to(folder / "secret.txt")
+    lm, _ = scripted_lm(lambda *_: {"answer": "The Isk flows through Tarn."})
+    with (
+        Server(RAG(index, style="sentence"), lm, port=0, show_files=True) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        yield client
+
+
+def test_a_source_has_a_link_that_opens_its_file(service):
+    answer = service.post("/v1/ask", json={"question": "Which river flows through Tarn?"}).json()
+    assert answer["cited_answer"] == "The Isk flows through Tarn [1]."
+    source = answer["sources"][0]
+    assert (source["file"], source["link"]) == ("in/a b.md", "files/in/a%20b.md")
+    opened = service.get(f"/{source['link']}")
+    assert (opened.status_code, opened.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert "The Isk" in opened.text
+    asked = {"model": "knowgap/rag", "messages": [{"role": "user", "content": "Which river flows through Tarn?"}]}
+    message = service.post("/v1/chat/completions", json=asked).json()["choices"][0]["message"]
+    url = message["annotations"][0]["url_citation"]["url"]
+    assert url == f"{str(service.base_url).rstrip('/')}/files/in/a%20b.md"
+
+
+def test_a_page_cannot_run_its_scripts(service):
+    opened = service.get("/files/orle.html")
+    assert opened.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
+    assert opened.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("name", ["late.txt", "link.md", "%2e%2e/secret.txt", "..%2fsecret.txt", "/etc/passwd", "in"])
+def test_no_other_file_is_shown(service, name):
+    assert service.get(f"/files/{name}").status_code == 404
+
+
+def test_an_index_without_files_has_none_to_show():
+    lm, _ = scripted_lm(lambda *_: {"answer": "x"})
+    index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], "plain", engine="bm25")
+    with pytest.raises(UsageError, match="it has no files to show"):
+        Server(RAG(index), lm, port=0, show_files=True)

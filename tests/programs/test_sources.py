@@ -1,0 +1,91 @@
+"""The numbered sources of an answer, their files and positions."""
+
+import dspy
+import pytest
+from support import scripted_lm
+
+from knowgap.programs.baselines.rag import RAG
+from knowgap.programs.sources import AnswerSource, CitedAnswer
+from knowgap.retrieval.documents.sources import Source
+from knowgap.retrieval.passage import Hit, Passage
+
+BRIDGE = Passage("bridge", "Orle Bridge", "It opened in 1931. The Orle Bridge was designed by Ada Venn.")
+VENN = Passage("venn", "Ada Venn", "Ada Venn was an engineer. Ada Venn was born in Tarn.")
+
+
+class Both:
+    def search(self, queries, k):
+        return [[Hit(VENN, 2.0, 1), Hit(BRIDGE, 1.0, 2)] for _ in queries]
+
+
+def cited(answer, style="sentence"):
+    lm, _ = scripted_lm(lambda *_: {"answer": answer})
+    program = RAG(Both(), style=style)
+    with dspy.context(lm=lm):
+        return CitedAnswer.of(program(question="Who designed the Orle Bridge?"))
+
+
+def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text():
+    found = cited("The Orle Bridge was designed by Ada Venn. Ada Venn was born in Tarn. Nobody painted it.")
+    assert found.text == (
+        "The Orle Bridge was designed by Ada Venn [1]. Ada Venn was born in Tarn [2]. Nobody painted it."
+    )
+    assert [(source.number, source.passage.id) for source in found.sources] == [(1, "bridge"), (2, "venn")]
+    assert [source.sentence for source in found.sources] == [
+        "The Orle Bridge was designed by Ada Venn.",
+        "Ada Venn was born in Tarn.",
+    ]
+
+
+def test_numbers_that_the_model_wrote_give_way():
+    assert cited("The Orle Bridge was designed by Ada Venn [2].").text == (
+        "The Orle Bridge was designed by Ada Venn [1]."
+    )
+
+
+def test_an_unknown_answer_has_sources_that_were_read_but_no_numbers():
+    found = cited("unknown")
+    assert "[" not in found.text
+    assert [source.to_dict() for source in found.sources] == [
+        {"number": 1, "title": "Ada Venn", "passage_id": "venn"},
+        {"number": 2, "title": "Orle Bridge", "passage_id": "bridge"},
+    ]
+
+
+def test_a_single_sentence_stands_by_itself_and_a_name_is_read_with_its_question():
+    [sentence] = cited("The Orle Bridge was designed by Ada Venn.").citations
+    assert sentence.supported
+    [name] = cited("Ada Venn").citations
+    assert (name.statement, name.supported) == ("Ada Venn", True)
+
+
+@pytest.mark.parametrize(
+    ("place", "shown", "record"),
+    [
+        (None, "[3] Manual / Setup / Ports", {"title": "Manual / Setup / Ports"}),
+        (
+            Source("manual.pdf", 0, 9, "page", 4, 4),
+            "[3] Manual, manual.pdf, page 4",
+            {"title": "Manual", "file": "manual.pdf", "position": "page 4", "page": 4, "section": "Setup / Ports"},
+        ),
+        (
+            Source("manual.md", 0, 9),
+            "[3] Manual, manual.md, Setup / Ports",
+            {"title": "Manual", "file": "manual.md", "position": "Setup / Ports", "section": "Setup / Ports"},
+        ),
+        (
+            Source("towns.xlsx", 0, 9, "row", 2, 5),
+            "[3] Manual, towns.xlsx, Setup / Ports, rows 2–5",
+            {
+                "title": "Manual",
+                "file": "towns.xlsx",
+                "position": "Setup / Ports, rows 2–5",
+                "section": "Setup / Ports",
+            },
+        ),
+    ],
+)
+def test_a_source_says_where_it_stands(place, shown, record):
+    source = AnswerSource(3, Passage("id", "Manual / Setup / Ports", "text"), place=place)
+    assert str(source) == shown
+    assert source.to_dict() == {"number": 3, "passage_id": "id", **record}
