@@ -28,7 +28,8 @@ from knowgap.programs.trace.recorder import LISTENER, TraceRecorder, current_rec
 from knowgap.programs.trace.steps import Answered, Asked, Malformed, Reasoned, Retrieved, Shortened, Step, Stopped
 from knowgap.programs.trace.watching import show_request, show_search, show_step
 from knowgap.retrieval.index.engines import as_retriever
-from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike, search_all
+from knowgap.retrieval.passage import Hit, Passage, Retriever, RetrieverLike
+from knowgap.retrieval.searching import search_all
 from knowgap.signatures import STYLES, UNKNOWN, AnswerFromPassages, ShortenAnswer
 from knowgap.signatures.values import is_unknown
 

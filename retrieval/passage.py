@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from typing_extensions import Self
 
-from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.errors import ValueOutOfBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,19 +83,6 @@ class Retriever(Protocol):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The `k` best passages for each of the `queries`, one list per query, in their order."""
         ...
-
-
-def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
-    """The hits of a retriever for each query.
-
-    Raises:
-        UsageError: a retriever from outside returns something else.
-    """
-    results = retriever.search(list(queries), k)
-    if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
-        name = type(retriever).__name__
-        raise UsageError(f"{name}.search(queries, k) must return a list of knowgap.Hit for each of the queries")
-    return results
 
 
 RetrieverLike = Retriever | str | Path

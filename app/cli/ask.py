@@ -133,6 +133,7 @@ def ask(
     *,
     question: Annotated[str, Argument(help="The question.")],
     options: AskOptions,
+    wanted: o.DocumentOptions,
     trace: Annotated[bool, Option("--trace", help="Show every step, not only the rounds in brief.")] = False,
     as_json: o.Json = False,
 ) -> None:
@@ -147,12 +148,13 @@ def ask(
     from knowgap.lms.providers import as_language_model_error, unreadable_replies
     from knowgap.programs.prediction import CitedPrediction
     from knowgap.programs.sources import CitedAnswer
+    from knowgap.retrieval.searching import only_documents
 
     if not question.strip():
         raise EmptyQuestion("the question is empty: ask something")
     with _opened(options) as (program, lm):
         try:
-            with dspy.context(lm=lm):
+            with dspy.context(lm=lm), only_documents(program.retriever, wanted.filter()):
                 prediction = program(question=question)
         except LMError as error:
             raise as_language_model_error(error, lm) from error

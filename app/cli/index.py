@@ -149,15 +149,16 @@ def search(
     *,
     query: Annotated[str, Argument(help="What to look for.")],
     options: o.IndexOptions,
+    wanted: o.DocumentOptions,
     k: Annotated[int, Option("-k", min=1, help="How many passages.")] = 5,
     as_json: o.Json = False,
 ) -> None:
     """Show the passages that an index finds for a query."""
-    from knowgap.retrieval.passage import search_all
+    from knowgap.retrieval.searching import only_documents, search_all
 
     if not query.strip():
         raise UsageError("the query is empty: say what to look for")
-    with factories.open_index(options) as retriever:
+    with factories.open_index(options) as retriever, only_documents(retriever, wanted.filter()):
         [hits] = search_all(retriever, [query], k)
         sources = find_sources(retriever, [hit.passage for hit in hits], lines=as_json)
     if as_json:

@@ -7,12 +7,16 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 from typer import Option
 
 from knowgap.errors import UsageError
+
+if TYPE_CHECKING:
+    from knowgap.retrieval.documents.sources import DocumentFilter
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -194,6 +198,25 @@ class IndexOptions:
     engine: Engine = None
     quality: Quality = None
     allow_hub: AllowHub = None
+
+
+@dataclass(frozen=True)
+class DocumentOptions:
+    """Which documents of an index are searched."""
+
+    files: Annotated[
+        list[str] | None,
+        Option("--file", help="Search only this file, folder or pattern such as '*.pdf'. Can be repeated."),
+    ] = None
+    since: Annotated[
+        datetime | None, Option("--since", formats=["%Y-%m-%d"], help="Search only files modified since this day.")
+    ] = None
+
+    def filter(self) -> DocumentFilter:
+        """The filter of an index's documents."""
+        from knowgap.retrieval.documents.sources import DocumentFilter
+
+        return DocumentFilter(tuple(self.files or ()), self.since.date() if self.since is not None else None)
 
 
 @dataclass(frozen=True)

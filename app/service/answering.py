@@ -20,7 +20,9 @@ from knowgap.programs.streaming import Recorded
 from knowgap.programs.trace.steps import Refined
 from knowgap.programs.trace.story import Story
 from knowgap.programs.trace.trace import Cost, Trace, describe_step
+from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Passage
+from knowgap.retrieval.searching import only_documents
 from knowgap.service.requests import Patience, Problem
 from knowgap.signatures.types import SubAnswer
 
@@ -97,6 +99,7 @@ class Answering:
         steps: bool = False,
         citations: bool = True,
         sampling: Mapping[str, Any] | None = None,
+        documents: DocumentFilter | None = None,
     ) -> AsyncGenerator[StepTold | Answer, None]:
         """Answer a question; the last item is the `Answer`.
 
@@ -110,6 +113,7 @@ class Answering:
             citations: find the passages that support the answer, and number them as its sources, which may take longer
                 than all other computing.
             sampling: options of the language model for this question, such as `temperature`.
+            documents: which documents of the index are searched; None for all.
 
         Raises:
             Problem: there is no answer.
@@ -122,9 +126,11 @@ class Answering:
         self._free -= 1
         self._in_progress.inc()
         started, outcome = time.perf_counter(), "cancelled"
-        lm = self._lm.copy(**sampling) if sampling else self._lm
+        lm, documents = self._lm.copy(**sampling) if sampling else self._lm, documents or DocumentFilter()
         try:
-            async with contextlib.aclosing(self._items(question, gone, said, steps, citations, lm)) as items:
+            async with contextlib.aclosing(
+                self._items(question, gone, said, steps, citations, lm, documents or DocumentFilter())
+            ) as items:
                 async for item in items:
                     if isinstance(item, Answer):
                         outcome = "answered"
@@ -144,9 +150,11 @@ class Answering:
         with dspy.context(lm=lm):
             return await program.acall(question=question)
 
-    async def _predict(self, question: str, lm: dspy.BaseLM) -> AsyncGenerator[Any, None]:
+    async def _predict(self, question: str, lm: dspy.BaseLM, documents: DocumentFilter) -> AsyncGenerator[Any, None]:
         """The prediction alone, as the last item of `Program.arecorded`."""
-        yield await self._call(self._program, question, lm)
+        with only_documents(self._program.retriever, documents):
+            prediction = await self._call(self._program, question, lm)
+        yield prediction
 
     async def _items(
         self,
@@ -156,6 +164,7 @@ class Answering:
         steps: bool,
         citations: bool,
         lm: dspy.BaseLM,
+        documents: DocumentFilter,
     ) -> AsyncGenerator[StepTold | Answer, None]:
         try:
             async with Patience(gone, self._deadline) as patience:
@@ -166,8 +175,8 @@ class Answering:
                     yield StepTold(step.model_dump(mode="json"), text=[f"understood as: {completed.answer}"])
                 asked = completed.answer if completed else question
                 told = Trace(program=self._program.name, question=asked)
-                with dspy.context(lm=lm):
-                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm)
+                with dspy.context(lm=lm), only_documents(self._program.retriever, documents):
+                    stream = self._program.arecorded(question=asked) if steps else self._predict(asked, lm, documents)
                 async with contextlib.aclosing(stream):
                     while isinstance(recorded := await patience.wait_for(anext(stream)), Recorded):
                         told.passages.update((passage.id, passage.to_dict()) for passage in recorded.passages)

@@ -3,6 +3,7 @@
     GET  /search?query=…&k=10                     one query
     POST /search {"query": "…", "k": 10}          the same
     POST /search {"queries": ["…", …], "k": 10}   many queries
+    POST /search {…, "files": ["reports", "*.pdf"], "since": "2026-01-31"}   only in these documents
 
 One query is answered with `{"topk": [{"pid", "text", "long_text", "title", "passage", "score", "rank"}, …]}`, several
 with `{"results": [[…], …]}`. `text` and `long_text` hold "title | passage", as on hosted servers of the protocol.
@@ -15,6 +16,7 @@ import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from datetime import date
 from typing import Annotated, Any
 
 import orjson
@@ -22,7 +24,9 @@ import prometheus_client as prometheus
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
+from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Hit, Retriever
+from knowgap.retrieval.searching import only_documents, search_all
 from knowgap.service.requests import Patience, Problem
 
 _AT_ONCE = 8  # searches; others wait
@@ -39,6 +43,12 @@ class SearchRequest(BaseModel):
     query: _Query | None = None
     queries: Annotated[list[_Query], Field(max_length=256)] | None = None
     k: Annotated[int, Field(ge=1, le=1000)] = 10
+    files: tuple[str, ...] = ()
+    since: date | None = None
+
+    def documents(self) -> DocumentFilter:
+        """Which documents are searched."""
+        return DocumentFilter(self.files, self.since)
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -106,7 +116,9 @@ class Searching:
 
     def _search(self, asked: SearchRequest) -> bytes:
         queries = asked.queries if asked.queries is not None else [asked.query or ""]
-        results = [[_record(hit) for hit in hits] for hits in self._retriever.search(queries, asked.k)]
+        with only_documents(self._retriever, asked.documents()):
+            found = search_all(self._retriever, queries, asked.k)
+        results = [[_record(hit) for hit in hits] for hits in found]
         return orjson.dumps({"topk": results[0]} if asked.queries is None else {"results": results})
 
 

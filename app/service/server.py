@@ -8,6 +8,8 @@
                                  {"question": "…", "citations": false}: sooner, without sources and citations
                                  {"question": "…", "said": [{"question", "answer"}, …]}: a follow-up question, which is
                                  completed by what was said; the answer has `understood_as`
+                                 {"question": "…", "files": ["reports", "*.pdf"], "since": "2026-01-31"}: answered from
+                                 these documents only
     POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`
     GET  /v1/models              the program, as a model of that protocol
     GET  /files/NAME             a file that the index was made of, if visitors may open them
@@ -31,6 +33,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from datetime import date
 from typing import Annotated, Any
 
 import dspy
@@ -48,6 +51,7 @@ from starlette.types import Receive, Scope, Send
 
 from knowgap.errors import UsageError
 from knowgap.programs.base import Program
+from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold
 from knowgap.service.examples import example_questions
@@ -68,6 +72,8 @@ class AskRequest(BaseModel):
     stream: bool = False
     citations: bool = True
     said: Annotated[list[SubAnswer], Field(max_length=MAX_SAID)] = []
+    files: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    since: Annotated[date | None, Field(strict=False)] = None
 
 
 class Server(HTTPServer):
@@ -172,7 +178,12 @@ class Server(HTTPServer):
     async def _ask(self, request: Request) -> Response:
         asked = await read_request(request, AskRequest)
         items = self._answering.answer(
-            asked.question, request.receive, said=asked.said, steps=asked.stream, citations=asked.citations
+            asked.question,
+            request.receive,
+            said=asked.said,
+            steps=asked.stream,
+            citations=asked.citations,
+            documents=DocumentFilter(asked.files, asked.since),
         )
         return await _Events.begin(items, _events) if asked.stream else json_response(await _last(items))
 

@@ -10,7 +10,7 @@ from typing import Any
 from knowgap.compiling.data.corpus import Split, document_folder, read_corpus_lines
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.errors import DataError, UsageError
-from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, read_documents, shown_name
+from knowgap.retrieval.documents.reading import ReadFile, Reading, Update, modified, read_documents, shown_name
 from knowgap.retrieval.documents.sources import FileRecord, Source, Sources, batches, passage_digest
 from knowgap.retrieval.documents.splitting import PASSAGE_TOKENS, Piece, Splitter
 from knowgap.retrieval.index.build import lock_index
@@ -159,7 +159,7 @@ def _files(
         yield from read_documents(documents, splitter, reading, known, report)
         return
     name = shown_name(source.name)
-    record = FileRecord(file_digest(source) if source.is_file() else None)
+    record = FileRecord(file_digest(source) if source.is_file() else None, modified=modified(source))
 
     def placed() -> Iterator[tuple[Passage, Source]]:
         for line, passage in read_corpus_lines(source):

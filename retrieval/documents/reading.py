@@ -205,6 +205,14 @@ class ReadFile(NamedTuple):
     placed: Iterable[tuple[Passage, Source]] | None = None
 
 
+def modified(path: Path) -> float:
+    """When a file was last modified, in seconds since 1970; 0 if that cannot be read."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def read_documents(
     folder: Folder,
     splitter: Splitter,
@@ -238,10 +246,10 @@ def read_documents(
                 reading.problems[name] = str(problem)
                 # Without a digest, what may be missing today alone (a right, a library, time) is tried again.
                 lasting = not isinstance(problem, NotNow) and digest is not None
-                yield ReadFile(name, FileRecord(digest if lasting else None, str(problem)))
+                yield ReadFile(name, FileRecord(digest if lasting else None, str(problem), modified(path)))
                 continue
             if made.note:
                 reading.notes[name] = made.note
             reading.kinds[kind] += 1
             reading.count(len(made.placed))
-            yield ReadFile(name, FileRecord(digest), made.placed)
+            yield ReadFile(name, FileRecord(digest, modified=modified(path)), made.placed)

@@ -6,6 +6,7 @@ itself: an index without it is searched like any other, and without places.
 
 from __future__ import annotations
 
+import datetime
 import errno
 import hashlib
 import itertools
@@ -14,8 +15,9 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, astuple, dataclass
-from pathlib import Path
+from dataclasses import asdict, astuple, dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from knowgap.errors import IndexDamaged
@@ -27,7 +29,7 @@ Item = TypeVar("Item")
 _IDS_AT_ONCE = 500
 _SCHEMA = """
 create table settings (name text primary key, value text not null);
-create table files (path text primary key, digest text, problem text not null);
+create table files (path text primary key, digest text, problem text not null, modified real not null);
 create table passages (
     id text primary key, digest text not null, file text not null references files,
     start integer not null, end integer not null, unit text not null, first integer not null, last integer not null
@@ -83,10 +85,49 @@ def _telling_of_full_disks(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """The SHA-256 of a file (None if it could not be read), and why its text is not in the index, if it is not."""
+    """What is recorded of a file.
+
+    Args:
+        digest: the SHA-256 of the file; None if it could not be read.
+        problem: why its text is not in the index, if it is not.
+        modified: when it was last modified, in seconds since 1970; a file is the same whenever it was.
+    """
 
     digest: str | None
     problem: str = ""
+    modified: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """Which documents of an index are searched.
+
+    Args:
+        files: a file is searched if one of these is its path in the folder that was indexed, a folder above it, or a
+            pattern of a shell that it matches, such as `*.pdf`; empty for all files.
+        since: files last modified before this day, in local time, are left out.
+
+    >>> import datetime
+    >>> DocumentFilter(("reports", "*.md")).accepts("reports/2026/june.pdf", modified=0.0)
+    True
+    >>> DocumentFilter(since=datetime.date(2026, 1, 1)).accepts("june.pdf", modified=0.0)
+    False
+    """
+
+    files: tuple[str, ...] = ()
+    since: datetime.date | None = None
+
+    def __str__(self) -> str:
+        parts = [" or ".join(self.files)] if self.files else []
+        return ", ".join([*parts, f"modified since {self.since}"] if self.since else parts)
+
+    def accepts(self, path: str, modified: float) -> bool:
+        """Whether a file is searched."""
+        parents = {parent.as_posix() for parent in PurePosixPath(path).parents} - {"."}
+        named = not self.files or any(
+            fnmatchcase(path, pattern) or pattern.rstrip("/") in parents for pattern in self.files
+        )
+        return named and (self.since is None or datetime.date.fromtimestamp(modified) >= self.since)
 
 
 class Sources:
@@ -139,8 +180,17 @@ class Sources:
 
     def files(self) -> dict[str, FileRecord]:
         """The files by path, in the order of their paths."""
-        rows = self._read("select path, digest, problem from files order by path")
-        return {path: FileRecord(digest, problem) for path, digest, problem in rows}
+        rows = self._read("select path, digest, problem, modified from files order by path")
+        return {path: FileRecord(digest, problem, modified) for path, digest, problem, modified in rows}
+
+    def ids(self, wanted: DocumentFilter) -> frozenset[str]:
+        """The ids of the passages of those files that a filter accepts."""
+        files = [path for path, record in self.files().items() if wanted.accepts(path, record.modified)]
+        found: set[str] = set()
+        for part in batches(files, _IDS_AT_ONCE):
+            rows = self._read(f"select id from passages where file in ({', '.join('?' * len(part))})", *part)
+            found.update(_id(key) for (key,) in rows)
+        return frozenset(found)
 
     def _passages(self, file: str) -> list[tuple[Any, ...]]:
         return self._read("select * from passages where file = ? order by first, start, id", file)
@@ -160,7 +210,7 @@ class Sources:
     def write_file(self, file: str, record: FileRecord) -> None:
         """Record a file, which has no passages yet."""
         with self._writing() as database:
-            database.execute("insert into files values (?, ?, ?)", (file, record.digest, record.problem))
+            database.execute("insert into files values (?, ?, ?, ?)", (file, *astuple(record)))
 
     def write_passages(self, placed: Iterable[tuple[Passage, Source]]) -> None:
         """Record passages and their places."""

@@ -1,0 +1,55 @@
+"""How programs and commands search a retriever: the whole of it, or only some of its documents."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from knowgap.errors import UsageError
+from knowgap.retrieval.documents.sources import DocumentFilter, sources_of
+from knowgap.retrieval.passage import Hit, Retriever
+
+_IDS: ContextVar[frozenset[str] | None] = ContextVar("searched passages", default=None)
+
+
+def search_all(retriever: Retriever, queries: Sequence[str], k: int) -> list[list[Hit]]:
+    """The hits of a retriever for each query, within the documents of `only_documents`.
+
+    Raises:
+        UsageError: a retriever from outside returns something else.
+    """
+    ids, search = _IDS.get(), retriever.search
+    some: dict[str, Any] = {} if ids is None else {"ids": ids}
+    results = search(list(queries), k, **some)
+    if len(results) != len(queries) or not all(isinstance(hit, Hit) for hits in results for hit in hits):
+        name = type(retriever).__name__
+        raise UsageError(f"{name}.search(queries, k) must return a list of knowgap.Hit for each of the queries")
+    return results
+
+
+@contextlib.contextmanager
+def only_documents(retriever: Any, wanted: DocumentFilter) -> Iterator[None]:
+    """Search only some documents of an index in the block, and in threads that take over its context.
+
+    Raises:
+        UsageError: the index has not recorded its files or cannot search a part of itself, or no file is wanted.
+    """
+    if wanted == DocumentFilter():
+        yield
+        return
+    sources = sources_of(retriever)
+    if sources is None or "ids" not in inspect.signature(retriever.search).parameters:
+        raise UsageError(
+            "the index does not know the files of its passages: only an index of documents has some to choose"
+        )
+    ids = sources.ids(wanted)
+    if not ids:
+        raise UsageError(f"no document of the index is {wanted}")
+    token = _IDS.set(ids)
+    try:
+        yield
+    finally:
+        _IDS.reset(token)

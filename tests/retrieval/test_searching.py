@@ -1,0 +1,86 @@
+"""Searches within some documents of an index."""
+
+import datetime
+import os
+
+import dspy
+import httpx
+import pytest
+from support import scripted_lm
+
+import knowgap
+from knowgap.errors import UsageError
+from knowgap.programs.baselines.rag import RAG
+from knowgap.retrieval.documents.sources import DocumentFilter
+from knowgap.retrieval.searching import only_documents, search_all
+from knowgap.service import Server
+
+OLD = datetime.datetime(2020, 5, 1).timestamp()
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("documents")
+    for name in ("old/tarn.md", "old/isk.txt", "new/tarn.md"):
+        path = folder / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"The river of Tarn, says {name}.\n", encoding="utf-8")
+        if name.startswith("old"):
+            os.utime(path, (OLD, OLD))
+    return knowgap.build_index(folder / "docs", folder / "index", engine="bm25")
+
+
+def files(hits):
+    return sorted(hit.passage.id.partition("#")[0] for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (DocumentFilter(), ["new/tarn.md", "old/isk.txt", "old/tarn.md"]),
+        (DocumentFilter(("old",)), ["old/isk.txt", "old/tarn.md"]),
+        (DocumentFilter(("old/",)), ["old/isk.txt", "old/tarn.md"]),
+        (DocumentFilter(("*.md",)), ["new/tarn.md", "old/tarn.md"]),
+        (DocumentFilter(("new/tarn.md", "*.txt")), ["new/tarn.md", "old/isk.txt"]),
+        (DocumentFilter(since=datetime.date(2020, 5, 2)), ["new/tarn.md"]),
+        (DocumentFilter(since=datetime.date(2020, 5, 1)), ["new/tarn.md", "old/isk.txt", "old/tarn.md"]),
+    ],
+)
+def test_only_the_wanted_documents_are_searched(index, wanted, found):
+    with only_documents(index, wanted):
+        [hits] = search_all(index, ["river of Tarn"], 10)
+    assert files(hits) == found
+    [hits] = search_all(index, ["river of Tarn"], 10)
+    assert len(hits) == 3
+
+
+def test_what_cannot_be_searched_so_is_said(index):
+    none = DocumentFilter(("none", "other"), datetime.date(2026, 1, 1))
+    with pytest.raises(UsageError, match="is none or other, modified since 2026-01-01"), only_documents(index, none):
+        pass
+    plain = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], "plain", engine="bm25")
+    named = DocumentFilter(("a",))
+    with pytest.raises(UsageError, match="not know the files of its passages"), only_documents(plain, named):
+        pass
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_service_answers_from_some_documents(index, stream):
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    asked = {"question": "Which river of Tarn?", "files": ["old"], "since": "2019-01-01", "citations": False}
+    with Server(RAG(index), lm, port=0) as server, httpx.Client(base_url=server.url) as client:
+        told = client.post("/v1/ask", json={**asked, "stream": stream}).text
+        assert ("old/isk.txt" in told, "new/tarn.md" in told) == (True, False)
+        assert "new/tarn.md" in client.post("/v1/ask", json={**asked, "files": []}).text
+        found = client.post("/search", json={"query": "river", "files": ["new"]}).json()["topk"]
+        assert [record["pid"].partition("#")[0] for record in found] == ["new/tarn.md"]
+        assert client.post("/v1/ask", json={**asked, "files": ["none"]}).status_code == 400
+        assert client.post("/v1/ask", json={**asked, "since": "May"}).status_code == 400
+
+
+def test_a_program_searches_within_the_block(index):
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    with dspy.context(lm=lm), only_documents(index, DocumentFilter(("new",))):
+        prediction = knowgap.get_program("migres")(index)(question="Which river of Tarn?")
+    read = {name.partition("#")[0] for name in prediction.trace.passages}
+    assert read == {"new/tarn.md"}
