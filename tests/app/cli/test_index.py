@@ -247,7 +247,8 @@ def test_a_folder_of_documents_is_indexed_and_what_changes_is_said(knowgap):
     assert asked["passages"][0]["source"]["file"] == "bridge.md"
     shown, _ = knowgap("ask", "Who designed the Orle Bridge?", "--program", "rag", "--index", "idx")
     assert "[1] Orle Bridge, bridge.md: It was designed by Ada Venn." in shown
-    hits = knowgap.json("search", "story of the bridge", "--index", "idx", "--file", "*.txt", "--since", "2000-01-01")["hits"]
+    words = ("search", "story of the bridge", "--index", "idx", "--file", "*.txt", "--since", "2000-01-01")
+    hits = knowgap.json(*words)["hits"]
     assert {hit["source"]["file"] for hit in hits} == {"long.txt"}
     assert "no document of the index is x.md" in knowgap.refusal("ask", "Why?", "--index", "idx", "--file", "x.md")
 
