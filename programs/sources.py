@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from knowgap.programs.citations import strip_citations
+from knowgap.programs.citations import MAX_CITATIONS, strip_citations
 from knowgap.programs.passages import distinct
 from knowgap.programs.prediction import Citation, CitedPrediction
 from knowgap.retrieval.documents.sources import Source, sources_of
@@ -22,7 +22,8 @@ class AnswerSource:
     """A passage that was read for an answer.
 
     Attributes:
-        number: from 1; in the order in which the statements of the answer cite the passages, before those not cited.
+        number: from 1; in the order in which the statements of the answer cite the passages, at most three each, before
+            those that no statement cites.
         passage: the passage.
         sentence: the one of the passage that is nearest to what cites it; empty if nothing does.
         place: its file and its position in it, where the index has recorded them.
@@ -110,7 +111,8 @@ class CitedAnswer:
             prediction: of a program.
             retriever: the index that found the passages; it may know their files.
         """
-        citations, passages = prediction.citations, prediction.passages
+        found, passages = prediction.citations, prediction.passages
+        citations = [replace(citation, passages=citation.passages[:MAX_CITATIONS]) for citation in found]
         order = distinct([*(p for citation in citations for p in citation.passages), *passages])
         recorded = sources_of(retriever)
         places = recorded.find(passage.id for passage in order) if recorded is not None else {}
@@ -119,7 +121,7 @@ class CitedAnswer:
             AnswerSource(number, passage, _sentence(passage, citations, question), places.get(passage.id))
             for number, passage in enumerate(order, start=1)
         ]
-        return cls(_with_numbers(prediction.answer, citations, sources), sources, citations)
+        return cls(_with_numbers(prediction.answer, citations, sources), sources, found)
 
 
 def _sentence(passage: Passage, citations: Sequence[Citation], question: str) -> str:
@@ -134,7 +136,7 @@ def _sentence(passage: Passage, citations: Sequence[Citation], question: str) ->
         found = set(content_words(sentence))
         return 2 * len(found & wanted) + len(found & asked - wanted) - 0.01 * len(found)
 
-    return max(sentences, key=shared)
+    return " ".join(max(sentences, key=shared).split())
 
 
 def _with_numbers(answer: str, citations: Sequence[Citation], sources: Sequence[AnswerSource]) -> str:

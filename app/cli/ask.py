@@ -18,7 +18,7 @@ from knowgap.cli import factories
 from knowgap.cli import options as o
 from knowgap.cli.display import out, remark, show_table
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
-from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName
+from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName, shorten
 from knowgap.plugins import is_reference, list_installed
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
     own = {name for citation in cited.citations for name in citation.own}
     for source in cited.sources:
         if source.sentence:
-            said = "written by the model itself" if source.passage.id in own else source.sentence
+            said = "written by the model itself" if source.passage.id in own else shorten(source.sentence)
             out.print(f"  {escape(f'{source}: {said}')}", style="dim")
     if unsupported := [citation.statement for citation in cited.citations if not citation.supported]:
         alone = len(unsupported) == len(cited.citations)

@@ -109,7 +109,9 @@ def _worded(prompt: Prompt) -> str:
     if style.startswith("yes or no") and text not in ("yes", "no"):
         return "yes" if found.confidence >= 0.5 else "no"
     if "sentence" in style and "not a sentence" not in style and found.support and not prompt.sub_answers:
-        return " ".join(dict.fromkeys(standalone(sentence) for sentence in found.support))
+        # A title with headings is no subject of a sentence.
+        told = (each.text if " / " in each.title else standalone(each) for each in found.support)
+        return " ".join(dict.fromkeys(told))
     return text
 
 

@@ -37,6 +37,17 @@ def test_numbers_stand_before_the_end_of_each_statement_in_the_order_of_the_text
     ]
 
 
+def test_a_statement_has_three_numbers_at_most():
+    same = [Hit(Passage(f"v{n}", "Ada Venn", "Ada Venn was born in Tarn."), 9.0 - n, n) for n in range(1, 6)]
+    retriever = type("Five", (), {"search": lambda self, queries, k: [same[:k] for _ in queries]})()
+    lm, _ = scripted_lm(lambda *_: {"answer": "Ada Venn was born in Tarn."})
+    with dspy.context(lm=lm):
+        found = CitedAnswer.of(RAG(retriever, style="sentence")(question="Where was Ada Venn born?"))
+    assert found.text == "Ada Venn was born in Tarn [1][2][3]."
+    assert [bool(source.sentence) for source in found.sources] == [True, True, True, False, False]
+    assert len(found.citations[0].passages) == 5
+
+
 def test_numbers_that_the_model_wrote_give_way():
     assert cited("The Orle Bridge was designed by Ada Venn [2].").text == (
         "The Orle Bridge was designed by Ada Venn [1]."

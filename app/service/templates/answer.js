@@ -101,11 +101,12 @@ function sourceCard(source, key) {
   const place = [source.file, source.position ?? (source.page ? "page " + source.page : ""), source.section].filter(Boolean);
   const quote = source.sentence || source.text;
   const whole = make("div", { class: "whole" });
-  const start = source.sentence ? source.text.indexOf(source.sentence) : -1;
-  if (start < 0) whole.append(source.text || quote);
+  const words = (source.sentence ?? "").split(" ").map(word => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const found = source.sentence ? source.text.match(new RegExp(words.join("\\s+"))) : null;
+  if (!found) whole.append(source.text || quote);
   else {
-    const end = start + source.sentence.length;
-    whole.append(source.text.slice(0, start), make("mark", { text: source.sentence }), source.text.slice(end));
+    const end = found.index + found[0].length;
+    whole.append(source.text.slice(0, found.index), make("mark", { text: found[0] }), source.text.slice(end));
   }
   return make("li", {}, make("details", { class: "source", id: key + "-s" + source.number },
     make("summary", {},
