@@ -33,6 +33,7 @@ _EXTRAS = {
     "docutils": ("headings of reStructuredText", "pip install 'knowgap[documents]'"),
     "pypdfium2": ("PDF documents", "pip install 'knowgap[documents]'"),
     "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),
+    "rouge-score": ("the metric rouge_l", "pip install 'knowgap[rouge]'"),
     "uvicorn": ("serving indexes over HTTP", "pip install 'knowgap[serve]'"),
 }
 

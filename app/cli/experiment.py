@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -55,6 +57,10 @@ class ExperimentOptions(o.ModelOptions):
         str | None, Option("--ray-address", envvar="KNOWGAP_RAY_ADDRESS", help="Ray cluster, or local.")
     ] = None
     seed: o.Seed = 0
+    seeds: Annotated[
+        str | None,
+        Option("--seeds", metavar="N,N,…", help="Run the table with each of these seeds: means ± standard deviations."),
+    ] = None
     num_threads: o.Threads = 4
     output_dir: o.OutputDir = None
 
@@ -70,6 +76,7 @@ def experiment(
     """Run a table of programs and data sets, continue it where it stopped, and write its page."""
     from knowgap.compiling.experiments.cells import ExperimentSetup
     from knowgap.compiling.experiments.runner import estimate_experiment, run_experiment
+    from knowgap.compiling.experiments.seeds import draws
     from knowgap.compiling.experiments.table import read_table
     from knowgap.reports.experiment import write_experiment_report
     from knowgap.retrieval.hub import check_allowed
@@ -83,6 +90,7 @@ def experiment(
         )
     if options.measure and not options.dry_run:
         raise UsageError("--measure: goes with --dry-run")
+    seeds = _seeds_of(options)
     whole = read_table(table)
     opened = whole.only(options.columns or ())
     left_out = {column.dataset for column in whole.columns} - {column.dataset for column in opened.columns}
@@ -99,7 +107,8 @@ def experiment(
         },
         "rows": options.rows or None,
         "as_paper": options.as_paper or (),
-        **{name: getattr(options, name) for name in ("engine", "quality", "limit", "seed")},
+        **{name: getattr(options, name) for name in ("engine", "quality", "limit")},
+        "seed": seeds[0],
         "allow_hub": options.allow_hub or (),
         **factories.load_parts(options.parts, ["reranker", "entailment"]),
     }
@@ -124,9 +133,15 @@ def experiment(
     setup |= {"lm": lms.pop(""), "lms": lms}
     if options.dry_run:
         estimates = estimate_experiment(opened, measure=options.measure, prices=options.prices, **setup)
-        labelled = {" on ".join(cell): found for cell, found in estimates.items()}
+        labelled = {
+            " on ".join(cell): functools.reduce(operator.add, [e] * len(seeds)) for cell, e in estimates.items()
+        }
         show_estimates(labelled, setup["lm"], as_json, of="cell")
         return
+    if len(seeds) > 1 and not any(map(draws, lms.values())):
+        remark(
+            "the language model answers at temperature 0: the seeds differ in the questions that they draw, if at all"
+        )
     with progress(opened.name) as report:
         result = run_experiment(
             opened,
@@ -135,6 +150,7 @@ def experiment(
             progress=report,
             prices=options.prices,
             ray_address=options.ray_address,
+            seeds=seeds,
             **setup,
         )
     write_experiment_report(result, folder)
@@ -142,7 +158,17 @@ def experiment(
         out.print_json(result.model_dump_json())
         return
     _show_result(result)
-    remark(f"written to {folder}: index.html, experiment.md, experiment.csv, experiment.json")
+    remark(f"written to {folder}: index.html, experiment.md, experiment.tex, experiment.csv, experiment.json")
+
+
+def _seeds_of(options: ExperimentOptions) -> list[int]:
+    """The seeds that the table is run with: `--seeds`, or `--seed` alone."""
+    if options.seeds is None:
+        return [options.seed]
+    try:
+        return list(dict.fromkeys(int(seed) for seed in options.seeds.split(",")))
+    except ValueError:
+        raise UsageError(f"--seeds {options.seeds!r}: whole numbers with commas between them, as in 0,1,2") from None
 
 
 def _list(as_json: bool) -> None:

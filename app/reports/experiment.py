@@ -1,11 +1,14 @@
-"""An experiment as a page and as Markdown: results, accuracy against cost, comparisons, and what was measured on."""
+"""An experiment as a page, as Markdown and as a LaTeX table.
+
+They hold the results, accuracy against cost, comparisons, and what was measured on.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.costs import COSTS, PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.statistics import few_questions, pareto_front
 from knowgap.compiling.experiments.result import ExperimentResult, Figure
 from knowgap.errors import UnknownName
@@ -14,10 +17,16 @@ from knowgap.reports.charts import Chart, Point
 from knowgap.reports.rendering import in_words, render
 from knowgap.storage.files import write_file
 
+_COST_COLUMNS = ("lm_calls", "tokens", *PER_RIGHT_ANSWER)
+
 
 def write_experiment_report(experiment: ExperimentResult, folder: str | Path) -> list[Path]:
-    """Write `experiment.md` and `index.html`, and return them; each is complete, or as it was before."""
-    texts = {"experiment.md": render_markdown(experiment), "index.html": render_experiment(experiment)}
+    """Write `experiment.md`, `experiment.tex` and `index.html`, and return them; each is complete, or as it was."""
+    texts = {
+        "experiment.md": render_markdown(experiment),
+        "experiment.tex": render_latex(experiment),
+        "index.html": render_experiment(experiment),
+    }
     return [write_file(Path(folder) / name, text) for name, text in texts.items()]
 
 
@@ -38,6 +47,16 @@ def render_markdown(experiment: ExperimentResult) -> str:
     return render("experiment.md.jinja", only=None, **_values(experiment))
 
 
+def render_latex(experiment: ExperimentResult) -> str:
+    """Render an experiment as a LaTeX table with booktabs: all data sets, intervals, significance, calls and tokens."""
+    columns = range(len(experiment.table.columns))
+    by_place = {(cell.row, cell.column): cell for cell in experiment.cells}
+    rows = [(row, [by_place[row, number] for number in columns]) for row in dict.fromkeys(row for row, _ in by_place)]
+    values = _values(experiment)
+    values["costs"] = [[name for name in costs if name in PER_RIGHT_ANSWER] for costs in values["costs"]]
+    return render("experiment.tex.jinja", rows=rows, **values)
+
+
 def table_markdown(experiment: ExperimentResult, column: int) -> str:
     """Render the rows of one data set as a Markdown table."""
     return render("experiment.md.jinja", only=column, **_values(experiment)).strip()
@@ -53,19 +72,23 @@ def _values(experiment: ExperimentResult) -> dict[str, Any]:
         "comparisons": [(cell, figure) for cell in experiment.cells for figure in cell.figures if figure.comparison],
         "figure_text": figure_text,
         "few": {n: few for n in range(len(experiment.table.columns)) if (few := few_in_column(experiment, n))},
+        "costs": [
+            [name for name in _COST_COLUMNS if name not in column.metrics] for column in experiment.table.columns
+        ],
+        "seeds": [each.seed for each in experiment.by_seed],
         "note_number": lambda cell: notes.get(tuple(cell.differs), 0),
         "evidence": {n: e for n in range(len(experiment.table.columns)) if (e := _evidence(experiment, n))},
     }
 
 
 def figure_text(figure: Figure) -> tuple[str, str]:
-    """Format a figure's mean and its interval: scores in percent, costs as they are."""
+    """Format a figure's mean, with its deviation if there are several seeds, and interval: scores in percent."""
     if figure.ours is None:
         return "–", ""
     scale = 1.0 if figure.metric in COSTS else 100.0
     digits = 0 if figure.metric in COSTS and figure.ours.mean >= 100 else 1
     mean, low, high = (f"{value * scale:.{digits}f}" for value in (figure.ours.mean, figure.ours.low, figure.ours.high))
-    return mean, f"{low}–{high}"
+    return mean + (f" ± {figure.sd * scale:.{digits}f}" if figure.sd is not None else ""), f"{low}–{high}"
 
 
 def few_in_column(experiment: ExperimentResult, column: int) -> str:
@@ -113,6 +136,11 @@ def _origins(experiment: ExperimentResult) -> list[str]:
         commit = f", commit {origin.git_commit[:12]}" if origin.git_commit else ""
         versions.append(", ".join(f"{name} {version}" for name, version in origin.versions.items()) + commit)
     spent = experiment.spent
+    if experiment.by_seed:
+        seeds = ", ".join(str(each.seed) for each in experiment.by_seed)
+        lines[
+            f"Seeds {seeds}: means with the standard deviation of the seeds; intervals and tests over the questions"
+        ] = None
     run = f"This run: {spent.calls} calls of the language model, {spent.cached_calls} more from its cache"
     return [*lines, f"{run}, {experiment.failed} questions failed.", *experiment.table.notes, *versions[:1]]
 

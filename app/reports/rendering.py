@@ -12,13 +12,18 @@ from knowgap.compiling.evaluation.statistics import Comparison, few_questions, u
 from knowgap.programs.trace.trace import describe_step
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LATEX: dict[str, str] = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "–": "--", "±": r"$\pm$", "≠": r"$\neq$"},
+}
 
 
 def render(template: str, **values: Any) -> str:
     """Render a template of this package; characters that cannot be shown or reverse text become U+FFFD.
 
     Args:
-        template: name of a file in `templates/`. Values are escaped as HTML in all but `*.md.jinja`.
+        template: name of a file in `templates/`. Values are escaped as HTML in all but `*.md.jinja` and `*.tex.jinja`.
         **values: what the template shows.
     """
     page = _environment().get_template(template).render(contents=[], **values)
@@ -29,7 +34,7 @@ def render(template: str, **values: Any) -> str:
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("knowgap.reports"),
-        autoescape=select_autoescape(disabled_extensions=("md.jinja",), default=True),
+        autoescape=select_autoescape(disabled_extensions=("md.jinja", "tex.jinja"), default=True),
         extensions=["jinja2.ext.do"],
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -40,6 +45,7 @@ def _environment() -> Environment:
         "amount": format_amount,
         "count": "{:,}".format,
         "gain": format_gain,
+        "latex": lambda text: str(text).translate(str.maketrans(_LATEX)),
         "md": lambda text: text.replace("|", "\\|").replace("<", "&lt;"),
         "p": format_p,
         "points": lambda c: "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * x for x in (c.difference, c.low, c.high))),

@@ -85,17 +85,30 @@ def undecidable(comparisons: Iterable[Comparison]) -> str:
     return f"where fewer than {least} questions differ, no difference can be significant (p < {1 - _CONFIDENCE:.2f})"
 
 
-def mean_interval(values: Sequence[float], seed: int = 0) -> Interval:
-    """The mean of values with its 95% bootstrap interval (percentile method, scipy)."""
+def mean_interval(values: Sequence[float], seed: int = 0, weights: Sequence[float] | None = None) -> Interval:
+    """The mean of values with its 95% bootstrap interval (percentile method, scipy).
+
+    `weights` say how often each value counts, by default once; a value is drawn together with its weight.
+    """
     from scipy.stats import bootstrap
 
     data = np.asarray(values, dtype=float)
-    mean = low = high = float(data.mean())
+    weight = np.ones_like(data) if weights is None else np.asarray(weights, dtype=float)
+    mean = low = high = float(np.average(data, weights=weight))
     if data.size > 1 and np.ptp(data) > 0:
         options = _resampling(data.size, seed)
-        found: Any = bootstrap((data,), np.mean, confidence_level=_CONFIDENCE, method="percentile", **options)
+        if weights is None:
+            resampled, statistic = (data,), np.mean
+        else:
+            resampled, statistic = (data * weight, weight), _ratio_of_sums
+            options["paired"] = True
+        found: Any = bootstrap(resampled, statistic, confidence_level=_CONFIDENCE, method="percentile", **options)
         low, high = map(float, found.confidence_interval)
     return Interval(mean=mean, low=low, high=high, n=int(data.size))
+
+
+def _ratio_of_sums(totals: Any, weights: Any, axis: int = -1) -> Any:
+    return totals.sum(axis=axis) / weights.sum(axis=axis)
 
 
 def _resampling(size: int, seed: int) -> dict[str, Any]:
@@ -103,8 +116,14 @@ def _resampling(size: int, seed: int) -> dict[str, Any]:
     return {"n_resamples": _RESAMPLES, "batch": max(1, 1_000_000 // size), "rng": np.random.default_rng(seed)}
 
 
-def paired_comparison(metric: str, before: Sequence[float], after: Sequence[float], seed: int = 0) -> Comparison:
-    """Compare two lists of scores of the same questions in the same order.
+def paired_comparison(
+    metric: str,
+    before: Sequence[float],
+    after: Sequence[float],
+    seed: int = 0,
+    weights: Sequence[float] | None = None,
+) -> Comparison:
+    """Compare two lists of scores of the same questions in the same order; see `mean_interval` for `weights`.
 
     The interval is a 95% bootstrap interval of the mean difference. The p-value is that of a two-sided permutation test
     that swaps the two scores of a question; it is exact for few questions and from 10,000 draws otherwise.
@@ -112,12 +131,13 @@ def paired_comparison(metric: str, before: Sequence[float], after: Sequence[floa
     from scipy.stats import permutation_test
 
     gain = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
-    interval = mean_interval(gain.tolist(), seed)
+    interval = mean_interval(gain.tolist(), seed, weights)
     p_value = 1.0
     if gain.size > 1 and np.any(gain):
         # one sample of differences: swapping the two scores of a question turns the sign of its difference
         options = _resampling(gain.size, seed)
-        test: Any = permutation_test((gain,), np.mean, permutation_type="samples", vectorized=True, **options)
+        weighed = gain if weights is None else gain * np.asarray(weights, dtype=float)
+        test: Any = permutation_test((weighed,), np.mean, permutation_type="samples", vectorized=True, **options)
         p_value = float(test.pvalue)
     return Comparison(
         metric=metric,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from knowgap.compiling.evaluation.costs import PER_RIGHT_ANSWER
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.compiling.evaluation.provenance import Provenance
 from knowgap.compiling.evaluation.statistics import Comparison, Interval
@@ -28,6 +29,7 @@ class Figure(BaseModel, extra="forbid"):
         paper: the paper's figure, scores in percent.
         comparison: with the baseline, question by question; None for the baseline itself and for costs.
         p_corrected: its p-value, corrected for the number of rows that are compared (Holm).
+        sd: standard deviation of the means of the seeds; None if there is one seed only.
     """
 
     metric: str
@@ -35,6 +37,7 @@ class Figure(BaseModel, extra="forbid"):
     paper: float | None = None
     comparison: Comparison | None = None
     p_corrected: float | None = None
+    sd: float | None = None
 
     @property
     def significant(self) -> bool:
@@ -93,6 +96,7 @@ class ExperimentResult(BaseModel, extra="forbid"):
         spent: what this run asked of the language model; answers of earlier runs are not asked for again.
         limit: how many questions of each data set were asked at most; None for all.
         seed: of samples, splits and intervals.
+        by_seed: the results of each seed, if there are several; the cells hold what they say together.
     """
 
     table: ExperimentTable
@@ -101,6 +105,7 @@ class ExperimentResult(BaseModel, extra="forbid"):
     spent: Usage = Usage()
     limit: int | None = None
     seed: int = 0
+    by_seed: list[ExperimentResult] = []
 
     @property
     def failed(self) -> int:
@@ -113,13 +118,16 @@ class ExperimentResult(BaseModel, extra="forbid"):
         write_file(Path(folder) / "experiment.csv", self.csv())
 
     def csv(self) -> str:
-        """One line for each row, data set and metric."""
-        lines = [self._csv_line(cell, figure) for cell in self.cells for figure in cell.figures]
+        """One line for each row, data set and metric; of several seeds for each seed, and for all together."""
+        lines = [result._csv_line(*at) for result in (*self.by_seed, self) for at in result._figures()]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(lines[0]) if lines else [], lineterminator="\n")
         writer.writeheader()
         writer.writerows(lines)
         return text.getvalue()
+
+    def _figures(self) -> list[tuple[CellResult, Figure]]:
+        return [(cell, figure) for cell in self.cells for figure in cell.figures]
 
     def _csv_line(self, cell: CellResult, figure: Figure) -> dict[str, object]:
         ours, pair, origin = figure.ours, figure.comparison, cell.provenance
@@ -128,6 +136,8 @@ class ExperimentResult(BaseModel, extra="forbid"):
             "row": self.table.rows[cell.row].label,
             "dataset": self.table.columns[cell.column].dataset,
             "metric": figure.metric,
+            "seed": " ".join(str(each.seed) for each in self.by_seed or [self]),
+            "sd": figure.sd,
             **{name: getattr(ours, name, None) for name in ("mean", "low", "high")},
             **{name: getattr(cell, name) for name in ("questions", "failed", "unreadable", "cut", "uncounted")},
             "difference": pair.difference if pair else None,
@@ -136,7 +146,7 @@ class ExperimentResult(BaseModel, extra="forbid"):
             "paper": figure.paper,
             "same_setting": None if figure.paper is None else same,
             "differs": "; ".join(cell.differs),
-            **{name: cell.costs.get(name) for name in ("lm_calls", "tokens")},
+            **{name: cell.costs.get(name) for name in ("lm_calls", "tokens", *PER_RIGHT_ANSWER)},
             **{name: cell.evidence.get(name) for name in EVIDENCE},
             "lm": origin.lm if origin else None,
             "retriever": origin.retriever.get("name") if origin else None,

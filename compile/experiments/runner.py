@@ -29,6 +29,7 @@ from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.evaluation.shared_cache import cache_results, lm_cache
 from knowgap.compiling.experiments.cells import Cell, ExperimentSetup, paper_differences, prepare
 from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
+from knowgap.compiling.experiments.seeds import merge_seeds, seeded
 from knowgap.compiling.experiments.table import ExperimentTable, Row, read_table
 from knowgap.errors import UsageError
 from knowgap.lms.metering import Prices, UsageTracker, track_usage
@@ -50,6 +51,7 @@ def run_experiment(
     progress: Progress | None = None,
     prices: tuple[float, float] | None = None,
     ray_address: str | None = None,
+    seeds: Sequence[int] = (),
     **setup: Any,
 ) -> ExperimentResult:
     """Run a table and save its results: `experiment.json` and `experiment.csv`.
@@ -66,6 +68,8 @@ def run_experiment(
         progress: called with questions done, questions in all, and what is being asked.
         prices: US dollars per million prompt and completion tokens, if DSPy does not know them.
         ray_address: a Ray cluster that answers the questions, or `local` for one on this machine.
+        seeds: run the table once with each of these instead of `seed`: figures are means over the seeds with their
+            standard deviation, and `output` has a folder with the results of each seed; see `merge_seeds`.
         **setup: data, language model and so on: see `ExperimentSetup`.
 
     Raises:
@@ -76,6 +80,29 @@ def run_experiment(
     table = table if isinstance(table, ExperimentTable) else read_table(table)
     options = ExperimentSetup(output=Path(output), **setup)
     options = replace(options, lm=resolve_lm(options.lm))
+    found = [
+        _run_seed(table, each, baseline, num_threads, progress, prices, ray_address)
+        for each in (seeded(options, seed) for seed in dict.fromkeys(seeds or [options.seed]))
+    ]
+    experiment = found[0][0]
+    if len(found) > 1:
+        for result, _ in found:
+            result.save(options.output / f"seed-{result.seed}")
+        experiment = merge_seeds(found)
+    experiment.save(options.output)
+    return experiment
+
+
+def _run_seed(
+    table: ExperimentTable,
+    options: ExperimentSetup,
+    baseline: str | None,
+    num_threads: int,
+    progress: Progress | None,
+    prices: tuple[float, float] | None,
+    ray_address: str | None,
+) -> tuple[ExperimentResult, list[Evaluation | None]]:
+    """Run a table with the seed of the options; return its results, and the evaluation of each cell."""
     cells = prepare(table, options, baseline=baseline, progress=progress)
     tracker, results = UsageTracker(prices), []
     cluster = connect(ray_address, tracker, options.output / "lm-cache") if ray_address else nullcontext()
@@ -100,8 +127,7 @@ def run_experiment(
         limit=options.limit,
         seed=options.seed,
     )
-    experiment.save(options.output)
-    return experiment
+    return experiment, [evaluation for _, evaluation in results]
 
 
 def estimate_experiment(

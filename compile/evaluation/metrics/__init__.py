@@ -4,10 +4,10 @@ The example has `question`, `answer`, and `aliases`, `gold_ids` or other fields 
 `answer`; without one it scores 0. DSPy passes a `trace` while it bootstraps; no metric uses it. A metric that is not
 defined for an example raises `DataError`.
 
-`get_metric` finds a metric by name. `recall`, `precision` and `mrr` score the passages that the answer rests on, and
-take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to the
-answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by name
-they use the language model in DSPy's settings and the embedded entailment model; construct them for another.
+`get_metric` finds a metric by name. `recall`, `precision`, `mrr` and `ndcg` score the passages that the answer rests
+on, and take a cut-off in the name, as in `recall@5`; `found`, `shown`, `used` and `shown_precision` score the way to
+the answer. Some metrics ask a language model (`judged_accuracy`, `quest_…`) or an entailment model (`citation_…`): by
+name they use the language model in DSPy's settings and the embedded entailment model; construct them for another.
 """
 
 from __future__ import annotations
@@ -20,17 +20,21 @@ from typing import Any, cast
 from knowgap.compiling.evaluation.metrics.answers import (
     UpperBound,
     accuracy,
+    cover_em,
     exact_match,
     f1,
     popqa_match,
+    rouge_l,
     str_em,
     str_hit,
+    token_recall,
 )
 from knowgap.compiling.evaluation.metrics.citation import CitationPrecision, CitationRecall
 from knowgap.compiling.evaluation.metrics.judged import JudgedAccuracy, RAGQuestEval
 from knowgap.compiling.evaluation.metrics.retrieval import (
     found,
     mrr,
+    ndcg,
     precision,
     recall,
     s_precision,
@@ -57,9 +61,13 @@ METRICS: dict[str, Metric] = {
     "exact_match": exact_match,
     "f1": f1,
     "accuracy": accuracy,
+    "cover_em": cover_em,
+    "token_recall": token_recall,
+    "rouge_l": rouge_l,
     "recall": recall,
     "precision": precision,
     "mrr": mrr,
+    "ndcg": ndcg,
     **EVIDENCE,
     "s_precision": s_precision,
     "popqa_match": popqa_match,
@@ -83,7 +91,7 @@ JUDGING_CALLS = {
 }
 """How often a metric asks the language model about an answer, at most; metrics that are not here ask nothing."""
 
-_WITH_CUTOFF = ("recall", "precision", "mrr")
+_WITH_CUTOFF = ("recall", "precision", "mrr", "ndcg")
 
 
 def get_metric(name: str) -> Metric:

@@ -14,7 +14,7 @@ from knowgap.compiling.evaluation.metrics.normalize import (
     predicted_answer,
     reference_answers,
 )
-from knowgap.errors import DataError
+from knowgap.errors import DataError, MissingDependency
 from knowgap.programs.citations import strip_citations
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
@@ -84,6 +84,45 @@ def accuracy(example: Any, prediction: Any, trace: Any = None) -> float:
     if re.fullmatch(r"[A-H1-8]", gold) and (choice := read_choice(answer)) is not None:
         return float(choice == gold)
     return exact_match(example, prediction)
+
+
+def cover_em(example: Any, prediction: Any, trace: Any = None) -> float:
+    """1.0 if the normalised answer contains a normalised reference, else 0.0.
+
+    This is what FlashRAG (Jin et al., 2024) reports as accuracy, `acc`, and others as cover exact match.
+    """
+    answer = normalize_answer(predicted_answer(prediction) or "")
+    references = map(normalize_answer, reference_answers(example))
+    return float(any(reference and reference in answer for reference in references))
+
+
+def token_recall(example: Any, prediction: Any, trace: Any = None) -> float:
+    """Fraction of a reference's tokens that the answer has, both normalised; the best over answer and aliases."""
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    tokens = normalize_answer(answer).split()
+    return max(overlap(tokens, normalize_answer(reference).split())[1] for reference in reference_answers(example))
+
+
+def rouge_l(example: Any, prediction: Any, trace: Any = None) -> float:
+    """ROUGE-L (Lin, 2004), the F1 of the longest common subsequence of words; the best over answer and aliases.
+
+    Google's package rouge-score computes it, without stemming. It reads Latin letters and digits alone.
+
+    Raises:
+        MissingDependency: rouge-score is not installed.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+        from rouge_score.tokenizers import DefaultTokenizer
+    except ImportError as error:
+        raise MissingDependency("rouge-score is not installed; `pip install 'knowgap[rouge]'`") from error
+    answer = predicted_answer(prediction)
+    if answer is None:
+        return 0.0
+    scorer = RougeScorer(["rougeL"], tokenizer=DefaultTokenizer(use_stemmer=False))
+    return scorer.score_multi(reference_answers(example), answer)["rougeL"].fmeasure
 
 
 def popqa_match(example: Any, prediction: Any, trace: Any = None) -> float:

@@ -11,7 +11,7 @@ import dspy
 from knowgap.compiling.evaluation.metrics import EVIDENCE
 from knowgap.errors import DataError
 
-_BY_PASSAGES = frozenset({"recall", "precision", "mrr", "s_precision", *EVIDENCE})
+_BY_PASSAGES = frozenset({"recall", "precision", "mrr", "ndcg", "s_precision", *EVIDENCE})
 """Metrics that compare passages with the gold ones, without their cut-offs."""
 
 

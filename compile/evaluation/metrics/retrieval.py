@@ -1,6 +1,6 @@
 """Metrics of the gold passages.
 
-`recall`, `precision`, `mrr` and `s_precision` compare an example's `gold_ids` with the passages of a prediction in
+`recall`, `precision`, `mrr`, `ndcg` and `s_precision` compare an example's `gold_ids` with a prediction's passages in
 their order, each id counted once. A gold id may be that of a document which was split: each of its passages then counts
 as that gold passage. `found`, `shown` and `shown_precision` read in the trace what was found and shown to the model on
 the way. None is defined for a question without gold passages.
@@ -8,6 +8,7 @@ the way. None is defined for a question without gold passages.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -69,6 +70,22 @@ def mrr(example: Any, prediction: Any, trace: Any = None, *, k: int | None = Non
         if gold_name(passage_id, gold) is not None:
             return 1 / rank
     return 0.0
+
+
+def ndcg(example: Any, prediction: Any, trace: Any = None, *, k: int | None = None) -> float:
+    """Normalised discounted cumulative gain of the first `k` passages (None: all), with relevance 0 or 1.
+
+    Source: Järvelin and Kekäläinen (2002), with the discount log2(rank + 1). A gold id counts at its first passage.
+    """
+    gold, seen = gold_ids(example), set[str]()
+    gain = 0.0
+    for rank, passage_id in enumerate(passage_ids(prediction)[:k], start=1):
+        name = gold_name(passage_id, gold)
+        if name is not None and name not in seen:
+            seen.add(name)
+            gain += 1 / math.log2(rank + 1)
+    best = min(len(gold), k or len(gold))
+    return gain / sum(1 / math.log2(rank + 1) for rank in range(1, best + 1))
 
 
 def s_precision(example: Any, prediction: Any, trace: Any = None) -> float:

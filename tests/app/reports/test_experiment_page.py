@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from knowgap.reports.experiment import (
     cost_chart,
     render_cost_chart,
     render_experiment,
+    render_latex,
     render_markdown,
     table_markdown,
     write_experiment_report,
@@ -32,7 +34,7 @@ def world(tmp_path_factory):
 
 
 def test_the_page_shows_results_beside_the_papers_and_stands_alone(world, tmp_path: Path):
-    markdown, html = write_experiment_report(world[1], tmp_path / "new")
+    markdown, latex, html = write_experiment_report(world[1], tmp_path / "new")
     page = read_page(html.read_text(encoding="utf-8"))
     assert "Table 9 of A Paper <of> 2024." in page.text
     rows = {row[0].split()[0]: " ".join(row) for row in page.table("houses")[2:]}
@@ -52,7 +54,8 @@ def test_the_page_shows_results_beside_the_papers_and_stands_alone(world, tmp_pa
     assert "| trained | – (paper 50, not run) |" in text
     assert "This run: 16 calls of the language model" in text
     assert table_markdown(world[1], 0) in text
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {"experiment.md", "index.html"}
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {markdown.name, latex.name, html.name}
+    assert latex.read_text(encoding="utf-8") == render_latex(world[1])
     same = run_experiment(make_table(), as_paper=["corpus", "questions"], **world[0])
     assert "paper 90 =" in read_page(render_experiment(same)).text
     assert "(paper 90 =)" in render_markdown(same)
@@ -113,3 +116,20 @@ def test_the_chart_orders_rows_by_cost_and_joins_those_that_nothing_cheaper_beat
     assert "free: 90.0 [80.0–100.0], 1 LM calls per question" in drawn.text
     with pytest.raises(UnknownName, match="'money'"):
         cost_chart(experiment, cost="money")
+
+
+def test_the_latex_table_has_intervals_marks_and_costs_and_escapes_what_it_shows(world):
+    given, found = world
+    text = render_latex(found)
+    assert r"\caption{Tiny \& quick." in text
+    body = text.partition(r"\toprule")[2].partition(r"\bottomrule")[0]
+    rows = [row.split(" & ") for row in body.replace("\n", " ").split(r"\\\addlinespace[2pt]")][:-1]
+    assert r"\begin{tabular}{lrrrrr}" in text
+    memory, retrieval, trained = [[cell.strip() for cell in row][-5:] for row in rows]
+    assert memory[0] == r"\shortstack[r]{0.0\\{\tiny [0.0--0.0]}}"
+    assert retrieval[0] == r"\shortstack[r]{100.0$^{*}$\\{\tiny [100.0--100.0]}}"
+    assert (memory[3], retrieval[3], trained[3]) == ("?", "1", "--")  # calls per right answer: memory has none
+    for hostile in (HOSTILE, r"\input{x} 100%_#~^"):
+        rows = [{"label": hostile, "program": "rag"}]
+        table = run_experiment(make_table(rows=rows, baseline="", paper=None, title=hostile), **given)
+        assert not re.search(r"\\input|(?<!\\)[%_#~]x?(?=\s*&)", render_latex(table).partition(r"\toprule")[2])

@@ -63,3 +63,13 @@ def test_intervals_are_seeded_and_hold_the_mean():
     assert (interval.low, interval.high) == (pytest.approx(0.21, abs=0.02), pytest.approx(0.45, abs=0.02))  # ± 1.96 SE
     assert mean_interval([0.5, 0.5]).low == 0.5
     assert mean_interval([1.0]).high == 1.0
+
+
+def test_values_count_as_often_as_their_weights_say():
+    values, weights = [1.0, 0.0, 0.0, 1.0], [3, 1, 1, 1]
+    weighted = mean_interval(values, 0, weights)
+    assert (weighted.mean, weighted.n) == (4 / 6, 4)
+    assert weighted.low < 4 / 6 < weighted.high
+    assert mean_interval([1.0, 1.0], 0, [1, 5]).low == 1.0
+    pair = paired_comparison("f1", [0.0] * 4, values, 0, weights)
+    assert (pair.difference, pair.wins, pair.p_value) == (pytest.approx(4 / 6), 2, 0.5)  # 4 of 8 signs, both sides

@@ -3,7 +3,16 @@
 import dspy
 import pytest
 
-from knowgap.compiling.evaluation.metrics import METRICS, accuracy, exact_match, f1, get_metric
+from knowgap.compiling.evaluation.metrics import (
+    METRICS,
+    accuracy,
+    cover_em,
+    exact_match,
+    f1,
+    get_metric,
+    rouge_l,
+    token_recall,
+)
 from knowgap.errors import UnknownName, ValueOutOfBounds
 
 
@@ -36,7 +45,25 @@ def test_em_and_f1_by_hand(gold, answer, em, overlap):
     assert (exact_match(ask(gold), said(answer)), f1(ask(gold), said(answer))) == (em, pytest.approx(overlap))
 
 
+@pytest.mark.parametrize(
+    ("gold", "answer", "covered", "recalled", "rouge"),
+    [
+        ("the cat sat on the mat", "the cat on a mat", 0, 1 * 3 / 4, 2 * 4 / (6 + 5)),  # ROUGE keeps the articles
+        ("May 1961", "He came in May 1961.", 1, 1, 2 * 2 / (2 + 5)),
+        ("1961", "In 19615", 1, 0, 0),  # letters are covered, not words
+        ("Tarn", "Orle", 0, 0, 0),
+        ("...", "the", 0, 1, 0),  # a reference without words is in every text, and covered by none
+    ],
+)
+def test_cover_em_token_recall_and_rouge_l_by_hand(gold, answer, covered, recalled, rouge):
+    scores = [get_metric(name)(ask(gold), said(answer)) for name in ("cover_em", "token_recall", "rouge_l")]
+    assert scores == pytest.approx([covered, recalled, rouge])
+
+
 def test_the_best_alias_counts():
+    assert get_metric("cover_em")(ask("Tarn", "Orle"), said("in Orle")) == 1.0
+    assert token_recall(ask("Tarn", "Old Orle"), said("Orle")) == 1 / 2
+    assert rouge_l(ask("Tarn", "Old Orle"), said("Orle")) == pytest.approx(2 / 3)
     example = ask("4 March 1921", "March 4, 1921")
     assert exact_match(example, said("March 4 1921")) == 1.0
     assert f1(example, said("March 1921")) == pytest.approx(4 / 5)  # 2 of 2 words right, 2 of 3 given
@@ -44,7 +71,7 @@ def test_the_best_alias_counts():
     assert exact_match(dspy.Example(question="?", answer="x"), said("X")) == 1.0
 
 
-@pytest.mark.parametrize("metric", [exact_match, f1, accuracy])
+@pytest.mark.parametrize("metric", [exact_match, f1, accuracy, cover_em, token_recall, rouge_l])
 @pytest.mark.parametrize("prediction", [dspy.Prediction(), said(None), said(""), said("  "), said(3)])
 def test_a_prediction_without_an_answer_scores_0(metric, prediction):
     assert metric(ask("a"), prediction) == 0.0

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import dspy
 import pytest
 
-from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric, mrr, precision, recall
+from knowgap.compiling.evaluation.metrics import EVIDENCE, get_metric, mrr, ndcg, precision, recall
 from knowgap.compiling.evaluation.metrics.retrieval import passage_ids
 from knowgap.errors import DataError
 from knowgap.programs.trace.steps import Answered, Retrieved, Step
@@ -25,10 +26,18 @@ def test_by_hand():
     ranking = found("x", "g2", "y", "g1", "z")
     scores = {"recall": 1, "precision": 2 / 5, "mrr": 1 / 2, "recall@2": 1 / 2, "precision@2": 1 / 2, "mrr@1": 0}
     scores |= {"precision@4": 1 / 2, "recall@100": 1}
+    gain = 1 / math.log2(3)  # at rank 2, and of the second gold passage at best
+    scores |= {"ndcg": (gain + 1 / math.log2(5)) / (1 + gain), "ndcg@2": gain / (1 + gain), "ndcg@1": 0}
     assert {name: get_metric(name)(EXAMPLE, ranking) for name in scores} == scores
 
 
-@pytest.mark.parametrize("metric", [recall, precision, mrr])
+def test_ndcg_counts_the_first_part_of_a_split_document():
+    parts = found("g2", "g1#0123456789", "g1#abcdef0123")
+    assert ndcg(EXAMPLE, parts) == 1.0
+    assert ndcg(EXAMPLE, parts, k=1) == 1.0
+
+
+@pytest.mark.parametrize("metric", [recall, precision, mrr, ndcg])
 def test_nothing_found_scores_0_and_no_gold_passages_are_refused(metric):
     for prediction in (found(), dspy.Prediction(answer="a"), found("x", "y")):
         assert metric(EXAMPLE, prediction) == 0.0

@@ -1,0 +1,110 @@
+"""A table that was run with several seeds, as one result."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import dspy
+
+from knowgap.compiling.evaluation.costs import COSTS
+from knowgap.compiling.evaluation.provenance import lm_settings
+from knowgap.compiling.evaluation.results import Evaluation
+from knowgap.compiling.evaluation.statistics import mean_interval, paired_comparison
+from knowgap.compiling.experiments.cells import ExperimentSetup
+from knowgap.compiling.experiments.result import CellResult, ExperimentResult, Figure, correct_p_values
+
+
+def seeded(setup: ExperimentSetup, seed: int) -> ExperimentSetup:
+    """The set-up with a seed, which language models that draw their answers (temperature above 0) are given too."""
+    lms = {name: _seeded_lm(lm, seed) for name, lm in setup.lms.items()}
+    return replace(setup, seed=seed, lm=setup.lm and _seeded_lm(setup.lm, seed), lms=lms)
+
+
+def draws(lm: dspy.BaseLM) -> bool:
+    """Whether a language model's answers depend on a seed: its temperature is above 0."""
+    return bool(lm_settings(lm).get("temperature"))
+
+
+def _seeded_lm(lm: dspy.BaseLM, seed: int) -> dspy.BaseLM:
+    return lm.copy(seed=seed) if draws(lm) else lm
+
+
+def merge_seeds(runs: Sequence[tuple[ExperimentResult, Sequence[Evaluation | None]]]) -> ExperimentResult:
+    """The results of several seeds as one.
+
+    A figure is the mean over the questions of all seeds, with the standard deviation of the seeds' means (of a sample,
+    n - 1). Its interval and its comparison with the baseline take a question together that several seeds asked. Costs
+    and shares are means over the seeds; failures are counted in all of them.
+
+    Args:
+        runs: of each seed the result, and the evaluation of each of its cells; at least two.
+    """
+    first = runs[0][0]
+    base = [number for number, row in enumerate(first.table.rows) if row.label == first.baseline]
+    cells: list[CellResult] = []
+    scores: dict[tuple[int, int, str], dict[tuple[str, str], list[float]]] = {}
+    for place, cell in enumerate(first.cells):
+        same = [result.cells[place] for result, _ in runs]
+        evaluations = [found for _, several in runs if (found := several[place]) is not None]
+        merged = cell.model_copy(
+            update={
+                **{
+                    name: sum(getattr(each, name) for each in same)
+                    for name in ("failed", "unreadable", "cut", "uncounted")
+                },
+                **{name: _means(getattr(each, name) for each in same) for name in ("costs", "evidence", "fates")},
+                "figures": [],
+            }
+        )
+        for number, figure in enumerate(cell.figures):
+            known = [ours.mean for each in same if (ours := each.figures[number].ours) is not None]
+            merged.figures.append(Figure(metric=figure.metric, paper=figure.paper))
+            if len(known) == len(runs):
+                pooled = scores[cell.row, cell.column, figure.metric] = _by_question(evaluations, figure.metric)
+                merged.figures[-1].ours = mean_interval(_mean_of_each(pooled), first.seed, [*map(len, pooled.values())])
+                merged.figures[-1].sd = statistics.stdev(known)
+        cells.append(merged)
+    for number, column in enumerate(first.table.columns):
+        for place, name in enumerate(column.metrics):
+            figures = [(cell, cell.figures[place]) for cell in cells if cell.column == number]
+            for cell, figure in figures:
+                before = next((scores[row, number, name] for row in base if (row, number, name) in scores), {})
+                after = scores.get((cell.row, number, name), {})
+                both = [question for question in before if question in after]
+                if both and cell.row not in base and name not in COSTS:
+                    left, right = (_mean_of_each({q: each[q] for q in both}) for each in (before, after))
+                    asked = [len(after[question]) for question in both]
+                    figure.comparison = paired_comparison(name, left, right, first.seed, asked)
+            correct_p_values([figure for _, figure in figures])
+    by_seed = [result for result, _ in runs]
+    spent = functools.reduce(operator.add, (result.spent for result in by_seed))
+    return first.model_copy(update={"cells": cells, "spent": spent, "by_seed": by_seed})
+
+
+def _by_question(evaluations: Iterable[Evaluation], metric: str) -> dict[tuple[str, str], list[float]]:
+    """The scores of each question, by its id and text, in the evaluations that asked it."""
+    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for evaluation in evaluations:
+        asked = {record.id: record.question for record in evaluation.records}
+        for question, score in evaluation.scores(metric).items():
+            scores[question, asked[question]].append(score)
+    return scores
+
+
+def _mean_of_each(scores: dict[tuple[str, str], list[float]]) -> list[float]:
+    return [statistics.fmean(values) for values in scores.values()]
+
+
+def _means(several: Iterable[dict[str, Any]]) -> dict[str, float | None]:
+    """The mean of each value; None where one is not known."""
+    columns: dict[str, list[float | None]] = defaultdict(list)
+    for values in several:
+        for name, value in values.items():
+            columns[name].append(value)
+    return {n: None if None in c else statistics.fmean(v for v in c if v is not None) for n, c in columns.items()}
