@@ -12,6 +12,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,12 +22,16 @@ OURS, STOCK, CHECKPOINT, EXPERIMENT = "ours", "stock", "checkpoint", "colbert-ai
 _WRITES = {"fit_checkpoint": CHECKPOINT, "build_ours": OURS, "build_stock": EXPERIMENT}
 
 
-def in_process(task: str, folder: Path, **options: Any) -> dict[str, Any]:
-    """Run a task of this module in another process.
+def in_process(
+    task: str, folder: Path, script: str = __file__, python: str = sys.executable, **options: Any
+) -> dict[str, Any]:
+    """Run a task of this module, or of another script that ends with `run_task`, in another process.
 
     Args:
         task: the name of one of its functions.
         folder: where it works.
+        script: the file.
+        python: an interpreter; another one than this brings its own packages.
         **options: the function's arguments; JSON values.
 
     Returns:
@@ -35,14 +40,15 @@ def in_process(task: str, folder: Path, **options: Any) -> dict[str, Any]:
     result, log = folder / f"{task}-result.json", folder / f"{task}.log"
     # Compile the extensions of stock colbert-ai once, apart from those of other environments.
     settings = {"GIT_PYTHON_REFRESH": "quiet", "TORCH_EXTENSIONS_DIR": str(folder / "extensions")}
-    paths = os.pathsep.join([*sys.path[1:], *filter(None, [os.environ.get("PYTHONPATH")])])
+    if python == sys.executable:
+        settings["PYTHONPATH"] = os.pathsep.join([*sys.path[1:], *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("w", encoding="utf-8") as out:
         done = subprocess.run(
-            [sys.executable, __file__, task, str(folder), json.dumps(options)],
+            [python, script, task, str(folder), json.dumps(options)],
             stdout=out,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            env={**os.environ, **settings, "PYTHONPATH": paths},
+            env={**os.environ, **settings},
             check=False,
         )
     if done.returncode:
@@ -79,7 +85,7 @@ def build_ours(folder: Path, *, passages: int) -> dict[str, Any]:
 
     started = time.perf_counter()
     ColBERTIndex.build(stream_passages(passages), folder / OURS, checkpoint=folder / CHECKPOINT)
-    return {"seconds": time.perf_counter() - started, "bytes": _size(folder / OURS)}
+    return {"seconds": time.perf_counter() - started, "bytes": size_of(folder / OURS)}
 
 
 def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
@@ -94,7 +100,7 @@ def build_stock(folder: Path, *, passages: int) -> dict[str, Any]:
     started = time.perf_counter()
     with Run().context(_run(folder)):
         Indexer(str(folder / CHECKPOINT), ColBERTConfig(nbits=2)).index(STOCK, collection)
-    return {"seconds": time.perf_counter() - started, "bytes": _size(_stock_index(folder))}
+    return {"seconds": time.perf_counter() - started, "bytes": size_of(_stock_index(folder))}
 
 
 def search_ours(
@@ -116,7 +122,7 @@ def search_ours(
             def search(query: str, index: ColBERTIndex = index, k: int = k) -> list[str]:
                 return [hit.passage.id for hit in index.search([query], k)[0]]
 
-            results[name][str(k)] = _timed(search, queries)
+            results[name][str(k)] = timed(search, queries)
     return results
 
 
@@ -170,7 +176,7 @@ def search_stock(
                     positions = ordered[np.argsort(-scores, kind="stable")]
                 return [ids[position] for position in positions[:k]]
 
-            results[name][str(k)] = _timed(search, queries)
+            results[name][str(k)] = timed(search, queries)
             np.savez(folder / f"{encode.__name__}.npz", *(encode(searcher, query)[0].numpy() for query in queries))
     return results
 
@@ -233,11 +239,12 @@ def _stock_index(folder: Path) -> Path:
     return folder / EXPERIMENT / "indexes" / STOCK
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """The bytes of all files in a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def _timed(search: Callable[[str], list[str]], queries: Sequence[str]) -> dict[str, Any]:
+def timed(search: Callable[[str], list[str]], queries: Sequence[str]) -> dict[str, Any]:
     """Time the search for each query, after two others to warm up."""
     for query in ("who wrote the novel", "in which city was she born"):
         search(query)
@@ -249,9 +256,33 @@ def _timed(search: Callable[[str], list[str]], queries: Sequence[str]) -> dict[s
     return {"ids": ids, "seconds": times}
 
 
-def _main() -> None:
+class Anonymous:
+    """The peak of this process's anonymous memory in MiB, during a block, looked at fifty times a second."""
+
+    peak = 0.0
+
+    def __enter__(self) -> Anonymous:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while True:
+            with open("/proc/self/status", encoding="ascii") as file:
+                line = next(line for line in file if line.startswith("RssAnon"))
+            self.peak = max(self.peak, int(line.split()[1]) / 1024)
+            if self._ended.wait(0.02):
+                return
+
+
+def run_task(*functions: Callable[..., dict[str, Any]]) -> None:
+    """Run the function that the command line names, for `in_process`."""
     task, folder, options = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
-    functions = (fit_checkpoint, build_ours, build_stock, search_ours, search_stock, exact_stock)
     result = {function.__name__: function for function in functions}[task](folder, **options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB, on a Mac bytes
     result["memory"] = peak / (2**20 if sys.platform == "darwin" else 2**10)
@@ -259,4 +290,4 @@ def _main() -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    run_task(fit_checkpoint, build_ours, build_stock, search_ours, search_stock, exact_stock)

@@ -25,6 +25,7 @@ BENCHMARKS = (
     "faults",
     "mutations",
     "retrieval",
+    "scale",
     "embedded",
     "tuning",
     "programs",

@@ -1,4 +1,4 @@
-"""BM25: words in common, weighted by how rare they are; on bm25s.
+"""BM25: words in common, weighted by how rare they are.
 
 The scoring is Lucene's variant (Kamphuis et al. 2020, "Which BM25 do you mean?"), with the k1 and b that Pyserini
 uses for Wikipedia passages. Words are lower-cased and stemmed; a character of a script without spaces is a word.
@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from knowgap.errors import DataError, IndexDamaged, ValueOutOfBounds
+from knowgap.errors import DataError, ValueOutOfBounds
 from knowgap.retrieval.index.build import start_build
 from knowgap.retrieval.index.manifest import Manifest, Segment
 from knowgap.retrieval.index.passage_store import (
     MemoryStore,
     PassageStore,
-    Positions,
     Where,
     corpus_digest,
     scored_hits,
@@ -28,6 +28,7 @@ from knowgap.retrieval.index.passage_store import (
 )
 from knowgap.retrieval.lexical import FUNCTION_WORDS, Stemmer, words
 from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k, not_split
+from knowgap.retrieval.postings import Postings
 from knowgap.storage.progress import Progress, no_progress
 
 
@@ -55,8 +56,10 @@ class BM25Index(NeverCopied):
     A query without a word of the corpus has no hits, and a passage without a word of the query is never a hit.
     """
 
-    def __init__(self, store: PassageStore | MemoryStore, engine: Any, analyzer: Analyzer, manifest: Manifest) -> None:
-        self._store, self._engine, self._analyzer, self.manifest = store, engine, analyzer, manifest
+    def __init__(
+        self, store: PassageStore | MemoryStore, postings: Postings, analyzer: Analyzer, manifest: Manifest
+    ) -> None:
+        self._store, self._postings, self._analyzer, self.manifest = store, postings, analyzer, manifest
         self.path: Path | None = store.folder.parent if isinstance(store, PassageStore) else None
 
     @classmethod
@@ -72,7 +75,7 @@ class BM25Index(NeverCopied):
         overwrite: bool = False,
         progress: Progress | None = None,
     ) -> BM25Index:
-        """Write an index to a folder and open it.
+        """Write an index to a folder and open it. Memory stays bounded, however many passages there are.
 
         Args:
             passages: what to index; read once. Title and text are both searched.
@@ -95,8 +98,7 @@ class BM25Index(NeverCopied):
             store = build.store(passages)
             manifest = build.manifest("bm25", store, settings)
             if not build.already_built(manifest):
-                engine = _index(store, analyzer, settings, progress or no_progress)
-                engine.save(str(build.segment / "bm25"), show_progress=False)
+                _write_postings(store, analyzer, settings, build.segment / "bm25", progress or no_progress)
             build.finish(manifest)
         return cls.open(path)
 
@@ -107,17 +109,9 @@ class BM25Index(NeverCopied):
         Raises:
             IndexMissing, IndexForeign, IndexDamaged: see `Manifest.read`.
         """
-        import bm25s
-
         manifest = Manifest.read(path, engine="bm25")
         segment = Path(path) / manifest.segments[0].name
-        try:
-            engine = bm25s.BM25.load(str(segment / "bm25"), mmap=True)
-        except (OSError, ValueError, KeyError) as error:
-            raise IndexDamaged(
-                f"{path}: the word statistics cannot be read ({error}); build the index again"
-            ) from error
-        return cls(PassageStore(segment), engine, Analyzer(manifest.settings["stemmer"]), manifest)
+        return cls(PassageStore(segment), Postings(segment / "bm25"), Analyzer(manifest.settings["stemmer"]), manifest)
 
     @classmethod
     def from_passages(
@@ -135,7 +129,10 @@ class BM25Index(NeverCopied):
         if not len(store):
             raise DataError("there are no passages to index")
         manifest = Manifest("bm25", (Segment("", len(store), corpus_digest(store)),), settings)
-        return cls(store, _index(store, analyzer, settings, no_progress), analyzer, manifest)
+        with TemporaryDirectory() as folder:
+            _write_postings(store, analyzer, settings, Path(folder) / "bm25", no_progress)
+            postings = Postings(Path(folder) / "bm25", in_memory=True)
+        return cls(store, postings, analyzer, manifest)
 
     @staticmethod
     def window_of(encoder: object) -> None:
@@ -168,16 +165,8 @@ class BM25Index(NeverCopied):
         """
         check_k(k)
         allowed = select_positions(self._store, ids, where)
-        return [self._search(query, k, allowed) for query in queries]
-
-    def _search(self, query: str, k: int, allowed: Positions | None) -> list[Hit]:
-        vocabulary = self._engine.vocab_dict
-        terms = [vocabulary[stem] for stem in self._analyzer.query(query) if stem in vocabulary]
-        if not terms:
-            return []
-        scores = np.asarray(self._engine.get_scores_from_ids(terms), dtype=np.float64)
-        positions = np.flatnonzero(scores > 0) if allowed is None else allowed[scores[allowed] > 0]
-        return scored_hits(self._store, positions, scores[positions], k)
+        found = [self._postings.search(self._analyzer.query(query), k, allowed) for query in queries]
+        return [scored_hits(self._store, positions.astype(np.int64), scores, k) for positions, scores in found]
 
 
 def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> dict[str, Any]:
@@ -187,23 +176,12 @@ def _settings(k1: float, b: float, stemmer: str | None, title_weight: int) -> di
         raise ValueOutOfBounds(f"b = {b!r}: must lie between 0 and 1")
     if title_weight < 0:
         raise ValueOutOfBounds(f"title_weight = {title_weight!r}: must be at least 0")
-    return {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight, "method": "lucene"}
+    return {"k1": k1, "b": b, "stemmer": stemmer, "title_weight": title_weight}
 
 
-def _index(store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], progress: Progress) -> Any:
-    """The word statistics of passages, as a `bm25s.BM25`."""
-    import bm25s
-
-    vocabulary: dict[str, int] = {}
-    documents = []
-    for count, passage in enumerate(store, start=1):
-        stems = analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text)
-        # A passage without words gets an empty one, which no query has: bm25s cannot index a corpus without words.
-        documents.append([vocabulary.setdefault(stem, len(vocabulary)) for stem in stems or [""]])
-        if count % 10_000 == 0 or count == len(store):
-            progress(count, len(store), "reading words")
-    progress(0, 1, "weighing words")
-    engine = bm25s.BM25(k1=settings["k1"], b=settings["b"], method="lucene")
-    engine.index((documents, vocabulary), create_empty_token=False, show_progress=False)
-    progress(1, 1, "weighing words")
-    return engine
+def _write_postings(
+    store: PassageStore | MemoryStore, analyzer: Analyzer, settings: dict[str, Any], folder: Path, progress: Progress
+) -> None:
+    folder.mkdir()
+    documents = (analyzer(passage.title) * settings["title_weight"] + analyzer(passage.text) for passage in store)
+    Postings.build(documents, folder, k1=settings["k1"], b=settings["b"], total=len(store), progress=progress)

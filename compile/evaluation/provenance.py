@@ -24,7 +24,7 @@ from knowgap.plugins import outside_facts
 from knowgap.programs.base import Program
 from knowgap.programs.replies.asking import default_sampling
 
-_PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "bm25s", "torch", "transformers")
+_PACKAGES = ("knowgap", "dspy", "optuna", "colbert-ai", "torch", "transformers")
 
 
 class Provenance(BaseModel, extra="allow"):

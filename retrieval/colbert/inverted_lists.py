@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import numpy.typing as npt
 
 from knowgap.errors import IndexDamaged
 from knowgap.retrieval.colbert.maxsim import TokenVectors, Vectors, runs
+from knowgap.retrieval.portions import ArrayFile, Portions
 from knowgap.storage.progress import Progress, no_progress
 
 CENTROIDS, CELLS, CODES = "centroids.npy", "cells.npy", "codes.npy"
@@ -28,7 +30,8 @@ CELL_STARTS, CODE_STARTS, TOKEN_CODES = "cells.starts.npy", "codes.starts.npy", 
 _SAMPLES_PER_CENTROID = 40
 _MOST_SAMPLES = 1 << 22
 _ROOTS_PROBED = 2
-_TOKENS_AT_ONCE = 1 << 17
+_TOKENS_AT_ONCE = 1 << 15
+_PAIRS_AT_ONCE = 1 << 22  # of passages and centroids
 _NEGLIGIBLE = 0.02  # a query vector this short, of a token in every passage, does not help to choose candidates
 _SEED = 20220519
 _THREADS = min(8, os.cpu_count() or 1)
@@ -66,28 +69,41 @@ class CentroidIndex:
         """Cluster token vectors and write the index; the centroid of every token goes to `tokens.codes.npy`.
 
         The number of centroids is that of PLAID: 16 times the square root of the number of vectors, rounded down to a
-        power of two. The same vectors give the same centroids.
+        power of two. The same vectors give the same centroids. However many vectors there are, no more than the sample
+        from which the centroids are made is in memory.
         """
         total = len(vectors.vectors)
-        count = min(1 << int(np.log2(16 * np.sqrt(total))), max(1, total // 4))
+        count = centroid_count(total)
         progress(0, total, "clustering token vectors")
         roots, centroids, starts = _cluster(vectors.vectors, count)
-        codes = np.empty(total, dtype=np.int32)
-        for first in range(0, total, _TOKENS_AT_ONCE):
-            block = np.asarray(vectors.vectors[first : first + _TOKENS_AT_ONCE], dtype=np.float32)
-            codes[first : first + len(block)] = _nearest(block, roots, centroids, starts)
-            progress(first + len(block), total, "clustering token vectors")
-        passages = np.repeat(np.arange(len(vectors), dtype=np.int64), vectors.lengths)
-        for major, minor, size, names in (
-            (codes.astype(np.int64), passages, len(centroids), (CELLS, CELL_STARTS)),
-            (passages, codes.astype(np.int64), len(vectors), (CODES, CODE_STARTS)),
-        ):
-            span = int(minor.max()) + 1
-            pairs = np.unique(major * span + minor)
-            np.save(folder / names[0], (pairs % span).astype(np.int32))
-            np.save(folder / names[1], np.searchsorted(pairs // span, np.arange(size + 1)))
-        np.save(folder / TOKEN_CODES, codes)
         np.save(folder / CENTROIDS, centroids)
+        lists, sizes = Portions(folder, len(centroids), [np.int32]), []
+        try:
+            with ArrayFile(folder / TOKEN_CODES, np.int32) as token_codes, ArrayFile(folder / CODES, np.int32) as codes:
+                for first, last in _passages_at_once(vectors.starts):
+                    span, start, end = last - first, int(vectors.starts[first]), int(vectors.starts[last])
+                    nearest = np.empty(end - start, dtype=np.int64)
+                    for at in range(start, end, _TOKENS_AT_ONCE):
+                        block = np.asarray(vectors.vectors[at : min(at + _TOKENS_AT_ONCE, end)], dtype=np.float32)
+                        nearest[at - start :][: len(block)] = _nearest(block, roots, centroids, starts)
+                        progress(at + len(block), total, "clustering token vectors")
+                    token_codes.write(nearest)
+                    nearest += np.repeat(np.arange(span) * len(centroids), vectors.lengths[first:last])
+                    passages, codes_of = np.divmod(np.unique(nearest), len(centroids))
+                    codes.write(codes_of)
+                    sizes.append(np.bincount(passages, minlength=span))
+                    order = np.argsort(codes_of, kind="stable")
+                    distinct, counts = np.unique(codes_of, return_counts=True)
+                    lists.write(distinct, counts, passages[order] + first)
+            np.save(folder / CODE_STARTS, np.cumsum(np.concatenate([[0], *sizes])))
+            lengths = np.zeros(len(centroids) + 1, dtype=np.int64)
+            with ArrayFile(folder / CELLS, np.int32) as cells:
+                for _, found, counts, (passages,) in lists.merge(_PAIRS_AT_ONCE):
+                    lengths[found.astype(np.int64) + 1] = counts
+                    cells.write(passages)
+            np.save(folder / CELL_STARTS, np.cumsum(lengths))
+        finally:
+            lists.remove()
         return cls(folder)
 
     def candidates(
@@ -156,6 +172,25 @@ class CentroidIndex:
         return len(self.centroids)
 
 
+def centroid_count(tokens: int) -> int:
+    """How many centroids so many token vectors get."""
+    return min(1 << int(np.log2(16 * np.sqrt(tokens))), max(1, tokens // 4))
+
+
+def sample_size(tokens: int) -> int:
+    """From how many of the token vectors the centroids are made."""
+    return min(tokens, centroid_count(tokens) * _SAMPLES_PER_CENTROID, _MOST_SAMPLES)
+
+
+def _passages_at_once(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Portions of the passages, as first and last + 1, of `_PAIRS_AT_ONCE` tokens at most, or of one passage."""
+    first = 0
+    while first < len(starts) - 1:
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + _PAIRS_AT_ONCE, side="right")) - 1)
+        yield first, last
+        first = last
+
+
 def _cluster(
     vectors: Vectors, count: int
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.int64]]:
@@ -165,16 +200,22 @@ def _cluster(
         Roots [roots, dim]; unit centroids [about count, dim], root after root; where those of each root begin
         [roots + 1].
     """
-    rng = np.random.default_rng(_SEED)
-    size = min(len(vectors), count * _SAMPLES_PER_CENTROID, _MOST_SAMPLES)
-    sample = np.asarray(vectors[np.sort(rng.choice(len(vectors), size, replace=False))], dtype=np.float32)
-    roots = _kmeans(sample, max(1, round(np.sqrt(count))), 8)
-    owner = (sample @ roots.T).argmax(axis=1)
+    rng, size = np.random.default_rng(_SEED), sample_size(len(vectors))
+    # One vector out of each of `size` equal stretches: to draw them from all would take memory for all.
+    rows = ((np.arange(size) + rng.random(size)) * (len(vectors) / size)).astype(np.int64)
+    sample = vectors[np.minimum(rows, len(vectors) - 1)]
+    count_of_roots = max(1, round(np.sqrt(count)))
+    training = sample[np.linspace(0, size - 1, min(size, 256 * count_of_roots)).astype(np.int64)]
+    roots = _kmeans(training.astype(np.float32), count_of_roots, 8)
+    owner = np.empty(size, dtype=np.int32)
+    for first in range(0, size, _TOKENS_AT_ONCE):
+        block = sample[first : first + _TOKENS_AT_ONCE].astype(np.float32)
+        owner[first : first + len(block)] = (block @ roots.T).argmax(axis=1)
     groups = []
     for root in range(len(roots)):
-        owned = sample[owner == root]
-        size = max(1, int(len(owned) / len(sample) * count))
-        groups.append(_kmeans(owned, min(size, len(owned)), 4) if len(owned) else owned)
+        owned = sample[owner == root].astype(np.float32)
+        size_of_group = max(1, int(len(owned) / size * count))
+        groups.append(_kmeans(owned, min(size_of_group, len(owned)), 4) if len(owned) else owned)
     starts = np.concatenate([[0], np.cumsum([len(group) for group in groups])])
     return roots, np.concatenate(groups), starts
 

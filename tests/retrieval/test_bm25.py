@@ -62,9 +62,9 @@ def test_words_that_count(texts, query, options, expected):
 
 def test_damaged_word_statistics_and_no_passages(tmp_path):
     BM25Index.build(corpus(), tmp_path / "index")
-    path = next((tmp_path / "index" / "segment-0" / "bm25").glob("params*.json"))
-    path.write_text("}" * path.stat().st_size, encoding="utf-8")
-    with pytest.raises(IndexDamaged, match=r"bm25/params\.index\.json was altered"):
+    path = tmp_path / "index" / "segment-0" / "bm25" / "starts.npy"
+    path.write_bytes(b"}" * path.stat().st_size)
+    with pytest.raises(IndexDamaged, match=r"bm25/starts\.npy was altered"):
         BM25Index.open(tmp_path / "index")
     with pytest.raises(DataError, match="no passages"):
         BM25Index.from_passages([])

@@ -21,7 +21,7 @@ def test_a_healthy_index_and_an_altered_one(tmp_path):
     findings = doctor.examine_index(tmp_path / "index")
     states = {finding.name.split()[-1]: finding.state for finding in findings}
     assert states == {"manifest": "ok", "files": "ok", "search": "ok"}
-    path = tmp_path / "index" / "segment-0" / "bm25" / "data.csc.index.npy"
+    path = tmp_path / "index" / "segment-0" / "bm25" / "scores.npy"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     files = doctor.examine_index(tmp_path / "index")[1]
@@ -46,6 +46,6 @@ def test_what_is_missing_or_fails_is_named(monkeypatch):
     monkeypatch.setattr(doctor, "version", Mock(side_effect=PackageNotFoundError))
     monkeypatch.setattr("os.sysconf", Mock(side_effect=OSError("not on this machine")))
     findings = {finding.name: finding for finding in doctor.examine()}
-    assert (findings["bm25s"].state, findings["bm25s"].remedy) == ("broken", "pip install bm25s")
+    assert (findings["syntok"].state, findings["syntok"].remedy) == ("broken", "pip install syntok")
     assert findings["qdrant-client"].state == "absent"
     assert (findings["memory"].state, findings["memory"].detail) == ("broken", "OSError: not on this machine")

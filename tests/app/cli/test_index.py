@@ -165,6 +165,16 @@ def test_sizes_are_estimated_from_an_index(knowgap, checkpoint: str):
     assert "GB" in table
 
 
+def test_sizes_of_one_engine(indexed):
+    sizes = ["index", "--index", "idx", "--dry-run", "21000000", "--engine"]
+    [words] = indexed.json(*sizes, "bm25")["estimates"]
+    assert words["engine"] == "bm25"
+    assert words["disk"] < words["build_disk"]
+    assert words["build_memory"] < 3e9
+    assert "name a ColBERT index" in indexed.refusal(*sizes, "colbert")
+    assert "unknown engine 'altavista'" in indexed.refusal(*sizes, "altavista")
+
+
 def test_a_broken_index_is_diagnosed(indexed):
     (indexed.folder / "idx" / "manifest.json").write_text("{", encoding="utf-8")
     printed, _ = indexed("doctor", "--index", "idx", "--json", code=2)

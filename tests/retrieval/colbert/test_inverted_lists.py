@@ -6,6 +6,7 @@ import pytest
 
 from knowgap.errors import IndexDamaged, UnknownName, ValueOutOfBounds
 from knowgap.retrieval import ColBERTIndex, SearchSettings, open_index
+from knowgap.retrieval.colbert import inverted_lists
 from knowgap.retrieval.colbert.inverted_lists import CentroidIndex
 from knowgap.retrieval.colbert.maxsim import TokenVectors
 from knowgap.retrieval.colbert.residual_codec import ResidualVectors
@@ -67,6 +68,25 @@ def test_candidates_hold_the_best(vectors, centroids, queries):
         assert scores.argmax() in found
         # What else is missed hardly differs from what is found.
         assert np.sort(scores[found])[-10:].mean() > 0.97 * np.sort(scores)[-10:].mean()
+
+
+def test_small_portions_give_the_same_files(vectors, centroids, tmp_path, monkeypatch):
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "portions").mkdir()
+    CentroidIndex.build(vectors, tmp_path / "whole")
+    monkeypatch.setattr(inverted_lists, "_PAIRS_AT_ONCE", 700)
+    CentroidIndex.build(vectors, tmp_path / "portions")
+    names = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "portions").iterdir())
+    whole = {name: np.load(tmp_path / "whole" / name) for name in names}
+    for name in names:
+        assert np.array_equal(whole[name], np.load(tmp_path / "portions" / name))
+    of_token = zip(whole["tokens.codes.npy"].tolist(), np.repeat(range(2000), vectors.lengths).tolist(), strict=True)
+    pairs = sorted(set(of_token))
+    centroid_of = np.repeat(range(len(centroids)), np.diff(whole["cells.starts.npy"])).tolist()
+    assert list(zip(centroid_of, whole["cells.npy"].tolist(), strict=True)) == pairs
+    passage_of = np.repeat(range(2000), np.diff(whole["codes.starts.npy"])).tolist()
+    assert sorted(zip(whole["codes.npy"].tolist(), passage_of, strict=True)) == pairs
 
 
 def test_limit_and_filters_of_candidates(vectors, centroids, queries):

@@ -1,6 +1,6 @@
 import pytest
 
-from knowgap.errors import UsageError, ValueOutOfBounds
+from knowgap.errors import ValueOutOfBounds
 from knowgap.retrieval import BM25Index, ColBERTIndex, HybridIndex
 from knowgap.retrieval.index.sizing import PassageSize, estimate_sizes, measure_passages
 from tests.retrieval.conformance import QUERIES, corpus
@@ -55,9 +55,19 @@ def test_the_colbert_part_of_a_hybrid_index_is_measured(checkpoint, tmp_path):
     assert measure_passages(index.path) == measure_passages(index.path / "colbert")
 
 
-def test_what_cannot_be_measured_is_refused(tmp_path):
+def test_an_index_without_token_vectors_is_enough_for_bm25(checkpoint, tmp_path):
     BM25Index.build(corpus(), tmp_path / "bm25")
-    with pytest.raises(UsageError, match="name a ColBERT index"):
-        measure_passages(tmp_path / "bm25")
+    ColBERTIndex.build(corpus(), tmp_path / "colbert", checkpoint=checkpoint)
+    words, tokens = (estimate_sizes(measure_passages(tmp_path / name), 10**6) for name in ("bm25", "colbert"))
+    assert [row.engine.split(",")[0] for row in words] == ["bm25", "dense"]
+    assert words == tokens[:2]
     with pytest.raises(ValueOutOfBounds, match="passages = 0"):
         estimate_sizes(SAMPLE, 0)
+
+
+def test_the_memory_of_a_build_hardly_grows():
+    small, large = (estimate_sizes(SAMPLE, count)[0] for count in (10**6, 21 * 10**6))
+    assert large.build_memory - small.build_memory < 80 * 20 * 10**6
+    assert large.build_disk == 21 * small.build_disk
+    compressed = next(row for row in estimate_sizes(SAMPLE, 21 * 10**6) if "2 bits" in row.engine)
+    assert compressed.build_memory < 5e9 < compressed.disk < compressed.build_disk

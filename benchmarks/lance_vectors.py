@@ -1,0 +1,74 @@
+"""LanceDB over the token vectors that the benchmark `scale` makes up; needs `lancedb`, `pyarrow` and `numpy` only.
+
+The benchmark runs it with the interpreter of `--lance-python`, since LanceDB is no dependency of knowgap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from engines import Anonymous, run_task, size_of
+
+_PASSAGES_AT_ONCE = 2000
+
+
+def build_lance(folder: Path, *, dim: int, partitions: int, sub_vectors: int) -> dict[str, Any]:
+    """Write the vectors to a table, in 16 bits, and index them with product quantization in inverted lists."""
+    import lancedb  # pyright: ignore[reportMissingImports]
+    import pyarrow as pa
+
+    kind = pa.list_(pa.list_(pa.float16(), dim))
+    schema = pa.schema([pa.field("position", pa.int32()), pa.field("vectors", kind)])
+    lengths = np.load(folder / "made-up" / "tokens.lengths.npy")
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    vectors = np.memmap(folder / "made-up" / "tokens.f16", np.float16, "r").reshape(-1, dim)
+
+    def batches() -> Iterator[Any]:
+        for first in range(0, len(lengths), _PASSAGES_AT_ONCE):
+            cuts = starts[first : first + _PASSAGES_AT_ONCE + 1]
+            flat = pa.array(np.array(vectors[cuts[0] : cuts[-1]]).ravel())
+            rows = pa.FixedSizeListArray.from_arrays(flat, dim)
+            lists = pa.ListArray.from_arrays(pa.array((cuts - cuts[0]).astype(np.int32)), rows)
+            positions = pa.array(np.arange(first, first + len(cuts) - 1, dtype=np.int32))
+            yield pa.RecordBatch.from_arrays([positions, lists], schema=schema)
+
+    started = time.perf_counter()
+    with Anonymous() as memory:
+        table = lancedb.connect(folder / "lance").create_table(
+            "passages", data=pa.RecordBatchReader.from_batches(schema, batches())
+        )
+        written = time.perf_counter() - started
+        table.create_index(
+            metric="cosine",
+            vector_column_name="vectors",
+            index_type="IVF_PQ",
+            num_partitions=partitions,
+            num_sub_vectors=sub_vectors,
+        )
+    spent = time.perf_counter() - started
+    return {"seconds": spent, "written": written, "bytes": size_of(folder / "lance"), "anonymous": memory.peak}
+
+
+def search_lance(folder: Path, *, nprobes: int, refine: int, count: int, k: int) -> dict[str, Any]:
+    """Search the table with the first `count` queries; `nprobes` 0 compares all vectors."""
+    import lancedb  # pyright: ignore[reportMissingImports]
+
+    table = lancedb.connect(folder / "lance").open_table("passages")
+    saved = np.load(folder / "queries.npz")
+    ids, times = [], []
+    with Anonymous() as memory:
+        for name in saved.files[:count]:
+            started = time.perf_counter()
+            search = table.search(saved[name], vector_column_name="vectors").distance_type("cosine").limit(k)
+            search = search.nprobes(nprobes).refine_factor(refine) if nprobes else search.bypass_vector_index()
+            ids.append(search.select(["position", "_distance"]).to_arrow()["position"].to_pylist())
+            times.append(time.perf_counter() - started)
+    return {"ids": ids, "seconds": times, "anonymous": memory.peak}
+
+
+if __name__ == "__main__":
+    run_task(build_lance, search_lance)
