@@ -203,13 +203,13 @@ def _show_sizes(folder: Path, engine: str | None, passages: Sequence[int], as_js
     rows = []
     for e in estimates:
         sizes = (e.disk, e.memory, e.build_disk, e.build_memory)
-        rows.append([e.engine, f"{e.passages:,}", f"{e.vectors:,}", *(f"{size / 1e9:,.1f} GB" for size in sizes)])
+        rows.append([e.engine, f"{e.passages:,}", *(f"{size / 1e9:,.1f} GB" for size in sizes)])
     vectors = f"{sample.tokens:.1f} token vectors, " if sample.tokens else ""
     caption = (
         f"average of {sample.passages:,} passages: {vectors}{sample.words:.1f} words, {sample.text:.0f} bytes; "
         "memory of a build is beside that of the encoder"
     )
-    columns = ["engine", "passages", "vectors", "disk", "memory", "disk, building", "memory, building"]
+    columns = ["engine", "passages", "disk", "memory", "disk, building", "memory, building"]
     show_table("estimated sizes", columns, rows, caption=caption)
 
 
