@@ -15,8 +15,10 @@ from knowgap.compiling.artifact import save
 from knowgap.compiling.data.dataset import Dataset
 from knowgap.compiling.demonstrations.optimizers import OPTIMIZERS
 from knowgap.compiling.demonstrations.run_optimizer import run_optimizer
+from knowgap.compiling.deployment import Verdict, judge, split_off, too_few
 from knowgap.compiling.evaluation.evaluator import evaluate
 from knowgap.compiling.evaluation.metrics import Metrics, named_metrics
+from knowgap.compiling.evaluation.provenance import state_of
 from knowgap.compiling.evaluation.results import Evaluation
 from knowgap.compiling.evaluation.runner import resolve_lm
 from knowgap.compiling.study.config import StudyConfig
@@ -42,17 +44,23 @@ class Compiled(Generic[P]):
     """What `compile` found.
 
     Attributes:
-        program: a copy with the settings, demonstrations or instructions that were found.
+        program: a copy with the settings, demonstrations or instructions that were found; the program as it was if a
+            study's choice is not better than it on the dev questions that were held out, which `verdict` tells.
         before: the program as it was; of several programs the first, which is the base of the comparison.
-        study: the trials, if a study was run.
+        study: the trials, if a study was run; its `program` is the choice, better or not.
+        held_out: the dev questions that the study has not seen.
+        verdict: whether the choice is better than the program as it was; None if that was not to be tested.
         calibration: δ, if it was calibrated.
-        evaluations: with an `output`, the evaluations of both programs by split and moment, such as "test after".
+        evaluations: of the program as it was and of what was found, such as "held-out after"; with an `output` those of
+            dev and test, too.
         artifact: with an `output`, the folder that `knowgap.load` reads.
     """
 
     program: P
     before: P
     study: StudyResult[P] | None = None
+    held_out: Sequence[dspy.Example] = ()
+    verdict: Verdict | None = None
     calibration: Calibration | None = None
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     artifact: Path | None = None
@@ -61,7 +69,7 @@ class Compiled(Generic[P]):
     def summary(self) -> str:
         """One line that says what was found."""
         if self.study is not None:
-            return str(self.study)
+            return str(self.study) if self.verdict is None else f"{self.study}; {self.verdict}"
         if (found := self.calibration) is not None:
             reach = f"{found.covered(found.delta):.0%} of the questions reach it"
             return f"δ = {found.delta:.4f} on the scale of {found.reranker}: {reach}"
@@ -89,6 +97,7 @@ def compile(
     study_name: str = "",
     storage: str | Path | None = None,
     config: StudyConfig | None = None,
+    hold_out: int | None = None,
     seed: int = 0,
     num_threads: int = 4,
     output: str | Path | None = None,
@@ -124,6 +133,9 @@ def compile(
         storage: where the study is kept, see `knowgap.compiling.study.storage.open_storage`; default: `study.db` in
             `output`, or in memory without one.
         config: how a study searches, and its limits.
+        hold_out: how many dev questions a study does not see: on these, its choice is tested against the program as it
+            was, which is kept if the choice is not better. Default: a third; 20 of 40 to 59; none of fewer, which are
+            too few to say. With 0, the choice is taken untested.
         seed: the seed of every random choice.
         num_threads: how many questions are asked at a time; the result does not depend on it.
         output: a folder that gets the study, the evaluations of the program before and after on dev and test, and the
@@ -152,6 +164,7 @@ def compile(
     if optimizer == "study":
         _refuse(options, optimizer)
         folder = None if output is None else Path(output) / "study.db"
+        dev, held_out = split_off(dev, hold_out, seed)
         study = run_study(
             several,
             dev,
@@ -165,7 +178,10 @@ def compile(
             config=config,
             **common,
         )
-        found = Compiled(study.program, several[0], study)
+        found = Compiled(study.program, several[0], study, held_out)
+        if hold_out != 0:
+            more = {"lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
+            found = check_choice(found, dataset, metrics, **more)
     elif before is None or len(several) > 1:
         raise UsageError(f"the optimizer {optimizer} compiles one program, and there are {len(several)}")
     elif optimizer == "calibrate":
@@ -182,6 +198,48 @@ def compile(
         return found
     more = {"limit": limit, "lm": lm, "seed": seed, "num_threads": num_threads, "progress": progress}
     return score_and_save(found, dataset, metrics, Path(output), **more)
+
+
+def check_choice(
+    found: Compiled[P], dataset: Dataset | Sequence[dspy.Example], metrics: Metrics, **options: Any
+) -> Compiled[P]:
+    """Test the choice of a study against the program as it was on the dev questions that were held out.
+
+    Args:
+        found: what the study chose, with the questions.
+        dataset: the data set, or the dev questions.
+        metrics: one metric or several; the first decides.
+        **options: `lm`, `seed`, `num_threads` and `progress` of `evaluate`.
+
+    Returns:
+        The same with the verdict, and with the program as it was if the choice is not better.
+    """
+    study = cast("StudyResult[P]", found.study)
+    chosen = f"trial {study.best.number}" + (f", {study.best.program}," if len(study.bases) > 1 else "")
+    if type(found.program) is type(found.before) and state_of(found.program) == state_of(found.before):
+        return replace(
+            found, verdict=Verdict(False, "No trial scores higher than the program as it was, which is kept.")
+        )
+    if not found.held_out:
+        return replace(found, program=found.before, verdict=too_few(chosen, len(study.questions)))
+    questions = _part(dataset, "held-out", found.held_out)
+    evaluations: dict[str, Evaluation] = {}
+    progress = options.pop("progress", None)
+    split = "held-out" if isinstance(dataset, Dataset) else ""
+    for label, program in (("held-out before", found.before), ("held-out after", found.program)):
+        more = {"split": split, "progress": _named(progress, label), **options}
+        evaluations[label] = evaluate(program, questions, metrics, traces=True, **more)
+    rule = {"rule": study.config.rule, "cost": study.config.cost}
+    verdict = judge(chosen, *evaluations.values(), **rule)
+    program = found.program if verdict.better else found.before
+    return replace(found, program=program, verdict=verdict, evaluations=evaluations)
+
+
+def _part(dataset: Dataset | Sequence[dspy.Example], split: str, examples: Sequence[dspy.Example]) -> Any:
+    """Some questions, as those of the data set that they come from."""
+    return (
+        replace(dataset, splits={**dataset.splits, split: [*examples]}) if isinstance(dataset, Dataset) else [*examples]
+    )
 
 
 def _training_questions(
@@ -219,29 +277,35 @@ def score_and_save(
     Arguments are those of `compile`. `lm_before` is the language model of the program as it was, if another one was
     finetuned; if it writes nothing that the program can read, there are no scores before.
     """
-    evaluations: dict[str, Evaluation] = {}
-    splits = [split for split in ("dev", "test") if split in dataset.splits] if isinstance(dataset, Dataset) else [""]
-    for split in splits:
-        for label, program, model in (("before", found.before, lm_before or lm), ("after", found.program, lm)):
+    evaluations = dict(found.evaluations)
+    after = found.program if found.study is None else found.study.program
+    held_out = {id(example) for example in found.held_out}
+    for split in ("dev", "test") if isinstance(dataset, Dataset) else ("",):
+        if isinstance(dataset, Dataset) and split not in dataset.splits:
+            continue
+        every = dataset.questions(split, limit) if isinstance(dataset, Dataset) else dataset[:limit]
+        questions = _part(dataset, split, [example for example in every if id(example) not in held_out])
+        for label, program, model in (("before", found.before, lm_before or lm), ("after", after, lm)):
             name = f"{split} {label}".strip()
-            common: dict[str, Any] = {"split": split, "limit": limit, "lm": model, "num_threads": num_threads}
+            common: dict[str, Any] = {"split": split, "lm": model, "num_threads": num_threads, "seed": seed}
             try:
                 evaluations[name] = evaluate(
-                    program, dataset, metrics, seed=seed, traces=True, progress=_named(progress, name), **common
+                    program, questions, metrics, traces=True, progress=_named(progress, name), **common
                 )
             except LanguageModelError as error:
                 if model is not lm_before:
                     raise
                 _LOG.warning("no scores before: %s", error)
-                continue
-            evaluations[name].save(folder / "evaluations" / f"{name}.json")
+    for name, evaluation in evaluations.items():
+        evaluation.save(folder / "evaluations" / f"{name}.json")
+    kept = found.verdict is not None and not found.verdict.better
     artifact = save(
         found.program,
         folder / "artifact",
         lm=resolve_lm(lm, found.program),
         data=dataset if isinstance(dataset, Dataset) else None,
-        evaluations=evaluations,
-        study=found.study,
+        evaluations={n: e for n, e in evaluations.items() if not kept or n.endswith("before")},
+        study=None if kept else found.study,
     )
     return replace(found, evaluations=evaluations, artifact=artifact)
 

@@ -20,6 +20,10 @@ KINDS = {
 
 _SIZES = {"full": (1040, 340), "half": (520, 330)}
 _LEFT, _RIGHT, _TOP = 46, 12, 26
+_WIDE, _HIGH = 16, 12  # of the number of a mark, in pixels
+_BESIDE = [
+    (x, y + away) for away in (0, -12, 12, -24, 24, -36, 36) for x, y in ((7, -6), (7, 16), (-20, -6), (-20, 16))
+]
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,24 @@ class Chart:
         order, numbered = list(KINDS), any(point.number for point in self.points)
         marks = [(point.number if numbered else place, point) for place, point in enumerate(self.points, start=1)]
         return sorted(marks, key=lambda pair: order.index(pair[1].kind))
+
+    @cached_property
+    def labels(self) -> list[tuple[float, float]]:
+        """Where the number of each of the `marks` stands beside it, in pixels, so that no two lie over one another."""
+        taken: list[tuple[float, float]] = []
+        labels = []
+        for number, point in self.marks:
+            x, y = self.x.place(point.x), self.y.place(point.y)
+            free = (
+                (dx, dy)
+                for dx, dy in _BESIDE
+                if all(abs(x + dx - left) >= _WIDE or abs(y + dy - top) >= _HIGH for left, top in taken)
+            )
+            dx, dy = next(free, _BESIDE[0])
+            labels.append((dx, dy))
+            if number:
+                taken.append((x + dx, y + dy))
+        return labels
 
     @property
     def key(self) -> list[tuple[str, str]]:

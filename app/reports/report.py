@@ -18,6 +18,8 @@ from knowgap.reports.sources import ReportSource, Source, read_source
 from knowgap.reports.study import StudyView
 from knowgap.storage.files import write_file
 
+_NAMED = 4  # programs, in a title
+
 
 @dataclass(frozen=True)
 class ScoreRow:
@@ -43,6 +45,7 @@ def render_report(
     base: str | None = None,
     cost: str = "",
     title: str | None = None,
+    finding: str = "",
 ) -> str:
     """Render a study or evaluations as an HTML page.
 
@@ -56,6 +59,7 @@ def render_report(
             the first.
         cost: what counts as cost in a study, by the names of `knowgap.compiling.evaluation.costs.COSTS`.
         title: of the page.
+        finding: what stands below the title, such as the verdict of `compile`; default: what the study chose.
 
     Returns:
         The page: HTML with its style inside, which may load nothing.
@@ -84,6 +88,7 @@ def render_report(
         origin=next((e.provenance for group in groups for e in group.evaluations.values()), Provenance()),
         groups=groups,
         study=study,
+        finding=finding or (study.finding if study is not None else ""),
         scores=scores,
         cost_names=COST_NAMES,
     )
@@ -96,7 +101,8 @@ def write_report(source: Source, path: str | Path, **options: Any) -> Path:
 
 def _title(report: ReportSource, evaluations: dict[str, Evaluation]) -> str:
     if report.study is not None:
-        return f"{', '.join(report.study.programs)}: study {report.study.name}"
+        names = report.study.programs
+        return f"{', '.join(names) if len(names) <= _NAMED else f'{len(names)} programs'}: study {report.study.name}"
     if report.artifact is not None:
         return f"{report.artifact['program']}, compiled"
     names = list(dict.fromkeys(e.provenance.program or label for label, e in evaluations.items()))

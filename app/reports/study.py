@@ -33,6 +33,17 @@ class StudyView:
         """The dev score of the chosen trial."""
         return mean_interval(self.chosen.scores, self.facts.seed)
 
+    @property
+    def finding(self) -> str:
+        """What the study chose, in a sentence."""
+        facts, chosen = self.facts, self.chosen
+        of = f" of {chosen.program}" if len(facts.programs) > 1 else ""
+        before = f", {self.start.score:.3f} with {facts.describe(self.start)}" if self.gain and self.start else ""
+        return (
+            f"Trial {chosen.number}{of} is chosen: {in_words(facts.metric)} {self.interval} on the dev questions on "
+            f"which it was chosen{before}; {chosen.cost('lm_calls'):.1f} LM calls a question."
+        )
+
     @cached_property
     def importances(self) -> dict[str, float]:
         """The importance of each parameter, by its name and the range that it has if any one trial is left out."""

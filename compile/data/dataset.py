@@ -50,7 +50,7 @@ class Dataset:
         Raises:
             UsageError: the split is empty, or `limit` is below 1.
         """
-        if split not in SPLITS:
+        if split not in SPLITS and split not in self.splits:
             raise UnknownName.among("split", split, SPLITS)
         if limit is not None and limit < 1:
             raise UsageError(f"limit {limit}: ask at least one question")

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from knowgap.compiling import Compiled
 
 
+def try_choice(job: Job, found: Compiled[Any]) -> Compiled[Any]:
+    """Test the choice of a study on the dev questions that it has not seen."""
+    from knowgap.compiling.compiler import check_choice
+
+    options = job.options
+    with progress(f"testing the choice on {job.dataset.name}") as report:
+        common = {"lm": job.lm, "seed": options.seed, "num_threads": options.num_threads}
+        return check_choice(found, job.dataset, job.metrics, progress=report, **common)
+
+
 def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM | None = None) -> Compiled[Any]:
     """Score both programs on dev and on the held-out test split, save the improved one, and show the scores.
 
@@ -34,20 +44,28 @@ def score_and_save(job: Job, found: Compiled[Any], folder: Path, *, lm: dspy.LM 
             num_threads=job.options.num_threads,
             progress=report,
         )
-    before, after = found.before.name, found.program.name
+    before, after = found.before.name, (found.study or found).program.name
     labels = (
         {"before": "before", "after": "after"}
         if before == after
         else {"before": f"before: {before}", "after": f"after: {after}"}
     )
-    for split, meaning in (("dev", "the split it was chosen on"), ("test", "held out: no choice was made on it")):
+    for split, meaning in (
+        ("dev", "the questions it was chosen on"),
+        ("held-out", "dev questions that the study has not seen"),
+        ("test", "no choice was made on it"),
+    ):
         results = {
             shown: scored.evaluations[f"{split} {label}"]
             for label, shown in labels.items()
             if f"{split} {label}" in scored.evaluations
         }
-        show_scores(f"{job.dataset.name}, {split} split ({meaning})", results)
+        if not results:
+            continue
+        show_scores(f"{job.dataset.name}, {split} ({meaning})", results)
         if len(results) > 1:
             show_comparisons(results, job.metrics[0])
+    if scored.verdict is not None:
+        out.print(str(scored.verdict), markup=False)
     out.print(f"saved in {scored.artifact}", markup=False)
     return scored

@@ -146,16 +146,22 @@ SEVERAL = (
 
 
 def test_finds_the_best_of_several_programs(knowgap):
-    printed, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
+    words = (*SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
+    printed = " ".join(knowgap("compile", *words)[0].split())
     assert "3 programs" in printed
+    assert "4 dev questions cannot tell whether trial" in printed
+    config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
+    assert (config["program"], [*config["evaluations"]]) == ("rag", ["dev before", "test before"])
+    knowgap("compile", *words, "--hold-out", "0")
     config = json.loads((knowgap.folder / "out" / "artifact" / "config.json").read_text())
     assert config["program"] == "rag"
     assert {row["program"] for row in config["compared"]} == {"rag", "direct", "iter_retgen"}
     assert sum(row["trials"] for row in config["compared"]) == len(finished_trials(knowgap.folder / "out" / "study.db"))
     assert "## Programs compared" in (knowgap.folder / "out" / "artifact" / "card.md").read_text()
     assert "Score against cost" in (knowgap.folder / "out" / "report.html").read_text()
-    again, _ = knowgap("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=1")
+    again, _ = knowgap("compile", *words)
     assert "the best of 6 trials" in again
+    assert "from 0 to 3 can be held out" in knowgap.refusal("compile", *words, "--hold-out", "4")
     message = knowgap.refusal("compile", *SEVERAL, "--n-trials", "6", "--study", "max_calls_per_question=0")
     assert "max_calls_per_question" in message
 

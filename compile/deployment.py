@@ -1,0 +1,125 @@
+"""Whether what a study has chosen is better than the program as it was, on dev questions that it has not seen."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from knowgap.compiling.evaluation.results import Evaluation, compare
+from knowgap.compiling.evaluation.statistics import Comparison
+from knowgap.compiling.study.config import parse_rule
+from knowgap.errors import UsageError
+
+T = TypeVar("T")
+
+LEAST = 20
+"""How many questions are held out at least, where there are twice as many."""
+
+_SIGNIFICANT = 0.05
+_QUANTILES = 1.96 + 0.84  # of the normal distribution: a two-sided test at 5% that finds a true gain in 80 of 100 cases
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the test of a study's choice says.
+
+    Attributes:
+        better: whether the choice is to be used in place of the program as it was.
+        text: the finding, in a sentence or a few.
+        comparison: the choice against the program as it was, on the questions that were held out; None without a test.
+    """
+
+    better: bool
+    text: str
+    comparison: Comparison | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def split_off(questions: Sequence[T], number: int | None, seed: int) -> tuple[list[T], list[T]]:
+    """Hold out some dev questions, drawn at random, from a study.
+
+    Args:
+        questions: the dev questions.
+        number: how many are held out; None for a third, or for 20 of 40 to 59, or for none of fewer; 0 for none.
+        seed: of the draw.
+
+    Returns:
+        The questions for the study, and those that are held out, both in their order.
+
+    Raises:
+        UsageError: no question would be left for the study.
+
+    >>> [len(part) for part in split_off(range(90), None, seed=0)]
+    [60, 30]
+    >>> [len(part) for part in split_off(range(45), None, seed=0)]
+    [25, 20]
+    """
+    size = len(questions)
+    if number is None:
+        number = max(size // 3, LEAST) if size >= 2 * LEAST else 0
+    if not 0 <= number <= max(0, size - 1):
+        raise UsageError(f"hold_out = {number}: of {size} dev questions, from 0 to {max(0, size - 1)} can be held out")
+    drawn = {*random.Random(seed).sample(range(size), number)}
+    held = [question for place, question in enumerate(questions) if place in drawn]
+    return [question for place, question in enumerate(questions) if place not in drawn], held
+
+
+def judge(chosen: str, before: Evaluation, after: Evaluation, *, rule: str = "best", cost: str = "lm_calls") -> Verdict:
+    """Compare the choice of a study with the program as it was.
+
+    The choice is better if its score is higher, and the paired permutation test says so at 5%. Under the rule "within
+    X", which looks for a cheap program, it is better if it costs less and its score is no more than X lower. Under
+    "under X", it is better than a program that costs more than X, whatever the score.
+
+    Args:
+        chosen: what the choice is called, such as "trial 12".
+        before: the program as it was, on the questions that were held out.
+        after: the choice, on the same questions.
+        rule: the rule by which the study chose; see `knowgap.compiling.study.trials.choose`.
+        cost: what the rule counts.
+    """
+    found, (kind, amount) = compare(before, after), parse_rule(rule)
+    said = f"{chosen} against the program as it was, on {found.n} dev questions that were held out: {found}"
+    if kind != "best":
+        costs = [evaluation.costs()[cost] for evaluation in (before, after)]
+        told = " instead of ".join("?" if value is None else f"{value:.3g}" for value in reversed(costs))
+        said += f"; {told} {cost} a question"
+        was, now = (math.inf if value is None else value for value in costs)
+        if kind == "under" and was > amount >= now:
+            return Verdict(True, f"{said}. It costs what it may, which the program as it was does not.", found)
+        if kind == "within" and now < was and found.difference >= -amount:
+            return Verdict(True, f"{said}. It is cheaper, and its score is within {amount:g}.", found)
+    if found.difference > 0 and found.p_value < _SIGNIFICANT:
+        return Verdict(True, f"{said}. It is better.", found)
+    kept = "It is not better beyond chance, so the program as it was is kept"
+    if found.difference <= 0:
+        return Verdict(False, f"{said}. {kept}.", found)
+    needed = _needed(before, after)
+    return Verdict(
+        False, f"{said}. {kept}: to show a gain of this size, about {needed:,} held-out questions would do.", found
+    )
+
+
+def too_few(chosen: str, number: int) -> Verdict:
+    """The verdict where no question could be held out."""
+    which = "One dev question cannot" if number == 1 else f"{number} dev questions cannot"
+    return Verdict(
+        False,
+        f"{which} tell whether {chosen} is better than the program as it was, which is kept: bring at least "
+        f"{2 * LEAST}, or hold out 0 to take the choice untested.",
+    )
+
+
+def _needed(before: Evaluation, after: Evaluation) -> int:
+    """How many questions a test needs to find a gain of the observed size, if it is real, in 80 of 100 cases."""
+    left, right = before.scores(), after.scores()
+    gains = np.asarray([right[name] - left[name] for name in left if name in right])
+    spread = float(gains.std(ddof=1)) if gains.size > 1 else 1.0
+    return max(int(gains.size) + 1, math.ceil((_QUANTILES * spread / float(gains.mean())) ** 2))

@@ -1,0 +1,18 @@
+"""Charts: where numbers stand beside their marks."""
+
+import itertools
+
+from knowgap.reports.charts import Chart, Point
+
+
+def test_no_two_numbers_lie_over_one_another():
+    points = [Point(1.0 + n / 1000, 0.5, "complete", f"point {n}", number=n) for n in range(1, 13)]
+    points += [Point(5.0, 0.9, "chosen", "far away", number=13)]
+    chart = Chart("many in one place", points, "x", "y", names=[f"program {n}" for n in range(1, 14)])
+    places = [
+        (chart.x.place(point.x) + dx, chart.y.place(point.y) + dy)
+        for (_, point), (dx, dy) in zip(chart.marks, chart.labels, strict=True)
+    ]
+    assert len(places) == 13
+    for (left, top), (other_left, other_top) in itertools.combinations(places, 2):
+        assert abs(left - other_left) >= 16 or abs(top - other_top) >= 12

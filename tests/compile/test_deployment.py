@@ -1,0 +1,99 @@
+"""What a study chose is taken only if it is better on dev questions that the study has not seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from compile_helpers import NAMES, QualityEngine, Tunable, make_examples, make_retriever, reading_lm
+from support import lm_of, scripted_lm
+
+from knowgap.compiling import StudyConfig, compile
+from knowgap.compiling.deployment import split_off
+from knowgap.errors import UsageError
+from knowgap.programs.baselines.rag import RAG
+
+
+@pytest.mark.parametrize(
+    ("size", "number", "parts"),
+    [
+        (90, None, (60, 30)),
+        (60, None, (40, 20)),
+        (45, None, (25, 20)),
+        (39, None, (39, 0)),
+        (9, 4, (5, 4)),
+        (9, 0, (9, 0)),
+    ],
+)
+def test_a_third_is_held_out_and_at_least_twenty(size, number, parts):
+    study, held_out = split_off(range(size), number, seed=3)
+    assert (len(study), len(held_out)) == parts
+    assert sorted([*study, *held_out]) == list(range(size))
+    assert (study, held_out) == split_off(range(size), number, seed=3)
+
+
+@pytest.mark.parametrize("number", [-1, 9, 100])
+def test_the_study_must_have_a_question_left(number):
+    with pytest.raises(UsageError, match="can be held out"):
+        split_off(range(9), number, seed=0)
+
+
+def tuned(examples, **options):
+    lm = lm_of(QualityEngine({e.question: e.answer for e in examples}))
+    arguments = {"n_trials": 12, "demos": "none", "lm": lm, "config": StudyConfig(prune=False), **options}
+    return compile(Tunable(make_retriever(examples)), examples, "exact_match", **arguments)
+
+
+def test_a_better_choice_is_taken():
+    found = tuned(make_examples(90))
+    assert len(found.held_out) == 30
+    assert found.verdict.better
+    assert found.verdict.comparison.n == 30
+    assert found.program.values() == found.study.program.values() != found.before.values()
+    assert str(found.verdict).endswith("It is better.")
+    seen = {*found.study.questions}
+    assert seen.isdisjoint(example.id for example in found.held_out)
+
+
+def test_of_few_questions_the_program_as_it_was_is_kept(tmp_path):
+    found = tuned(make_examples(10), output=tmp_path)
+    assert found.program.values() == found.before.values() != found.study.program.values()
+    assert "10 dev questions cannot tell whether trial" in str(found.verdict)
+    assert "bring at least 40" in str(found.verdict)
+    config = json.loads((tmp_path / "artifact" / "config.json").read_text())
+    assert [*config["evaluations"]] == ["before"]
+    assert (tmp_path / "evaluations" / "after.json").exists()
+
+
+def test_untested_if_asked_so():
+    found = tuned(make_examples(10), hold_out=0)
+    assert found.verdict is None
+    assert found.program.values() == found.study.program.values()
+
+
+def test_a_choice_that_is_not_better_is_not_taken_and_says_how_many_questions_would_do():
+    found = tuned(make_examples(26), hold_out=6)
+    assert (found.verdict.better, found.verdict.comparison.n) == (False, 6)
+    assert found.verdict.comparison.difference > 0
+    assert "to show a gain of this size, about " in str(found.verdict)
+    assert {*found.evaluations} == {"held-out before", "held-out after"}
+
+
+@pytest.mark.parametrize("reply", ["no idea", NAMES[0]])
+def test_a_model_that_always_answers_the_same_deploys_nothing(reply):
+    examples = make_examples(40)
+    lm, _ = scripted_lm(lambda *_: {"answer": reply})
+    found = compile(RAG(make_retriever(examples)), examples, "f1", n_trials=3, demos="none", lm=lm)
+    assert found.program.values() == found.before.values()
+    assert not found.verdict.better
+    assert "kept" in str(found.verdict) or "No trial scores higher" in str(found.verdict)
+
+
+def test_under_a_price_the_cheaper_program_is_taken():
+    examples = make_examples(60)
+    program = RAG(make_retriever(examples), top_k=8)
+    config = StudyConfig(mode="pareto", cost="prompt_tokens", rule="within 0.05", prune=False)
+    found = compile(program, examples, "exact_match", n_trials=6, demos="none", lm=reading_lm()[0], config=config)
+    assert found.verdict.better
+    assert "prompt_tokens a question" in str(found.verdict)
+    assert found.program.values()["top_k"] < 8
