@@ -43,6 +43,14 @@ class EvaluateOptions(o.JobOptions):
     split: Annotated[str, Option("--split", help="Split: train, dev or test.")] = "test"
     whole: Annotated[bool, Option("--whole", help="Take all questions of the data as that split, undivided.")] = False
     measure: o.Measure = False
+    predictions: Annotated[
+        tuple[str, Path] | None,
+        Option(
+            "--predictions",
+            metavar="FORMAT FILE",
+            help="Write the answers as an official scorer reads them: hotpotqa, 2wikimultihopqa, musique or alce.",
+        ),
+    ] = None
 
 
 @o.grouped
@@ -55,6 +63,12 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
     if options.measure and not options.dry_run:
         raise UsageError("--measure: goes with --dry-run")
     checked = {label: factories.check_program(each) for label, each in factories.named_programs(options).items()}
+    if options.predictions is not None:
+        from knowgap.compiling.evaluation.predictions import check_format
+
+        check_format(options.predictions[0])
+        if len(checked) > 1 or options.dry_run:
+            raise UsageError("--predictions: goes with one program, and not with --dry-run")
     asks = not options.dry_run or options.measure
     split = options.split if options.whole else None
     with open_job(options, [options.split], checked.values(), asks=asks, undivided_as=split) as job:
@@ -64,7 +78,9 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             estimates = {label: job.estimate(each, options.split, options.measure) for label, each in programs.items()}
             show_estimates(estimates, job.lm, as_json)
             return
-        results = job.evaluate(programs, options.split, output=options.output_dir)
+        results = job.evaluate(programs, options.split, output=options.output_dir, traces=bool(options.predictions))
+        if options.predictions is not None:
+            job.write_predictions(*results.values(), options.split, *options.predictions)
     _show(results, as_json)
 
 
@@ -101,7 +117,9 @@ class Job:
     lm: dspy.LM
     retriever: Retriever | None
 
-    def evaluate(self, programs: Mapping[str, Program], split: str, output: Path | None = None) -> Evaluations:
+    def evaluate(
+        self, programs: Mapping[str, Program], split: str, output: Path | None = None, *, traces: bool = False
+    ) -> Evaluations:
         """Evaluate programs on a split, with a progress bar; a report shows what goes into the output folder."""
         from knowgap.compiling import evaluate
         from knowgap.compiling.evaluation.evaluator import file_name
@@ -120,13 +138,22 @@ class Job:
                 num_threads=self.options.num_threads,
                 seed=self.options.seed,
                 output=output,
-                traces=output is not None,
+                traces=traces or output is not None,
                 progress=report,
             )
         if output is not None:
             for label, result in results.items():
                 remark(f"written to {result.save(output / f'{file_name(label)}.json')}")
         return results
+
+    def write_predictions(self, result: Evaluation, split: str, form: str, path: Path) -> None:
+        """Write the answers to the questions of a split in the form of an official scorer."""
+        from knowgap.compiling.evaluation.predictions import write_predictions
+
+        examples = self.dataset.questions(split, self.options.limit)
+        remark(f"written to {write_predictions(result, examples, form, path, self.dataset.corpus)}")
+        if len(examples) < sum(map(len, self.dataset.splits.values())):
+            remark("an official scorer takes questions without an answer as wrong: --whole asks all, without --limit")
 
     def estimate(self, program: Program, split: str, measure: bool = False) -> Estimate:
         """Estimate what `evaluate` would cost; `measure` asks three of the questions first."""

@@ -1,6 +1,7 @@
 from .estimate import Estimate as Estimate
 from .evaluator import evaluate as evaluate
 from .evaluator import load_answers as load_answers
+from .predictions import write_predictions as write_predictions
 from .results import Evaluation as Evaluation
 from .results import Evaluations as Evaluations
 from .results import compare as compare

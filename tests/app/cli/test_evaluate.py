@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from knowgap.reports.evaluations import group_evaluations
 from knowgap.reports.sources import read_source
 from tests.app.cli.conftest import QUESTIONS, write_lines
@@ -24,6 +26,21 @@ def test_shows_scores(indexed):
     assert "questions, test split, 4 questions" in printed
     assert "exact_match" not in printed
     assert "unknown split 'tset': did you mean 'test'?" in indexed.refusal(*EVAL[:5], "--split", "tset")
+
+
+def test_writes_predictions_for_official_scorers(indexed):
+    whole = (*EVAL, "--predictions", "hotpotqa", "predictions.json")
+    _, said = indexed(*whole)
+    written = json.loads((indexed.folder / "predictions.json").read_text(encoding="utf-8"))
+    assert written["answer"].keys() == written["sp"].keys() != {}
+    assert sorted(written["answer"].values()).count("Ada Venn") == 1
+    assert len(written["answer"]) == len(QUESTIONS)
+    assert "written to predictions.json" in said
+    assert "--whole asks all" not in said
+    assert "--whole asks all" in indexed(*whole, "--limit", "1")[1]
+    assert "unknown format of predictions 'squad'" in indexed.refusal(*EVAL, "--predictions", "squad", "x")
+    several = ("eval", "--program", "rag,direct", "--data", "questions.jsonl", "--predictions", "alce", "x")
+    assert "--predictions: goes with one program" in indexed.refusal(*several)
 
 
 def test_says_where_the_evidence_went(indexed):
