@@ -31,6 +31,7 @@ _EXTRAS = {
     "openpyxl": ("Excel documents", "pip install 'knowgap[documents]'"),
     "docutils": ("headings of reStructuredText", "pip install 'knowgap[documents]'"),
     "pypdfium2": ("PDF documents", "pip install 'knowgap[documents]'"),
+    "pyarrow": ("Parquet and Arrow files, and data sets saved by Hugging Face's", "pip install 'knowgap[arrow]'"),
     "qdrant-client": ("Qdrant indexes", "pip install 'knowgap[qdrant]'"),
     "rouge-score": ("the metric rouge_l", "pip install 'knowgap[rouge]'"),
     "uvicorn": ("serving indexes over HTTP", "pip install 'knowgap[serve]'"),

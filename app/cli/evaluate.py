@@ -80,7 +80,8 @@ def evaluate(*, options: EvaluateOptions, as_json: o.Json = False) -> None:
             return
         results = job.evaluate(programs, options.split, output=options.output_dir, traces=bool(options.predictions))
         if options.predictions is not None:
-            job.write_predictions(*results.values(), options.split, *options.predictions)
+            (result,) = results.values()
+            job.write_predictions(result, options.split, *options.predictions)
     _show(results, as_json)
 
 

@@ -38,6 +38,14 @@ def _as_objects(key: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _as_rows(value: Any) -> Any:
+    """Turn columns of equal length into rows, which is how Hugging Face's data sets keep lists of objects."""
+    columns = list(value.values()) if isinstance(value, dict) else []
+    if columns and all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
+        return list(zip(*columns, strict=True))
+    return value
+
+
 class _Step(Fields):
     question: Text
     answer: str = ""
@@ -105,10 +113,10 @@ class HotpotQA(Question):
     gold id itself. The first of equal titles counts.
     """
 
-    id: Id = Field(alias="_id")
+    id: Id = Field(validation_alias=AliasChoices("_id", "id"))
     type: str = "bridge"
-    supporting_facts: list[tuple[str, Any]]
-    context: list[tuple[str, list[str]]]
+    supporting_facts: Annotated[list[tuple[str, Any]], BeforeValidator(_as_rows)]
+    context: Annotated[list[tuple[str, list[str]]], BeforeValidator(_as_rows)]
 
     def _more(self, pool: PassagePool) -> dict[str, Any]:
         ids: dict[str, str] = {}

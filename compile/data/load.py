@@ -17,6 +17,7 @@ from knowgap.compiling.data.dataset import (
     sample_split,
     split_examples,
 )
+from knowgap.compiling.data.records import is_saved_dataset
 from knowgap.compiling.data.registry import LAYOUTS, detect_layout, find_reader
 from knowgap.errors import DataError, UnknownName, UsageError, ValueOutOfBounds
 from knowgap.plugins import is_reference, split_argument
@@ -34,7 +35,7 @@ _SPLIT_WORDS = {
     "dev": "dev", "valid": "dev", "validation": "dev", "val": "dev",
     "test": "test", "testing": "test", "eval": "test",
 }  # fmt: skip
-_NOT_QUESTIONS = re.compile(r"(corpus.*|psgs.*|.*_paragraphs|id_aliases|.*_quest_gt_save)")
+_NOT_QUESTIONS = re.compile(r"(corpus.*|dataset_dict|psgs.*|.*_paragraphs|id_aliases|.*_quest_gt_save)")
 _UNDIVIDED = "all"
 
 
@@ -125,7 +126,7 @@ def _read(
         if corpus is None and layout == "beir":
             corpus = list(read_corpus(path / "corpus.jsonl"))
         return _read_by_loader(str(source), layout, corpus)
-    if not path.is_dir():
+    if not path.is_dir() or is_saved_dataset(path):
         return _read_files({_UNDIVIDED: path}, layout, corpus, None)
     own = next((f for f in sorted(path.iterdir()) if re.match(r"(corpus|psgs)", f.name)), None)
     if corpus is None and own is not None:
@@ -182,7 +183,8 @@ def _find_files(folder: Path) -> dict[str, Path]:
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, suffix = _split_name(path)
-        if suffix not in (".json", ".jsonl", ".tsv", ".csv") or _NOT_QUESTIONS.fullmatch(stem):
+        known = suffix in (".json", ".jsonl", ".tsv", ".csv", ".parquet", ".arrow") or is_saved_dataset(path)
+        if not known or _NOT_QUESTIONS.fullmatch(stem):
             continue
         words = [word for word in re.split(r"[^a-z]+", stem.lower()) if word in _SPLIT_WORDS]
         split = _SPLIT_WORDS[words[0]] if words else _UNDIVIDED
@@ -191,7 +193,7 @@ def _find_files(folder: Path) -> dict[str, Path]:
             raise DataError(f"{files[split].name} and {path.name} both hold {what}: name one of them", path=folder)
         files[split] = path
     if not files:
-        raise DataError("holds no data files (.json, .jsonl, .tsv, .csv)", path=folder)
+        raise DataError("holds no data files (.json, .jsonl, .tsv, .csv, .parquet, .arrow)", path=folder)
     if _UNDIVIDED in files and len(files) > 1:
         raise DataError(f"{files[_UNDIVIDED].name}: its name tells no split (train, dev or test)", path=folder)
     return files

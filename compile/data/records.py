@@ -1,8 +1,8 @@
 """Read records from files one at a time, and name every fault by file, line or record, and field.
 
-`read_records` reads JSON Lines, JSON arrays and tables, and never holds more than one record in memory; files that end
-in `.gz` are decompressed as they are read. It yields a `Record`: a JSON object and its place, whose fields are checked
-by a pydantic model, a subclass of `Fields`.
+`read_records` reads JSON Lines, JSON arrays, tables, Parquet and Arrow. It never holds the whole file in memory; files
+that end in `.gz` are decompressed as they are read. It yields a `Record`: a JSON object and its place, whose fields are
+checked by a pydantic model, a subclass of `Fields`.
 
 All functions raise `DataError`: for a file that cannot be read, is empty, cut short, not UTF-8 or not of the expected
 form, at the first line or record where it shows; and for a field that is missing or of another type.
@@ -28,7 +28,7 @@ import ijson
 import ujson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationError, model_validator
 
-from knowgap.errors import DataError, shorten
+from knowgap.errors import DataError, MissingDependency, shorten
 
 
 class Fields(BaseModel):
@@ -132,10 +132,13 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
 
     It is a table with a header if its name ends in `.tsv` or `.csv` (with commas or semicolons), else a JSON array or
     JSON Lines, whichever the first visible character shows. Of a file that holds an object, `key` names the array in
-    it (`{"Data": [...]}`).
+    it (`{"Data": [...]}`). Files of Parquet and Arrow, and folders of the latter that Hugging Face's `save_to_disk`
+    wrote, have a record for each row.
     """
     read = _read_lines_of_json
-    if path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv")):
+    if path.suffix in (".parquet", ".arrow") or is_saved_dataset(path):
+        read = _read_columns
+    elif path.name.removesuffix(".gz").lower().endswith((".tsv", ".csv")):
         read = _read_table
     elif key is not None or _starts_array(path):
         read = functools.partial(_read_array, key=key)
@@ -145,6 +148,35 @@ def read_records(path: Path, key: str | None = None) -> Iterator[Record]:
         yield record
     if empty:
         raise DataError(f'holds no records under the key "{key}"' if key else "holds no records", path=path)
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Whether a folder is one split of a data set that Hugging Face's `save_to_disk` wrote."""
+    return (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+
+
+def _read_columns(path: Path) -> Iterator[Record]:
+    """The rows of a file of Parquet or Arrow, or of all Arrow files in a folder."""
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingDependency("pyarrow is not installed; `pip install 'knowgap[arrow]'`") from error
+    numbers = itertools.count(1)
+    for file in sorted(path.glob("data-*.arrow")) if path.is_dir() else [path]:
+        try:
+            if file.suffix == ".parquet":
+                batches: Any = pyarrow.parquet.ParquetFile(file).iter_batches()
+            else:
+                batches = pyarrow.ipc.open_stream(pyarrow.memory_map(str(file)))
+            for batch in batches:
+                for row in batch.to_pylist():
+                    yield Record(row, file, next(numbers))
+        except pyarrow.ArrowException as error:
+            raise DataError(f"is damaged, or no file of {file.suffix[1:].capitalize()}: {error}", path=file) from error
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", path=file) from error
 
 
 def _read_lines_of_json(path: Path) -> Iterator[Record]:

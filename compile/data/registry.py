@@ -139,7 +139,10 @@ LAYOUTS: dict[str, Layout] = {
     "squad": Layout(
         "questions on paragraphs of Wikipedia (official JSON, versions 1.1 and 2.0)",
         toolkits.SQuAD,
-        lambda record: record.keys() <= {"data", "version"} and "data" in record,
+        lambda record: (
+            (record.keys() <= {"data", "version"} and "data" in record)
+            or (record.keys() >= {"context", "question"} and isinstance(record.get("answers"), dict))
+        ),
         toolkits.squad_records,
     ),
     "jsonl": Layout(
@@ -206,7 +209,7 @@ def detect_layout(path: Path) -> str:
         record: Mapping[str, Any] = next(iter(read_records(path))).data
     except DataError:
         # One object over several lines, with the questions under one of its keys?
-        if not (key := next(filter(lambda key: _fitting({key: ()}), stream_keys(path)), None)):
+        if path.is_dir() or not (key := next(filter(lambda key: _fitting({key: ()}), stream_keys(path)), None)):
             raise
         record = {key: ()}
     if name := _fitting(record):

@@ -88,8 +88,18 @@ class SQuAD(Question):
 
 
 def squad_records(path: Path, pool: PassagePool) -> Iterator[Record]:
-    """The questions of all articles, numbered through; their paragraphs go into the pool."""
+    """The questions of all articles, numbered through; their paragraphs go into the pool.
+
+    Of Hugging Face's copy, in which every row is a question with its paragraph, each row is such a record.
+    """
     count = 0
+    if path.is_dir() or path.suffix in (".parquet", ".arrow"):
+        for record in read_records(path):
+            passage = pool.add(str(record.data.get("title", "")).replace("_", " "), str(record.data.get("context", "")))
+            texts = (record.data.get("answers") or {}).get("text") or []
+            answers = {"answer": list(dict.fromkeys(texts)) or ["unanswerable"], "gold_ids": [passage] if texts else []}
+            yield record.replace({**record.data, **answers, "passage": passage})
+        return
     for number, data in enumerate(read_json_object(path).get("data") or (), start=1):
         article = Record(data, path, number).read(_SQuADArticle)
         for paragraph in article.paragraphs:
