@@ -36,7 +36,7 @@ def add_arguments(group: Any) -> None:
         "--word-engines", nargs="+", choices=WORD_ENGINES, default=["knowgap"], help="bm25s, tantivy: if installed"
     )
     group.add_argument("--vector-passages", type=int, nargs="+", help="sizes (20,000 200,000; quick 2,000)")
-    group.add_argument("--vector-queries", type=int, default=50, help="that each engine is asked (50)")
+    group.add_argument("--vector-queries", type=int, default=50, help="that each engine is asked (50); 0 builds only")
     group.add_argument("--lance-python", help="an interpreter that has LanceDB, which is then measured as well")
 
 

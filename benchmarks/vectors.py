@@ -31,6 +31,7 @@ _TOKENS, _WORDS, _TOPICS, _AT_ONCE = 64, 30_000, 3000, 2000
 _LANCE = Path(__file__).with_name("lance_vectors.py")
 _LANCE_SETTINGS = {"flat": (0, 1), "20 lists, 10 × rescored": (20, 10), "80 lists, 50 × rescored": (80, 50)}
 _FOLDER = "made-up"
+_VECTORS_A_LIST = 4096  # of LanceDB
 
 
 def measure_vectors(passages: int, count: int, lance_python: str | None) -> Iterator[Table]:
@@ -54,7 +55,7 @@ def measure_vectors(passages: int, count: int, lance_python: str | None) -> Iter
         ]
         if lance_python:
             note("vectors: LanceDB, building")
-            lists = max(1, round(np.sqrt(tokens)))
+            lists = max(1, tokens // _VECTORS_A_LIST)
             lance = in_process(
                 "build_lance", folder, str(_LANCE), lance_python, dim=DIM, partitions=lists, sub_vectors=DIM // 4
             )
@@ -66,7 +67,8 @@ def measure_vectors(passages: int, count: int, lance_python: str | None) -> Iter
             rows,
             ["Encoding is not in it. Both keep the vectors in 16 bits."],
         )
-        yield _searches(folder, passages, count, lance_python)
+        if count:
+            yield _searches(folder, passages, count, lance_python)
 
 
 def _searches(folder: Path, passages: int, count: int, lance_python: str | None) -> Table:
