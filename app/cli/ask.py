@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from rich.markup import escape
@@ -16,9 +17,9 @@ from typer import Argument, Option
 
 from knowgap.cli import factories
 from knowgap.cli import options as o
-from knowgap.cli.display import out, remark, show_table
+from knowgap.cli.display import line_progress, out, remark, show_table
 from knowgap.cli.running.stopping import leave_ctrl_c_to_the_server
-from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName, shorten
+from knowgap.errors import EmptyQuestion, IndexMissing, UnknownName, UsageError, shorten
 from knowgap.plugins import is_reference, list_installed
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from knowgap.programs.base import Program
     from knowgap.programs.sources import CitedAnswer
+    from knowgap.retrieval.passage import Retriever
+    from knowgap.service.live_index import LiveIndex
 
 _KEY = "KNOWGAP_SERVE_KEY"
 
@@ -106,8 +109,8 @@ class AskOptions(o.ModelOptions, o.IndexOptions, o.ProgramOptions):
 
 
 @contextmanager
-def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
-    """The program of the options, with its index open, and its language model.
+def _opened(options: AskOptions, index: Retriever | None = None) -> Iterator[tuple[Program, dspy.LM]]:
+    """The program of the options, with its index open, or with `index`, and its language model.
 
     Raises:
         IndexMissing: a real language model is to be asked, and neither an index nor a data set is named.
@@ -118,13 +121,14 @@ def _opened(options: AskOptions) -> Iterator[tuple[Program, dspy.LM]]:
     if style is not None:
         options = replace(options, settings=[*given, f"style={style}"])
     checked = factories.check_program(options)
-    if checked.retrieves and options.lm not in (None, "extractive") and not (options.folder or options.data):
+    named = index is not None or options.folder or options.data
+    if checked.retrieves and options.lm not in (None, "extractive") and not named:
         raise IndexMissing(
             "no index: name one with --index FOLDER (`knowgap index` builds it), or ask the bundled fictional sample "
             "with --data sample"
         )
     lm = factories.load_lm(options, factories.artifact_of(options.program)[1], generator=checked.generator)
-    with factories.open_index(options) if checked.retrieves else nullcontext() as retriever:
+    with factories.open_index(options) if checked.retrieves and index is None else nullcontext(index) as retriever:
         yield checked.make(retriever, lm, ""), lm
 
 
@@ -208,6 +212,14 @@ def _show_answer(question: str, prediction: Any, cited: CitedAnswer, whole_trace
 @o.grouped
 def serve(
     *,
+    documents: Annotated[
+        Path | None,
+        Argument(
+            metavar="FOLDER",
+            help="A folder of documents: it is indexed, and the index follows it. Else --index.",
+            show_default=False,
+        ),
+    ] = None,
     options: AskOptions,
     search_only: Annotated[
         bool, Option("--search-only", help="Serve the index alone, at /search, without a program.")
@@ -228,6 +240,9 @@ def serve(
     show_files: Annotated[
         bool, Option("--show-files", help="Visitors may open the files that the index was made of.")
     ] = False,
+    allow_upload: Annotated[
+        bool, Option("--allow-upload", help="Visitors may add files to FOLDER, up to 64 MiB each.")
+    ] = False,
 ) -> None:
     """Serve a program and its index over HTTP: a page, a JSON API, OpenAI's chat completions, and searches.
 
@@ -237,18 +252,39 @@ def serve(
     from knowgap.service.server import Server
 
     raise_file_limit()
-    with factories.open_index(options) if search_only else _opened(options) as opened:
+    live = _live_index(documents, options, search_only)
+    if allow_upload and live is None:
+        raise UsageError("--allow-upload goes with a folder of documents: `knowgap serve FOLDER --allow-upload`")
+    with factories.open_index(options) if search_only else _opened(options, live) as opened:
         leave_ctrl_c_to_the_server()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # what uvicorn hands the signal on to, at the end
         key = os.environ.get(_KEY) or None
-        limits = {"max_questions": max_questions, "deadline": timeout, "grace": grace, "examples": example or ()}
+        limits: dict[str, Any] = {"max_questions": max_questions, "deadline": timeout, "grace": grace}
+        page: dict[str, Any] = {"examples": example or (), "show_files": show_files, "allow_upload": allow_upload}
         program, lm, index = (*opened, None) if isinstance(opened, tuple) else (None, None, opened)
-        server = Server(program, lm, index=index, host=host, port=port, key=key, show_files=show_files, **limits)
+        if live is not None:
+            live.start()
+        server = Server(program, lm, index=index, host=host, port=port, key=key, **limits, **page)
         if key is None and host not in ("127.0.0.1", "localhost", "::1"):
             remark(f"warning: whoever reaches {host} can ask; set {_KEY} to ask for a key")
-        with suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt), nullcontext() if live is None else factories.closing(live):
             name = server.name or f"the index {options.folder or options.data}"
             server.serve_forever(lambda: remark(f"serving {name} at {server.url}; stop it with Ctrl-C"))
+
+
+def _live_index(folder: Path | None, options: AskOptions, search_only: bool) -> LiveIndex | None:
+    """The index of a folder that is served, which is not begun yet; None without a folder."""
+    if folder is None:
+        return None
+    for name, given in (("--index", options.folder), ("--data", options.data), ("--search-only", search_only)):
+        if given:
+            raise UsageError(f"{name} goes without a folder: {folder} is indexed and served")
+    from knowgap.service.live_index import LiveIndex
+
+    engine = options.engine or o.NEW_INDEX
+    return LiveIndex(
+        folder, factories.home() / "folders", engine=engine, progress=line_progress(folder.name), say=remark
+    )
 
 
 @o.grouped

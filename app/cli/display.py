@@ -138,7 +138,7 @@ def progress(what: str) -> Iterator[Report]:
     On a terminal, a bar with the remaining time; elsewhere, a line every few seconds.
     """
     if not err.is_terminal:
-        yield _line_progress(what)
+        yield line_progress(what)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -169,7 +169,8 @@ def show_wait(text: str) -> bool:
     return bool(_bars)
 
 
-def _line_progress(what: str) -> Report:
+def line_progress(what: str) -> Report:
+    """Show how far a piece of work has come by a line every few seconds."""
     last, began, first, all_of = 0.0, time.monotonic(), 0, None
 
     def report(done: int, total: int | None = None, text: str = "") -> None:

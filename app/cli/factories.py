@@ -33,7 +33,7 @@ _SAMPLE_NOTICE = (
 )
 
 
-def _home() -> Path:
+def home() -> Path:
     """The folder of caches, and of indexes that are built without a folder being named; others cannot read it."""
     import platformdirs
 
@@ -48,7 +48,7 @@ def cache_folder() -> Path:
     """The folder of cached answers, retrieved lists and scores. Every version of knowgap has its own."""
     from importlib.metadata import version
 
-    return _home() / "cache" / version("knowgap")
+    return home() / "cache" / version("knowgap")
 
 
 def load_lm(
@@ -163,7 +163,7 @@ def _open_own_index(options: o.IndexOptions, dataset: Dataset) -> Retriever:
             "no index: name one with --index FOLDER; `knowgap index --corpus FILE --index FOLDER` builds it"
         )
     engine = options.engine or o.NEW_INDEX
-    folder = _home() / "indexes" / dataset.index_name(engine)
+    folder = home() / "indexes" / dataset.index_name(engine)
     with progress(f"indexing {dataset.name}") as report:
         return open_or_build(folder, dataset.corpus, engine, quality=options.quality, progress=report)
 

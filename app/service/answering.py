@@ -12,6 +12,7 @@ import dspy
 import prometheus_client as prometheus
 from dspy.utils.exceptions import LMError
 
+from knowgap.errors import IndexMissing
 from knowgap.lms.providers import as_language_model_error, unreadable_replies
 from knowgap.programs.follow_up import FollowUp
 from knowgap.programs.prediction import cite_answer
@@ -85,7 +86,8 @@ class Answering:
         """Load what the first question would wait for: the index, its encoder, the reranker, the entailment model."""
         parts = self._program.parts()
         if (retriever := parts.get("retriever")) is not None:
-            retriever.search(["ready"], 1)
+            with contextlib.suppress(IndexMissing):  # of a folder that is still being read
+                retriever.search(["ready"], 1)
             cite_answer("Is it ready?", "yes", [_READY], entailment=parts.get("entailment"))
         if (reranker := parts.get("reranker")) is not None:
             reranker.score([("ready", _READY.text)])

@@ -1,18 +1,25 @@
-"""The files that an index was made of, for visitors who open a source at its page."""
+"""The files that an index is made of, for visitors who open a source at its page, or who add a document."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from knowgap.errors import UsageError
 from knowgap.programs.sources import AnswerSource
+from knowgap.retrieval.documents.reading import KINDS, kind_of, shown_name
 from knowgap.retrieval.documents.sources import sources_of
-from knowgap.service.requests import Problem
+from knowgap.service.live_index import LiveIndex
+from knowgap.service.requests import Problem, json_response
 
+_LARGEST = 64 << 20  # bytes of a file that a visitor adds
 _TYPES = {
     ".pdf": "application/pdf",
     ".htm": "text/html",
@@ -38,10 +45,14 @@ class Files:
     """
 
     def __init__(self, index: Any) -> None:
+        self._index = index
+        if isinstance(index, LiveIndex):
+            self._folder = index.folder
+            return
         sources = sources_of(index)
         if sources is None:
             raise UsageError("the index was not made of a folder of documents here: it has no files to show")
-        self._sources, self._folder = sources, Path(sources.settings()["corpus"])
+        self._folder = Path(sources.settings()["corpus"])
         if not self._folder.is_dir():
             raise UsageError(f"{self._folder}: the folder that was indexed is gone: there are no files to show")
 
@@ -60,7 +71,8 @@ class Files:
             Problem: there is no such file (404).
         """
         root, path = self._folder.resolve(), (self._folder / name).resolve()
-        if name not in self._sources.files() or not path.is_relative_to(root) or not path.is_file():
+        sources = sources_of(self._index)
+        if sources is None or name not in sources.files() or not path.is_relative_to(root) or not path.is_file():
             raise Problem(404, f"there is no file {name!r} in the index")
         kind = _TYPES.get(path.suffix.lower())
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
@@ -74,3 +86,37 @@ class Files:
             filename=path.name,
             content_disposition_type=disposition,
         )
+
+
+async def add_file(request: Request, index: LiveIndex) -> Response:
+    """Write the body of a request to the folder of documents, under the name in its address; the index follows.
+
+    Raises:
+        Problem: the name is none, or of a kind that is not read (400), it is taken (409), or the file is too large
+            (413).
+    """
+    name = request.path_params["name"]
+    path = index.folder / name
+    if name != path.name or name.startswith(".") or name != shown_name(name):
+        raise Problem(400, f"{name!r} is no name for a file")
+    if kind_of(path) is None:
+        raise Problem(400, f"{name}: files that end in {', '.join(KINDS)} can be read")
+    if path.exists():
+        raise Problem(409, f"there is a file {name} already")
+    with tempfile.NamedTemporaryFile(dir=index.folder, prefix=".", delete=False) as file:
+        try:
+            size = 0
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > _LARGEST:
+                    raise Problem(413, f"{name} has more than {_LARGEST >> 20} MiB")
+                await asyncio.to_thread(file.write, chunk)
+            file.flush()
+            os.chmod(file.name, 0o644)
+            os.link(file.name, path)  # unlike a rename, it never replaces a file
+        except FileExistsError:
+            raise Problem(409, f"there is a file {name} already") from None
+        finally:
+            os.unlink(file.name)
+    index.look()
+    return json_response({"file": name}, 201)

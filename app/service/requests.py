@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import Self
 
-from knowgap.errors import KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
+from knowgap.errors import IndexMissing, KnowgapError, LanguageModelError, LanguageModelUnreachable, UsageError
 
 _LOG = logging.getLogger(__name__)
 _MAX_BODY = 4 << 20  # bytes
@@ -57,6 +57,8 @@ class Problem(Exception):
         """
         if isinstance(error, UsageError):
             return cls(400, str(error))
+        if isinstance(error, IndexMissing):  # of a folder that is still being read
+            return cls(503, str(error))
         if isinstance(error, KeyboardInterrupt):  # all calls were stopped
             return cls(503, "the server ends")
         status = error.status if isinstance(error, Problem) else 500

@@ -13,6 +13,7 @@
     POST /v1/chat/completions    OpenAI's protocol: see `openai_protocol`
     GET  /v1/models              the program, as a model of that protocol
     GET  /files/NAME             a file that the index was made of, if visitors may open them
+    PUT  /files/NAME             a file for the folder that is served, if visitors may add some
     GET, POST /search            the passages for one query or many: see `searching`
     GET  /healthz                {"status": "ok", "program": its name, "index": its engine, digests and quality}
     GET  /metrics                what is counted, for Prometheus
@@ -34,6 +35,7 @@ import contextlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import date
+from functools import partial
 from typing import Annotated, Any
 
 import dspy
@@ -55,8 +57,9 @@ from knowgap.retrieval.documents.sources import DocumentFilter
 from knowgap.retrieval.passage import Retriever
 from knowgap.service.answering import MAX_SAID, Answer, Answering, StepTold
 from knowgap.service.examples import example_questions
-from knowgap.service.files import Files
+from knowgap.service.files import Files, add_file
 from knowgap.service.listening import HTTPServer
+from knowgap.service.live_index import LiveIndex
 from knowgap.service.openai_protocol import ChatRequest, completion, completion_chunks
 from knowgap.service.requests import Guard, Problem, is_loopback, json_response, read_request
 from knowgap.service.searching import Searching, SearchRequest
@@ -92,12 +95,14 @@ class Server(HTTPServer):
         grace: seconds that requests in progress get after `stop`, Ctrl-C or SIGTERM.
         examples: questions that the page offers to begin with; without any, some are made of the titles of the index.
         show_files: visitors may open the files that the index was made of; sources link to them.
+        allow_upload: visitors may add files to the folder that is served; the index is a `LiveIndex` then.
 
     Attributes:
         name: the program's name, which stands for a model's; None without a program.
 
     Raises:
-        UsageError: the address cannot be used, there is neither a program nor an index, or there are no files to show.
+        UsageError: the address cannot be used, there is neither a program nor an index, there are no files to show, or
+            there is no folder to add files to.
     """
 
     def __init__(
@@ -114,6 +119,7 @@ class Server(HTTPServer):
         grace: float = 60.0,
         examples: Sequence[str] = (),
         show_files: bool = False,
+        allow_upload: bool = False,
     ) -> None:
         if program is None and index is None:
             raise UsageError("a server needs a program or an index to serve")
@@ -136,6 +142,11 @@ class Server(HTTPServer):
                 Route("/v1/models", self._models),
             ]
             routes += [Route("/files/{name:path}", self._show_file)] if show_files else []
+            self._allow_upload = allow_upload
+            if allow_upload:
+                if not isinstance(index, LiveIndex):
+                    raise UsageError("files can be added to a folder that is served, not to an index")
+                routes.append(Route("/files/{name:path}", partial(add_file, index=index), methods=["PUT"]))
         self._metrics, self._searching, self._index = metrics, None, index
         self._examples = list(examples)
         if index is not None:
@@ -155,7 +166,9 @@ class Server(HTTPServer):
         policy += "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
         examples = self._examples or await asyncio.to_thread(example_questions, self._index)
-        return HTMLResponse(self._page.render(nonce=nonce, examples=examples), headers=headers)
+        return HTMLResponse(
+            self._page.render(nonce=nonce, examples=examples, upload=self._allow_upload), headers=headers
+        )
 
     async def _show_file(self, request: Request) -> Response:
         return await asyncio.to_thread(self._files.respond, request.path_params["name"])  # pyright: ignore[reportOptionalMemberAccess]

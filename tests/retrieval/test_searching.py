@@ -54,11 +54,11 @@ def test_only_the_wanted_documents_are_searched(index, wanted, found):
     assert len(hits) == 3
 
 
-def test_what_cannot_be_searched_so_is_said(index):
+def test_what_cannot_be_searched_so_is_said(index, tmp_path):
     none = DocumentFilter(("none", "other"), datetime.date(2026, 1, 1))
     with pytest.raises(UsageError, match="is none or other, modified since 2026-01-01"), only_documents(index, none):
         pass
-    plain = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], "plain", engine="bm25")
+    plain = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
     named = DocumentFilter(("a",))
     with pytest.raises(UsageError, match="not know the files of its passages"), only_documents(plain, named):
         pass

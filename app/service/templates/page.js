@@ -216,6 +216,19 @@ at("clear-dialog").addEventListener("close", event => {
 at("key-form").addEventListener("submit", () => { tabKey(at("key").value); const turn = open_?.turns.at(-1); if (turn && !running) answerTurn(turn); });
 at("key-cancel").addEventListener("click", () => at("key-dialog").close());
 at("examples")?.addEventListener("click", event => { const button = event.target.closest("button"); if (button) ask(button.textContent); });
+at("upload")?.addEventListener("change", async event => {
+  const files = [...event.target.files], said = [];
+  for (const file of files) {
+    at("upload-said").textContent = "Adding " + file.name;
+    const headers = tabKey() ? { Authorization: "Bearer " + tabKey() } : {};
+    const response = await fetch("files/" + encodeURIComponent(file.name), { method: "PUT", headers, body: file }).catch(() => null);
+    if (response?.status === 401) at("key-dialog").showModal();
+    const problem = response ? (await response.json().catch(() => ({}))).error?.message : "the service cannot be reached";
+    said.push(response?.ok ? file.name + " was added." : file.name + " was not added: " + (problem ?? "status " + response.status) + ".");
+  }
+  at("upload-said").textContent = said.join(" ") + (said.some(line => line.endsWith("was added.")) ? " It can be searched in a moment." : "");
+  event.target.value = "";
+});
 document.addEventListener("keydown", event => {
   if (document.querySelector("dialog[open]")) return;
   if (event.key === "Escape") {

@@ -1,0 +1,154 @@
+"""The index of a folder that is being served: words first, then vectors, and whatever changes in the folder."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from knowgap.compiling.data.indexing import build_index
+from knowgap.errors import DataError, IndexMissing, KnowgapError
+from knowgap.retrieval.documents.reading import Reading, open_folder
+from knowgap.retrieval.index.engines import open_index
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage
+from knowgap.storage.progress import Progress, no_progress
+
+_LOG = logging.getLogger(__name__)
+_WORDS = "bm25"
+
+
+class LiveIndex(NeverCopied):
+    """A retriever over a folder of documents that follows the folder.
+
+    A thread indexes the folder by words, which takes seconds, and then with the engine, whose index takes over when it
+    is complete. From then on it looks for changes. Both indexes are kept, so that the next start reads only what has
+    changed.
+
+    Args:
+        folder: the documents.
+        kept: the folder in which the indexes are kept.
+        engine: of the index that takes over; "bm25" leaves it at words.
+        seconds: between two looks for changes.
+        progress: called as documents are read and passages are encoded.
+        say: called with a line when something can be searched, and when a document cannot be read.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        kept: Path,
+        *,
+        engine: str = "colbert",
+        seconds: float = 5.0,
+        progress: Progress = no_progress,
+        say: Callable[[str], None] = _LOG.info,
+    ) -> None:
+        self.folder = Path(folder).absolute()
+        open_folder(self.folder)
+        key = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
+        self._kept = kept / f"{self.folder.name or 'root'}-{key}"
+        self._engine, self._seconds, self._progress, self._say = engine, seconds, progress, say
+        self._index: Any = None
+        self._told, self._problems = "no document has been read yet", set[tuple[str, str]]()
+        self._ended, self._changed = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="knowgap documents", daemon=True)
+
+    def start(self) -> None:
+        """Begin to index in the background."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the file or batch at hand; what is complete is kept."""
+        self._ended.set()
+        self._changed.set()
+
+    def look(self) -> None:
+        """Look for changes now."""
+        self._changed.set()
+
+    def search(self, queries: Sequence[str], k: int, *, ids: Collection[str] | None = None) -> list[list[Hit]]:
+        """The `k` best passages for each query, of what is indexed so far.
+
+        Raises:
+            IndexMissing: nothing can be searched yet; the message says how far the documents were read.
+        """
+        if self._index is None:
+            raise IndexMissing(f"the documents are still being read ({self._told}): ask again in a moment")
+        return self._index.search(queries, k, **({} if ids is None else {"ids": ids}))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_index" not in vars(self):
+            raise AttributeError(name)
+        return getattr(self._index, name)
+
+    def __len__(self) -> int:
+        return 0 if self._index is None else len(self._index)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Passage]:
+        return iter(() if self._index is None else self._index)
+
+    def _follow(self) -> None:
+        seen: object = None
+        while not self._ended.is_set():
+            self._changed.clear()
+            if (now := self._state()) != seen:
+                seen = now
+                try:
+                    self._index_all()
+                except _Ended:
+                    return
+                except DataError as error:  # such as a folder that is empty by now
+                    self._told = str(error)
+                    self._say(self._told)
+                except (KnowgapError, OSError) as error:
+                    _LOG.error("the documents could not be indexed: %s", error)
+            self._changed.wait(self._seconds)
+
+    def _state(self) -> object:
+        """What changes when a file does."""
+        try:
+            stats = ((name, path.stat()) for name, path in open_folder(self.folder).files.items())
+            return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
+        except (KnowgapError, OSError) as error:
+            return str(error)
+
+    def _index_all(self) -> None:
+        """Bring the index up to date; before there is one with the engine, search by words."""
+        kept = self._kept / self._engine
+        if self._index is None and kept.is_dir():
+            self._index = open_index(kept)
+        if self._index is None and self._engine != _WORDS:
+            self._build(_WORDS)
+        self._build(self._engine)
+
+    def _build(self, engine: str) -> None:
+        reading, kept = Reading(), self._kept / engine
+        index: Any = build_index(self.folder, kept, engine=engine, reading=reading, progress=self._report)
+        self._index = index
+        for name, problem in reading.problems.items() - self._problems:
+            self._say(f"{name}: {problem}; left out")
+        self._problems = {*reading.problems.items()}
+        if reading.update is not None and not reading.update.files:
+            return
+        how = "by words" if engine == _WORDS else f"with {engine}"
+        self._say(f"{len(index):,} passages can be searched {how}")
+
+    def _report(self, done: int, total: int, what: str) -> None:
+        if self._ended.is_set():
+            raise _Ended
+        self._told = f"{done:,} of {total:,} {what}"
+        self._progress(done, total, what)
+
+
+class _Ended(Exception):
+    """The server ends."""

@@ -1,0 +1,142 @@
+"""A folder that is served: words first, vectors later, changes followed, files added by visitors."""
+
+import os
+import threading
+import time
+
+import httpx
+import pytest
+from support import scripted_lm
+
+import knowgap
+from knowgap.errors import DataError, IndexMissing, UsageError
+from knowgap.programs.baselines.rag import RAG
+from knowgap.service import Server
+from knowgap.service import live_index as module
+from knowgap.service.live_index import LiveIndex
+
+SECONDS = 60
+ASKED = {"question": "Which river flows through Tarn?", "citations": False}
+
+
+def wait_until(true):
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def titles(index, query="river"):
+    return sorted(hit.passage.id.partition("#")[0] for hit in index.search([query], 10)[0])
+
+
+@pytest.fixture
+def docs(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "tarn.md").write_text("The river Isk flows through Tarn.\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def live(docs, tmp_path):
+    said = []
+    index = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=0.05, say=said.append)
+    index.said = said
+    yield index
+    index.close()
+
+
+def test_it_follows_the_folder(live, docs, tmp_path):
+    with pytest.raises(IndexMissing, match="still being read"):
+        live.search(["river"], 1)
+    live.start()
+    wait_until(lambda: len(live) == 1)
+    (docs / "orle.txt").write_text("The river Orle is short.\n", encoding="utf-8")
+    wait_until(lambda: len(live) == 2)
+    assert titles(live) == ["orle.txt", "tarn.md"]
+    (docs / "tarn.md").unlink()
+    wait_until(lambda: len(live) == 1)
+    assert titles(live) == ["orle.txt"]
+    (docs / "broken.pdf").write_bytes(b"junk")
+    wait_until(lambda: any("broken.pdf" in line for line in live.said))
+    live.close()
+    again = LiveIndex(docs, tmp_path / "kept", engine="bm25", seconds=0.05)
+    again.start()
+    wait_until(lambda: len(again) == 1)
+    again.close()
+
+
+def test_words_can_be_searched_before_vectors(docs, tmp_path, monkeypatch):
+    built, go_on = [], threading.Event()
+    build = module.build_index
+
+    def slowly(folder, kept, engine, **options):
+        built.append(engine)
+        if engine != "bm25":
+            assert go_on.wait(SECONDS)
+        return build(folder, kept, engine=engine, **options)
+
+    monkeypatch.setattr(module, "build_index", slowly)
+    index = LiveIndex(docs, tmp_path / "kept", engine="dense", seconds=0.05)
+    index.start()
+    wait_until(lambda: len(index) == 1)
+    assert index.manifest.engine == "bm25"
+    go_on.set()
+    wait_until(lambda: index.manifest.engine == "dense")
+    index.close()
+    assert built[:2] == ["bm25", "dense"]
+    later = LiveIndex(docs, tmp_path / "kept", engine="dense", seconds=0.05)
+    later.start()
+    wait_until(lambda: len(later) == 1)
+    assert later.manifest.engine == "dense"
+    later.close()
+
+
+def test_an_empty_folder_is_waited_for(tmp_path):
+    (tmp_path / "docs").mkdir()
+    said = []
+    index = LiveIndex(tmp_path / "docs", tmp_path / "kept", engine="bm25", seconds=0.05, say=said.append)
+    index.start()
+    wait_until(lambda: said)
+    (tmp_path / "docs" / "a.txt").write_text("A river.\n", encoding="utf-8")
+    wait_until(lambda: len(index) == 1)
+    index.close()
+    with pytest.raises(DataError, match="no such folder"):
+        LiveIndex(tmp_path / "nowhere", tmp_path / "kept")
+
+
+def test_visitors_ask_and_add_files(live, docs):
+    lm, _ = scripted_lm(lambda *_: {"answer": "the Isk"})
+    options = {"port": 0, "show_files": True, "allow_upload": True}
+    with Server(RAG(live), lm, **options) as server, httpx.Client(base_url=server.url) as client:
+        early = client.post("/v1/ask", json=ASKED)
+        assert (early.status_code, "still being read" in early.text) == (503, True)
+        assert 'id="upload"' in client.get("/").text
+        live.start()
+        wait_until(lambda: len(live) == 1)
+        assert client.post("/v1/ask", json=ASKED).json()["answer"] == "the Isk"
+        assert client.put("/files/new%20one.txt", content=b"The river Bo.").status_code == 201
+        wait_until(lambda: len(live) == 2)
+        assert client.get("/files/new%20one.txt").text == "The river Bo."
+        for name, content, status in (
+            ("tarn.md", b"x", 409),
+            ("run.sh", b"x", 400),
+            (".hidden.txt", b"x", 400),
+            ("..%2fout.txt", b"x", 400),
+            ("in/deep.txt", b"x", 400),
+            ("long.txt", b"x" * (65 << 20), 413),
+        ):
+            assert client.put(f"/files/{name}", content=content).status_code == status, name
+        assert sorted(os.listdir(docs)) == ["new one.txt", "tarn.md"]
+        assert (docs / "tarn.md").read_text(encoding="utf-8").startswith("The river Isk")
+
+
+def test_files_are_added_only_where_that_was_allowed(live, tmp_path):
+    lm, _ = scripted_lm(lambda *_: {"answer": "x"})
+    with Server(RAG(live), lm, port=0) as server:
+        assert httpx.put(f"{server.url}/files/a.txt", content=b"x").status_code == 404
+        assert 'id="upload"' not in httpx.get(server.url).text
+    index = knowgap.build_index([knowgap.Passage("a", "A", "A text.")], tmp_path / "plain", engine="bm25")
+    with pytest.raises(UsageError, match="not to an index"):
+        Server(RAG(index), lm, port=0, allow_upload=True)
