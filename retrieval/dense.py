@@ -79,7 +79,9 @@ def _unit(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
-def _load(encoder: str | Path | Embed | None, device: str | None, *, named_by: Path | None = None) -> DenseEncoder:
+def load_encoder(
+    encoder: str | Path | Embed | None, device: str | None, *, named_by: Path | None = None
+) -> DenseEncoder:
     """A bi-encoder by folder or hub name, a function, or the embedded MiniLM encoder for None.
 
     `named_by` is the index that names it; see `resolve_checkpoint`.
@@ -174,7 +176,7 @@ class DenseIndex(VectorIndex[DenseEncoder]):
         """
         with start_build(path, overwrite=overwrite) as build:
             store = build.store(passages)
-            model = _load(encoder, device)
+            model = load_encoder(encoder, device)
             state = EncodingState.resume(build, {"corpus": build.corpus_digest, "checkpoint": model.identity})
             manifest = build.manifest("dense", store, {"dim": model.dim}, model.identity)
             if not build.already_built(manifest):
@@ -216,9 +218,9 @@ class DenseIndex(VectorIndex[DenseEncoder]):
                 f"{self.path}: encoded by the function {recorded['name']}; open it with encoder=that function"
             )
         if self._given is None and recorded["name"] != EMBEDDED:
-            encoder = _load(recorded["name"], self._device, named_by=self.path)
+            encoder = load_encoder(recorded["name"], self._device, named_by=self.path)
         else:
-            encoder = _load(self._given, self._device)
+            encoder = load_encoder(self._given, self._device)
         if not encoder.is_that_of(recorded):
             raise CheckpointError(
                 f"{encoder.name}: not the encoder of {self.path} ({recorded['name']}); "

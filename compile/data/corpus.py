@@ -22,6 +22,7 @@ from pydantic import AliasChoices, Field
 
 from knowgap.compiling.data.records import Fields, Id, is_saved_dataset, read_lines, read_records
 from knowgap.errors import DataError
+from knowgap.retrieval.adapters.documents import split_title
 from knowgap.retrieval.documents.reading import Folder, Reading, kind_of, open_folder, read_documents, shown_name
 from knowgap.retrieval.documents.splitting import Splitter
 from knowgap.retrieval.passage import Passage
@@ -104,9 +105,8 @@ def _read_jsonl(path: Path) -> Iterator[tuple[int, Passage]]:
     for record in read_records(path):
         row = record.read(_Row)
         title, text = row.title.strip(), row.text.strip()
-        if not title and "\n" in text and "contents" in record.data:  # FlashRAG's: the title, in a line of its own
-            title, text = (part.strip() for part in text.split("\n", 1))
-            title = title.strip('"')
+        if not title and "contents" in record.data:
+            title, text = split_title(text)
         if not title and not text:
             raise record.error("is blank, and so is the title", "text")
         yield record.line, Passage(id=row.id or str(record.line), title=title, text=text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from knowgap.errors import IndexForeign, UnknownName, UsageError, shorten
 from knowgap.plugins import make
+from knowgap.retrieval.adapters.opening import open_adapter
 from knowgap.retrieval.hub import is_allowed
 from knowgap.retrieval.index.manifest import Manifest
 from knowgap.retrieval.index.search_settings import Quality
@@ -105,13 +106,14 @@ def outside_retriever(name: str | Path) -> Retriever | None:
     """The retriever from outside that a name stands for; None where it is a folder, or nobody offers such a name.
 
     Args:
-        name: `module:Name` of a retriever, or of what is called to make one; `module:Name:TEXT` calls it with a text.
-            Or what an installed package offers under that name in the group `knowgap.retrievers` of its entry points.
+        name: an index that others built, see `open_adapter`; `module:Name` of a retriever, or of what is called to make
+            one; `module:Name:TEXT` calls it with a text. Or what an installed package offers under that name in the
+            group `knowgap.retrievers` of its entry points.
 
     Raises:
         UsageError: it cannot be imported or made, or is no retriever.
     """
-    return make("retriever", name, Retriever)
+    return open_adapter(name) or make("retriever", name, Retriever)
 
 
 def open_or_build(

@@ -1,0 +1,1 @@
+"""Indexes that others built: FAISS and Lucene folders, PLAID, search servers."""

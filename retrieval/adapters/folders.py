@@ -1,0 +1,148 @@
+"""Folders with indexes that others built, as retrievers."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from knowgap.errors import IndexForeign, IndexMissing, MissingDependency, UsageError
+from knowgap.retrieval.adapters.documents import Found, in_order, passage_of
+from knowgap.retrieval.passage import Hit, NeverCopied, Passage, check_k
+
+
+def _only(folder: Path, patterns: Sequence[str], what: str) -> Path:
+    """The one file of a folder that has one of these names."""
+    found = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+    if len(found) != 1:
+        named = " and ".join(path.name for path in found) or "none"
+        raise IndexForeign(f"{folder}: needs one {what} ({', '.join(patterns)}), and has {named}")
+    return found[0]
+
+
+class _Lines:
+    """The lines of a file by number, read when they are needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._starts, place = path, array("q"), 0
+        with path.open("rb") as file:
+            for line in file:
+                if line.strip():
+                    self._starts.append(place)
+                place += len(line)
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __getitem__(self, number: int) -> str:
+        with self._path.open("rb") as file:
+            file.seek(self._starts[number])
+            return file.readline().decode()
+
+
+class FaissIndex(NeverCopied):
+    """A FAISS index with its passages: vector n is that of line n of a file of JSON Lines, as FlashRAG keeps them.
+
+    Args:
+        folder: with one `*.faiss` or `*.index`, one `*.jsonl`, and the encoder of the queries in `encoder/`, a model of
+            sentence-transformers. Without `encoder/`, the embedded one encodes them.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        import faiss
+
+        from knowgap.retrieval.dense import load_encoder
+
+        folder = Path(folder)
+        self.name = f"faiss {folder.name}"
+        index, lines = _only(folder, ("*.faiss", "*.index"), "index"), _only(folder, ("*.jsonl",), "file of passages")
+        self._encoder = load_encoder(folder / "encoder" if (folder / "encoder").is_dir() else None, None)
+        try:
+            self._index: Any = faiss.read_index(str(index))
+        except RuntimeError:
+            raise IndexForeign(f"{index}: is no index of FAISS, or is damaged") from None
+        self._lines, self._lock = _Lines(lines), threading.Lock()
+        if (vectors := int(self._index.ntotal)) != len(self._lines):
+            raise IndexForeign(
+                f"{folder}: {index.name} has {vectors} vectors, {lines.name} {len(self._lines)} passages"
+            )
+        if self._index.d != self._encoder.dim:
+            wide = f"vectors of {self._index.d} numbers, and the encoder makes {self._encoder.dim}"
+            raise IndexForeign(f"{folder}: {index.name} has {wide}: put the encoder's folder there as {folder}/encoder")
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query by the index's own measure; none for a blank query."""
+        check_k(k)
+        found: dict[str, Found] = {}
+        for query in dict.fromkeys(query for query in queries if query.strip()):
+            with self._lock:
+                scores, rows = self._index.search(self._encoder.encode_query(query), k)
+            sign = 1.0 if self._index.metric_type == 0 else -1.0  # 0: the inner product; else a distance
+            best = zip(rows[0].tolist(), scores[0].tolist(), strict=True)
+            found[query] = [(self._passage(row), sign * score) for row, score in best if row >= 0]
+        return in_order(queries, found, k)
+
+    def _passage(self, row: int) -> Passage:
+        import orjson
+
+        document = orjson.loads(self._lines[row])
+        return passage_of(document.get("id", document.get("_id", row)), document)
+
+
+class LuceneIndex(NeverCopied):
+    """A Lucene index through Pyserini, searched by BM25; its documents have to be stored (`storeRaw`).
+
+    Args:
+        folder: the folder of the index.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        if not any(Path(folder).glob("segments_*")):
+            raise IndexForeign(f"{folder}: is no index of Lucene: it has no file segments_…")
+        try:
+            searcher: Any = importlib.import_module("pyserini.search.lucene").LuceneSearcher
+        except Exception as error:  # without Java, its bridge raises exceptions of many kinds
+            problem = f"{folder}: a Lucene index needs Java and `pip install pyserini` ({error})"
+            raise MissingDependency(problem) from error
+        self.name = f"lucene {Path(folder).name}"
+        self._searcher, self._folder = searcher(str(folder)), folder
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The `k` best passages for each query; none for a blank one."""
+        check_k(k)
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
+        found: dict[str, Found] = {}
+        for query in distinct:
+            found[query] = [(self._passage(hit.docid), float(hit.score)) for hit in self._searcher.search(query, k)]
+        return in_order(queries, found, k)
+
+    def _passage(self, id: str) -> Passage:
+        stored = self._searcher.doc(id)
+        if stored is None or (text := stored.raw() or stored.contents()) is None:
+            raise IndexForeign(f"{self._folder}: does not store its documents: build it with storeRaw")
+        return passage_of(id, text)
+
+
+def lucene_or_faiss(folder: Path) -> type[FaissIndex] | type[LuceneIndex] | None:
+    """The kind of index in a folder, if it is one of these."""
+    if any(folder.glob("segments_*")):
+        return LuceneIndex
+    if any(folder.glob("*.faiss")) or (any(folder.glob("*.index")) and any(folder.glob("*.jsonl"))):
+        return FaissIndex
+    return None
+
+
+def need_folder(folder: str) -> Path:
+    """The folder of that name.
+
+    Raises:
+        IndexMissing: there is none.
+    """
+    if not folder:
+        raise UsageError("name the folder, too, as in faiss:FOLDER")
+    if not Path(folder).is_dir():
+        raise IndexMissing(f"{folder}: there is no such folder")
+    return Path(folder)

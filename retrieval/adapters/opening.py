@@ -1,0 +1,48 @@
+"""Which of other people's indexes a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from knowgap.retrieval.adapters.folders import FaissIndex, LuceneIndex, lucene_or_faiss, need_folder
+from knowgap.retrieval.adapters.servers import ElasticsearchIndex, FlashRAGServer, SearchR1Server
+from knowgap.retrieval.index.manifest import MANIFEST
+from knowgap.retrieval.remote import RemoteRetriever
+
+SERVERS: dict[str, Callable[[str], Any]] = {
+    "elasticsearch": ElasticsearchIndex,
+    "opensearch": ElasticsearchIndex,
+    "flashrag": FlashRAGServer,
+    "search-r1": SearchR1Server,
+    "colbertv2": lambda url: RemoteRetriever(url, batch=False),
+}
+"""What searches a server, by the scheme of its address: `elasticsearch+http://host:9200/index`."""
+
+FOLDERS: dict[str, Callable[[Path], Any]] = {"faiss": FaissIndex, "lucene": LuceneIndex}
+"""What searches a folder, by the word before it: `faiss:FOLDER`."""
+
+
+def open_adapter(name: str | Path) -> Any:
+    """The index that a name means by its form, or a folder by its files; None for every other name.
+
+    Args:
+        name: `KIND+http://…` with a kind of `SERVERS`, `KIND:FOLDER` with one of `FOLDERS`, or a folder of either.
+
+    Raises:
+        IndexFolderError: the folder does not have what it needs.
+        MissingDependency: a package is not installed.
+
+    >>> open_adapter("some-folder") is None
+    True
+    """
+    scheme, found, rest = str(name).partition("+http")
+    if found and scheme in SERVERS:
+        return SERVERS[scheme]("http" + rest)
+    kind, found, folder = str(name).partition(":")
+    if found and kind in FOLDERS:
+        return FOLDERS[kind](need_folder(folder))
+    folder = Path(name)
+    own = lucene_or_faiss(folder) if folder.is_dir() and not (folder / MANIFEST).exists() else None
+    return own(folder) if own is not None else None

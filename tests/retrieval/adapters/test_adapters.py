@@ -1,0 +1,175 @@
+"""Indexes that others built: real FAISS files; servers and Pyserini by the exchanges that they document."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+
+from knowgap.errors import IndexFolderError, IndexForeign, IndexMissing, MissingDependency, UsageError, ValueOutOfBounds
+from knowgap.retrieval.adapters.documents import passage_of
+from knowgap.retrieval.adapters.opening import open_adapter
+from knowgap.retrieval.index.engines import as_retriever
+from knowgap.retrieval.minilm import sentence_encoder
+
+ROWS = [
+    {"id": "tarn", "contents": '"Tarn"\nTarn is a town on the river Isk.'},
+    {"id": "moth", "contents": '"Grey moth"\nThe larvae of the moth feed on willow.'},
+]
+TARN = {"id": "tarn", "title": "Tarn", "text": "Tarn is a town on the river Isk."}
+
+
+def write_faiss(folder: Path, index: Any = None) -> Path:
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    vectors = np.asarray(sentence_encoder().encode([row["contents"] for row in ROWS]), dtype=np.float32)
+    index = index or faiss.IndexFlatIP(vectors.shape[1])
+    index.add(vectors[:, : index.d].copy())
+    faiss.write_index(index, str(folder / "flat.index"))
+    return folder
+
+
+@pytest.mark.parametrize("measure", [faiss.IndexFlatIP, faiss.IndexFlatL2])
+def test_a_folder_of_faiss_is_known_by_its_files(tmp_path: Path, measure: Any):
+    index = as_retriever(write_faiss(tmp_path / "faiss", measure(384)))
+    town, nothing, insect = index.search(["Which town is on the Isk?", " ", "moth larvae"], k=5)
+    assert [hit.passage.id for hit in town] == ["tarn", "moth"]
+    assert town[0].score > town[1].score
+    assert town[0].passage.to_dict() == TARN
+    assert nothing == []
+    assert insect[0].passage.id == "moth"
+    with pytest.raises(ValueOutOfBounds):
+        index.search(["x"], 0)
+
+
+def test_folders_of_faiss_that_do_not_fit_are_refused(tmp_path: Path):
+    narrow = write_faiss(tmp_path / "narrow", faiss.IndexFlatIP(8))
+    with pytest.raises(IndexForeign, match=r"vectors of 8 numbers, and the encoder makes 384: put .*/narrow/encoder"):
+        open_adapter(f"faiss:{narrow}")
+    short = write_faiss(tmp_path / "short")
+    (short / "corpus.jsonl").write_text(json.dumps(ROWS[0]) + "\n", encoding="utf-8")
+    with pytest.raises(IndexForeign, match=r"has 2 vectors, corpus\.jsonl 1 passages"):
+        open_adapter(short)
+    (short / "flat.index").write_bytes(b"hello")
+    with pytest.raises(IndexForeign, match="is no index of FAISS"):
+        open_adapter(short)
+    (short / "other.faiss").write_bytes(b"")
+    with pytest.raises(IndexForeign, match=r"needs one index .* has flat\.index and other.faiss"):
+        open_adapter(short)
+    with pytest.raises(IndexMissing, match="nowhere: there is no such folder"):
+        open_adapter("faiss:nowhere")
+    assert open_adapter(tmp_path) is None
+
+
+def answer(path: str, body: str) -> Any:
+    """What the servers answer."""
+    if path == "/wiki/_msearch":
+        lines = [json.loads(line) for line in body.splitlines()]
+        return {"responses": [elasticsearch(line) for line in lines[1::2]]}
+    asked = json.loads(body)
+    if path == "/batch_search":
+        return [
+            [ROWS[: asked["top_n"]] for _ in asked["query"]],
+            [[2.5, 1.5][: asked["top_n"]] for _ in asked["query"]],
+        ]
+    hits = [{"document": row, "score": score} for row, score in zip(ROWS, (2.5, 1.5), strict=True)]
+    return {"result": [hits[: asked["topk"]] for _ in asked["queries"]]}
+
+
+def elasticsearch(search: Any) -> Any:
+    if search["query"]["multi_match"]["query"] == "broken":
+        return {"error": {"type": "parsing_exception", "reason": "no such thing"}, "status": 400}
+    hits = [{"_id": row["id"], "_score": s, "_source": row} for row, s in zip(ROWS, (2.5, 1.5), strict=True)]
+    return {"hits": {"hits": hits[: search["size"]]}, "status": 200}
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        known = self.path in ("/wiki/_msearch", "/batch_search", "/retrieve")
+        content = json.dumps(answer(self.path, body) if known else {"detail": "Not Found"}).encode()
+        self.send_response(200 if known else 404)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("form", ["elasticsearch+{}/wiki", "opensearch+{}/wiki", "flashrag+{}", "search-r1+{}/"])
+def test_servers_are_named_by_their_protocol(server: str, form: str):
+    index = open_adapter(form.format(server))
+    both, nothing, again = index.search(["Tarn?", "", "Tarn?"], k=2)
+    assert [(hit.passage.id, hit.score, hit.rank) for hit in both] == [("tarn", 2.5, 1), ("moth", 1.5, 2)]
+    assert both[0].passage.to_dict() == TARN
+    assert (nothing, again) == ([], both)
+    assert [len(hits) for hits in index.search([f"query {n}" for n in range(70)], k=1)] == [1] * 70
+    index.close()
+
+
+def test_servers_that_refuse_are_told_in_a_line(server: str):
+    with pytest.raises(IndexFolderError, match="refused the search \\(no such thing\\)"):
+        open_adapter(f"elasticsearch+{server}/wiki").search(["broken"], 1)
+    with pytest.raises(IndexFolderError, match="refused the search \\(status 404"):
+        open_adapter(f"flashrag+{server}/elsewhere").search(["x"], 1)
+    with pytest.raises(IndexMissing, match="no server answers"):
+        open_adapter("search-r1+http://127.0.0.1:9").search(["x"], 1)
+    with pytest.raises(UsageError, match="name the index, too"):
+        open_adapter(f"elasticsearch+{server}/")
+    assert "secret" not in open_adapter("elasticsearch+http://me:secret@127.0.0.1:9/wiki").name
+
+
+def test_a_lucene_index_is_searched_through_pyserini(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    stored = {row["id"]: json.dumps(row) for row in ROWS}
+
+    class LuceneSearcher:
+        def __init__(self, folder: str) -> None:
+            assert folder == str(tmp_path)
+
+        def search(self, query: str, k: int) -> list[Any]:
+            return [SimpleNamespace(docid=id, score=3.0 - n) for n, id in enumerate(stored)][:k]
+
+        def doc(self, id: str) -> Any:
+            return SimpleNamespace(raw=lambda: stored[id], contents=lambda: None)
+
+    (tmp_path / "segments_1").write_bytes(b"")
+    modules = {name: ModuleType(name) for name in ("pyserini", "pyserini.search", "pyserini.search.lucene")}
+    monkeypatch.setitem(sys.modules, "pyserini.search.lucene", None)  # not installed
+    with pytest.raises(MissingDependency, match="needs Java and `pip install pyserini`"):
+        open_adapter(tmp_path)
+    modules["pyserini.search.lucene"].LuceneSearcher = LuceneSearcher
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    (hits,) = open_adapter(tmp_path).search(["Tarn?"], 1)
+    assert [(hit.passage.to_dict(), hit.score) for hit in hits] == [(TARN, 3.0)]
+    stored["tarn"] = None
+    with pytest.raises(IndexForeign, match="storeRaw"):
+        open_adapter(f"lucene:{tmp_path}").search(["Tarn?"], 1)
+
+
+def test_documents_are_read_by_the_names_in_use():
+    assert passage_of(1, {"title": "T", "body": "B"}).to_dict() == {"id": "1", "title": "T", "text": "B"}
+    assert passage_of("a", "plain text").text == "plain text"
+    assert passage_of("a", '{"contents": "one line"}').to_dict() == {"id": "a", "title": "", "text": "one line"}
+    with pytest.raises(ValueError, match="its fields are vector"):
+        passage_of("a", {"vector": [1.0]})
