@@ -21,6 +21,7 @@ from table import note, seconds
 BENCHMARKS = (
     "concurrency",
     "load",
+    "cluster",
     "service",
     "faults",
     "mutations",
